@@ -1,0 +1,70 @@
+"""What the house asks of a language model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from service.domain.messages import Message
+from service.domain.stream import StreamPart
+from service.domain.tools import ToolDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class LLMStatus:
+    """Whether a model can answer now, in words for `rondo doctor` and ``/readyz``."""
+
+    ready: bool
+    detail: str
+
+
+class LLM(Protocol):
+    """A language model that streams its answers.
+
+    Implementations MUST NOT block the event loop, MUST raise nothing but `LLMError`s (and
+    cancellation) from `stream`, and MUST raise one when the stream ends early, is empty, or holds
+    no words and no tool call. They do not retry: the caller does.
+    """
+
+    @property
+    def model(self) -> str:
+        """The model's name, as reported in usage events."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens a call may hold, prompt and answer together."""
+        ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolDefinition] = (),
+        response_schema: dict[str, Any] | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[StreamPart]:
+        """Stream the answer to a conversation.
+
+        Args:
+            messages: the conversation; a system message comes first, if at all.
+            tools: what the model may call.
+            response_schema: JSON Schema that the answer's text must satisfy; not together with
+                `tools`.
+            max_tokens: bound of the answer; None for the client's default.
+            temperature: None for the client's default.
+
+        Raises:
+            LLMError: the call failed; `retryable` says whether it can be made again.
+        """
+        ...
+
+    def status(self) -> LLMStatus:
+        """Whether the model can answer now. Does no I/O."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the client holds."""
+        ...

@@ -1,0 +1,194 @@
+"""Every error that Rondo raises, as one tree.
+
+RondoError
+├── InvalidInputError          what the person sent cannot be used
+│   ├── BadAnchorError
+│   └── PayloadTooLargeError
+├── NotFoundError              no such run loop, anchor, model or tool for this owner
+├── ConflictError              the thing is there, but not in a state that allows this
+│   └── DataFolderInUseError
+├── ConfigurationError         a setting is missing or wrong
+├── StorageError               the disk is full, read-only or broken
+├── ModelStoreError            weights cannot be fetched or do not match their hash
+├── LLMError                   a model call failed
+│   ├── LLMConnectionError     could not be reached, or the connection broke   (retryable)
+│   ├── LLMTimeoutError        took too long                                   (retryable)
+│   ├── LLMStatusError         the endpoint answered with an HTTP error        (429, 5xx: retryable)
+│   ├── LLMStreamError         the stream was cut, empty or malformed          (retryable)
+│   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
+└── EmbeddingError             texts could not be embedded
+
+Each carries three things for people: a `title` (what happened, short), `detail` (what exactly),
+and `advice` (what to do about it).
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Problem(BaseModel):
+    """An error as a value: what an event, an HTTP answer or a terminal shows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    """Stable machine-readable name, such as ``llm-connection``."""
+    title: str
+    """What happened, in a few words."""
+    detail: str = ""
+    """What exactly, with names and numbers."""
+    advice: str = ""
+    """What the person can do about it."""
+
+    def in_words(self) -> str:
+        """The problem as one readable paragraph."""
+        return " ".join(
+            part if part.endswith((".", "!", "?", "。")) else part + "."
+            for part in (self.title, self.detail, self.advice)
+            if part
+        )
+
+
+class RondoError(Exception):
+    """Base of all errors that Rondo raises on purpose."""
+
+    kind = "internal"
+    title = "Something went wrong"
+
+    def __init__(self, detail: str = "", *, advice: str = "", title: str | None = None) -> None:
+        self.title = title or type(self).title
+        self.detail = detail
+        self.advice = advice
+        super().__init__(detail or self.title)
+
+    def problem(self) -> Problem:
+        """The error as a value that can be journaled, sent and shown."""
+        return Problem(kind=self.kind, title=self.title, detail=self.detail, advice=self.advice)
+
+
+class InvalidInputError(RondoError):
+    """What was sent cannot be used."""
+
+    kind = "invalid-input"
+    title = "The request cannot be used"
+
+
+class BadAnchorError(InvalidInputError):
+    """A text is not an anchor."""
+
+    kind = "bad-anchor"
+    title = "That is not an anchor"
+
+
+class PayloadTooLargeError(InvalidInputError):
+    """More was sent than is taken."""
+
+    kind = "payload-too-large"
+    title = "The request is too large"
+
+
+class NotFoundError(RondoError):
+    """There is no such thing for this owner."""
+
+    kind = "not-found"
+    title = "Not found"
+
+
+class ConflictError(RondoError):
+    """The thing exists, but its state does not allow this."""
+
+    kind = "conflict"
+    title = "Not possible in the present state"
+
+
+class DataFolderInUseError(ConflictError):
+    """Another process owns the data folder."""
+
+    kind = "data-folder-in-use"
+    title = "The data folder is in use by another process"
+
+
+class ConfigurationError(RondoError):
+    """A setting is missing or wrong."""
+
+    kind = "configuration"
+    title = "A setting is missing or wrong"
+
+
+class StorageError(RondoError):
+    """The disk refuses to store something."""
+
+    kind = "storage"
+    title = "The disk refuses to store this"
+
+
+class ModelStoreError(RondoError):
+    """Model weights cannot be fetched or do not match their hash."""
+
+    kind = "model-store"
+    title = "A model could not be made ready"
+
+
+class LLMError(RondoError):
+    """A call of the language model failed."""
+
+    kind = "llm"
+    title = "The language model failed"
+    retryable = False
+    retry_after: float | None = None
+    """Seconds that the endpoint asked us to wait, if it said so."""
+
+
+class LLMConnectionError(LLMError):
+    """The endpoint cannot be reached, or the connection broke."""
+
+    kind = "llm-connection"
+    title = "The language model cannot be reached"
+    retryable = True
+
+
+class LLMTimeoutError(LLMError):
+    """The endpoint took too long."""
+
+    kind = "llm-timeout"
+    title = "The language model took too long"
+    retryable = True
+
+
+class LLMStatusError(LLMError):
+    """The endpoint answered with an HTTP error status."""
+
+    kind = "llm-status"
+    title = "The language model's endpoint refused the call"
+
+    def __init__(
+        self, status: int, detail: str = "", *, advice: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail, advice=advice)
+        self.status = status
+        self.retry_after = retry_after
+        self.retryable = status in (408, 409, 429) or status >= 500
+
+
+class LLMStreamError(LLMError):
+    """The stream was cut, empty, or not in the expected form."""
+
+    kind = "llm-stream"
+    title = "The language model's answer broke off"
+    retryable = True
+
+
+class LLMNotReadyError(LLMError):
+    """The embedded model has not been loaded yet."""
+
+    kind = "llm-not-ready"
+    title = "The language model is not ready yet"
+    retryable = True
+
+
+class EmbeddingError(RondoError):
+    """Texts could not be embedded."""
+
+    kind = "embedding"
+    title = "Texts could not be embedded"

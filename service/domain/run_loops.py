@@ -1,0 +1,79 @@
+"""Run loops as people see them: a goal and what was observed, thought, done and said.
+
+These are also the lines of the exchange format (one `RunLoop` a line).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+
+from service.domain.messages import ToolCall, ToolResult
+
+Status = Literal["running", "waiting_for_human_input", "idle", "completed", "failed", "cancelled"]
+ACTIVE: frozenset[Status] = frozenset(("running", "waiting_for_human_input", "idle"))
+"""The statuses of a run loop that a message can still join."""
+
+Timestamp = Annotated[
+    datetime,
+    PlainSerializer(
+        lambda at: at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        return_type=str,
+        when_used="json",
+    ),
+]
+"""A moment with its time zone; ISO 8601 in JSON."""
+
+
+class Iteration(BaseModel):
+    """One turn of the loop: observe, think, act, say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    user_message: str | None = None
+    """What was observed: the words of the messages that came in since the iteration before."""
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    response: str | None = None
+    timestamp: Timestamp
+
+
+class RunLoop(BaseModel):
+    """One matter, from its goal to its end."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    owner: str = "me"
+    goal: str
+    """The words that opened the loop."""
+    status: Status
+    iterations: tuple[Iteration, ...] = ()
+    created_at: Timestamp
+    completed_at: Timestamp | None = None
+    predecessor_id: str | None = None
+    """The finished loop that this one takes up again."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a message can still join."""
+        return self.status in ACTIVE
+
+
+class RunLoopSummary(BaseModel):
+    """A run loop in a list: all but its words."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    owner: str
+    goal: str
+    status: Status
+    created_at: Timestamp
+    updated_at: Timestamp
+    completed_at: Timestamp | None = None
+    predecessor_id: str | None = None
+    iteration_count: int = 0
