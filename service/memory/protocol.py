@@ -1,0 +1,119 @@
+"""What the house asks of long-term memory, and what long-term memory asks of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult, SegmentType
+from service.domain.run_loops import RunLoop
+
+Vectors = npt.NDArray[np.float32]
+"""Shape (texts, dimension), each row of length 1."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose dot product says how near they are in meaning.
+
+    The methods are blocking and safe to call from several threads; callers run them in a worker
+    thread. Constructing one MUST be cheap: the first call loads what is heavy.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Names model, weights, dimension and prompts: vectors of two identities never mix."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of questions.
+
+        Raises:
+            EmbeddingError: with what to do.
+        """
+        ...
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of what is remembered.
+
+        Raises:
+            EmbeddingError: with what to do.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilters:
+    """What a search is narrowed to. None: not narrowed."""
+
+    types: frozenset[SegmentType] | None = None
+    since: datetime | None = None
+    """Inclusive."""
+    until: datetime | None = None
+    """Exclusive."""
+    run_loop_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """How much is remembered, and how much of it is still to be embedded."""
+
+    run_loops: int
+    segments: int
+    embedded: int
+    pending: int
+    """Segments that wait for their vector; lexical search finds them already."""
+    embedder: str | None
+    """Identity of the embedder in use; None before it is loaded or without one."""
+    problem: str | None = None
+    """Why embedding does not go on, in words."""
+
+
+class MemoryReader(Protocol):
+    """The reading half of long-term memory: what tools, the router and recall use."""
+
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str,
+        limit: int = 8,
+        max_tokens: int | None = None,
+        filters: SearchFilters | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """Find segments by words and by meaning, best first.
+
+        Raises:
+            InvalidInputError: the query is empty, or a bound makes no sense.
+        """
+        ...
+
+    async def expand(
+        self,
+        ref: AnchorRef,
+        *,
+        owner: str,
+        before: int = 3,
+        after: int = 3,
+        max_tokens: int | None = None,
+    ) -> ExpandedContext:
+        """The segment at an anchor and what stood around it in its run loop.
+
+        Args:
+            before: how many segments before it.
+            after: how many segments after it.
+            max_tokens: bound of the whole; the segments farthest from the focus fall first.
+
+        Raises:
+            NotFoundError: this owner has no such segment.
+        """
+        ...
+
+    async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
+        """A remembered run loop, whole; None when there is none."""
+        ...
