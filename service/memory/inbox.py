@@ -1,0 +1,187 @@
+"""The inbox: messages that were accepted, until they are in a run loop.
+
+A transactional inbox: a message is stored here before its sender is told so, and leaves in the
+very transaction that puts it into a run loop. So its words are stored once, it cannot get lost
+between the two, and it cannot arrive twice. The receipt stays, for idempotency keys.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from pydantic import BaseModel
+
+from service.domain.errors import ConflictError, NotFoundError
+from service.domain.messages import Message
+from service.memory.sqlite import SqliteFile
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS inbox (
+    message_id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    accepted_at INTEGER NOT NULL,           -- milliseconds since the epoch
+    request TEXT,                           -- JSON of the words, until they are in a run loop
+    idempotency_key TEXT,
+    request_hash TEXT,
+    run_loop_id TEXT,                       -- where it went
+    first_seq INTEGER,                      -- of the commit that put it there
+    UNIQUE (owner, idempotency_key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS waiting_messages ON inbox (accepted_at) WHERE run_loop_id IS NULL;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """A message and what its sender said about it."""
+
+    message_id: str
+    owner: str
+    message: Message
+    requested_run_loop_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where a message went."""
+
+    run_loop_id: str
+    first_seq: int
+    """The first event of the commit that put it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer to a sender: the message is safe."""
+
+    message_id: str
+    replayed: bool
+    """True when the same idempotency key was used for the same request before."""
+
+
+class Inbox:
+    """Accepts messages. Shares the journal's file and its lock of one writer."""
+
+    def __init__(self, file: SqliteFile, lock: anyio.Lock) -> None:
+        self._file = file
+        self._lock = lock
+
+    async def accept(
+        self,
+        entry: InboxEntry,
+        *,
+        idempotency_key: str | None = None,
+        request_hash: str | None = None,
+    ) -> Receipt:
+        """Store a message so that it survives power loss.
+
+        Raises:
+            ConflictError: the idempotency key was used for another request.
+            StorageError: the disk refuses; the message was not accepted.
+        """
+        async with self._lock:
+            # A cancelled caller must not keep us from learning what was written.
+            with anyio.CancelScope(shield=True):
+                receipt = await anyio.to_thread.run_sync(
+                    self._accept, entry, idempotency_key, request_hash
+                )
+        return receipt
+
+    def _accept(self, entry: InboxEntry, key: str | None, request_hash: str | None) -> Receipt:
+        with self._file.transaction(durable=True) as db:
+            if key is not None:
+                known = db.execute(
+                    "SELECT message_id, request_hash FROM inbox"
+                    " WHERE owner = ? AND idempotency_key = ?",
+                    (entry.owner, key),
+                ).fetchone()
+                if known is not None and known[1] != request_hash:
+                    raise ConflictError(
+                        f"the idempotency key {key!r} was used for another message",
+                        advice="Use a new key for a new message.",
+                    )
+                if known is not None:
+                    return Receipt(known[0], replayed=True)
+            db.execute(
+                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
+                (
+                    entry.message_id,
+                    entry.owner,
+                    time.time_ns() // 1_000_000,
+                    _Request.of(entry).model_dump_json(),
+                    key,
+                    request_hash,
+                ),
+            )
+        return Receipt(entry.message_id, replayed=False)
+
+    async def undelivered(self) -> list[InboxEntry]:
+        """Messages that were accepted and are in no run loop yet, oldest first."""
+        rows = await anyio.to_thread.run_sync(
+            self._file.select,
+            "SELECT message_id, owner, request FROM inbox WHERE run_loop_id IS NULL"
+            " ORDER BY accepted_at, message_id",
+        )
+        return [_Request.model_validate_json(row[2]).entry(row[0], row[1]) for row in rows]
+
+    async def delivery(self, message_id: str) -> Delivery | None:
+        """Where a message went; None while it waits.
+
+        Raises:
+            NotFoundError: no such message was accepted.
+        """
+        rows = await anyio.to_thread.run_sync(
+            self._file.select,
+            "SELECT run_loop_id, first_seq FROM inbox WHERE message_id = ?",
+            (message_id,),
+        )
+        if not rows:
+            raise NotFoundError(f"no message {message_id} was accepted")
+        run_loop_id, first_seq = rows[0]
+        return None if run_loop_id is None else Delivery(run_loop_id, first_seq)
+
+
+def deliver(db: sqlite3.Connection, message_id: str, run_loop_id: str, first_seq: int) -> None:
+    """Within a transaction that writes a message into a loop: let it leave the inbox.
+
+    Raises:
+        ConflictError: it was delivered before.
+    """
+    done = db.execute(
+        "UPDATE inbox SET run_loop_id = ?, first_seq = ?, request = NULL"
+        " WHERE message_id = ? AND run_loop_id IS NULL",
+        (run_loop_id, first_seq, message_id),
+    )
+    if done.rowcount != 1:
+        raise ConflictError(f"message {message_id} was delivered before")
+
+
+class _Request(BaseModel):
+    """An entry's words, as stored."""
+
+    message: Message
+    run_loop_id: str | None
+    metadata: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: InboxEntry) -> _Request:
+        return cls(
+            message=entry.message,
+            run_loop_id=entry.requested_run_loop_id,
+            metadata=entry.metadata,
+        )
+
+    def entry(self, message_id: str, owner: str) -> InboxEntry:
+        return InboxEntry(
+            message_id=message_id,
+            owner=owner,
+            message=self.message,
+            requested_run_loop_id=self.run_loop_id,
+            metadata=self.metadata,
+        )

@@ -1,0 +1,363 @@
+"""The journal: what happened, append-only, in SQLite. It is the truth; all else is derived from it.
+
+Two tables: ``events``, and ``run_loops``, a projection for lists that is written in the same
+transaction. The inbox lives in the same file, so that a message can move from it into a loop
+atomically.
+
+What survives what: appends with ``durable=True`` survive power loss, the others survive the
+process being killed (https://sqlite.org/pragma.html#pragma_synchronous). There is one writer and
+one commit at a time. A commit that need not reach the disk takes some tens of microseconds and
+runs where it is called; one that must reach it runs in a worker thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from service.domain.errors import ConflictError, NotFoundError
+from service.domain.events import BODY, TRANSIENT, Event, EventBody
+from service.domain.run_loops import ACTIVE, RunLoopSummary, Status
+from service.domain.state import RunLoopState, begin, evolve, fold
+from service.memory import inbox
+from service.memory.inbox import Inbox
+from service.memory.sqlite import Row, SqliteFile
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice, also after forgetting
+    owner TEXT NOT NULL,
+    run_loop_id TEXT NOT NULL,
+    at INTEGER NOT NULL,                    -- milliseconds since the epoch
+    body TEXT NOT NULL                      -- JSON
+);
+CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
+CREATE TABLE IF NOT EXISTS run_loops (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    goal TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    completed_at INTEGER,
+    predecessor_id TEXT,
+    iteration_count INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS run_loops_of_owner ON run_loops (owner, created_at, id);
+CREATE INDEX IF NOT EXISTS run_loops_by_status ON run_loops (status);
+"""
+
+_ENDED: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What an append wrote, and the state that it led to."""
+
+    events: tuple[Event, ...]
+    state: RunLoopState
+
+
+Listener = Callable[[Commit], None]
+
+
+class Journal:
+    """Appends events, folds them, and reads them back.
+
+    The listener is called after each commit, in the order of commits, on the event loop's thread;
+    it must neither block nor raise.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = SqliteFile(path, _SCHEMA + inbox.SCHEMA)
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._listener: Listener = lambda commit: None
+        self._states: dict[str, RunLoopState] = {}
+        self._last_seq = 0
+        self.inbox = Inbox(self._file, self._lock)
+
+    def open(self, listener: Listener) -> list[RunLoopState]:
+        """Open or create the file; gives the states of all active loops.
+
+        Raises:
+            StorageError: the file cannot be opened, or is damaged.
+        """
+        self._file.open()
+        self._listener = listener
+        rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        self._last_seq = rows[0][0] if rows else 0
+        for loop_id in self._ids(ACTIVE):
+            state = fold(self.read_blocking(run_loop_id=loop_id))
+            if state is not None:
+                self._states[loop_id] = state
+        return list(self._states.values())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest event."""
+        return self._last_seq
+
+    async def append(
+        self,
+        run_loop_id: str,
+        *bodies: EventBody,
+        owner: str | None = None,
+        durable: bool = False,
+        if_last_seq: int | None = None,
+        delivering: str | None = None,
+    ) -> Commit:
+        """Write events of one loop in one transaction.
+
+        Args:
+            run_loop_id: the loop; a new one when the first body is ``run_loop.started``.
+            bodies: what happened, in order; at least one, none of them transient.
+            owner: of a new loop.
+            durable: whether it must survive power loss.
+            if_last_seq: write only if the loop's last event is still this one.
+            delivering: the inbox message that these events put into the loop.
+
+        Raises:
+            ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
+                was delivered before.
+            StorageError: the disk refuses; nothing was written.
+        """
+        async with self._lock:
+            state = self._states.get(run_loop_id)
+            if state is None and owner is None:
+                raise ConflictError(f"run loop {run_loop_id} has ended")
+            if if_last_seq is not None and (state is None or state.last_seq != if_last_seq):
+                raise ConflictError(f"run loop {run_loop_id} has gone on meanwhile")
+            commit = self._stamp(state, run_loop_id, owner, bodies)
+            if durable:
+                # A cancelled caller must not keep us from learning what was written.
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._write_durably, commit, delivering)
+            else:
+                self._write(commit, delivering, durable=False)
+            self._last_seq = commit.state.last_seq
+            if commit.state.is_active:
+                self._states[run_loop_id] = commit.state
+            else:
+                self._states.pop(run_loop_id, None)
+            self._listener(commit)
+            return commit
+
+    def _stamp(
+        self,
+        state: RunLoopState | None,
+        run_loop_id: str,
+        owner: str | None,
+        bodies: Sequence[EventBody],
+    ) -> Commit:
+        now = _now()
+        events = []
+        for seq, body in enumerate(bodies, start=self._last_seq + 1):
+            if isinstance(body, TRANSIENT):
+                raise ValueError(f"{body.type} is transient and is not journaled")
+            event = Event(
+                seq=seq,
+                at=now,
+                owner=state.owner if state else owner or "",
+                run_loop_id=run_loop_id,
+                body=body,
+            )
+            # Folding comes before writing: what cannot be folded is never written.
+            state = begin(event) if state is None else evolve(state, event)
+            events.append(event)
+        if state is None:
+            raise ValueError("nothing to append")
+        return Commit(tuple(events), state)
+
+    def _write_durably(self, commit: Commit, delivering: str | None) -> None:
+        self._write(commit, delivering, durable=True)
+        self._file.checkpoint()
+
+    def _write(self, commit: Commit, delivering: str | None, *, durable: bool) -> None:
+        rows = [
+            (e.seq, e.owner, e.run_loop_id, _millis(e.at), e.body.model_dump_json())
+            for e in commit.events
+        ]
+        with self._file.transaction(durable=durable) as db:
+            db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+            db.execute(
+                "INSERT OR REPLACE INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _projection(commit.state),
+            )
+            if delivering is not None:
+                first = rows[0][0] or 0
+                inbox.deliver(db, delivering, commit.state.id, first)
+
+    async def read(
+        self,
+        *,
+        owner: str | None = None,
+        run_loop_id: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """Events in order, of one loop or of all, with ``seq`` greater than `after`."""
+
+        def work() -> list[Event]:
+            return self.read_blocking(
+                owner=owner, run_loop_id=run_loop_id, after=after, limit=limit
+            )
+
+        return await anyio.to_thread.run_sync(work)
+
+    def read_blocking(
+        self,
+        *,
+        owner: str | None = None,
+        run_loop_id: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """As `read`, in the calling thread, whichever that is."""
+        where = _Where("seq > ?", after)
+        where.add("run_loop_id = ?", run_loop_id)
+        where.add("owner = ?", owner)
+        rows = self._file.select(
+            f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
+            (*where.values, -1 if limit is None else limit),
+        )
+        return [
+            Event(
+                seq=seq,
+                owner=whose,
+                run_loop_id=loop_id,
+                at=_moment(at),
+                body=BODY.validate_json(body),
+            )
+            for seq, whose, loop_id, at, body in rows
+        ]
+
+    async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
+        """The state of any loop, active or ended.
+
+        Raises:
+            NotFoundError: this owner has no such loop.
+        """
+        state = self._states.get(run_loop_id)
+        if state is None:
+            state = fold(await self.read(run_loop_id=run_loop_id))
+        if state is None or (owner is not None and state.owner != owner):
+            raise NotFoundError(
+                f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
+            )
+        return state
+
+    async def summaries(
+        self,
+        *,
+        owner: str,
+        statuses: frozenset[Status] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before_id: str | None = None,
+        limit: int = 50,
+    ) -> list[RunLoopSummary]:
+        """Run loops of an owner, newest first.
+
+        Args:
+            owner: whose.
+            statuses: only these; None for all.
+            since: created at or after.
+            until: created before.
+            before_id: go on after this loop (paging).
+            limit: at most so many.
+        """
+        where = _Where("owner = ?", owner)
+        if statuses is not None:
+            where.add(f"status IN ({','.join('?' * len(statuses))})", *sorted(statuses))
+        where.add("created_at >= ?", since and _millis(since))
+        where.add("created_at < ?", until and _millis(until))
+        where.add(
+            "(created_at, id) < (SELECT created_at, id FROM run_loops WHERE id = ?)", before_id
+        )
+        rows = await anyio.to_thread.run_sync(
+            self._file.select,
+            "SELECT id, owner, goal, status, created_at, updated_at, completed_at,"
+            f" predecessor_id, iteration_count FROM run_loops {where}"
+            " ORDER BY created_at DESC, id DESC LIMIT ?",
+            (*where.values, limit),
+        )
+        return [_summary(row) for row in rows]
+
+    async def finished_ids(self) -> list[str]:
+        """The ids of all loops that have ended, oldest first."""
+        return await anyio.to_thread.run_sync(self._ids, _ENDED)
+
+    def _ids(self, statuses: frozenset[Status]) -> list[str]:
+        rows = self._file.select(
+            f"SELECT id FROM run_loops WHERE status IN ({','.join('?' * len(statuses))})"
+            " ORDER BY created_at, id",
+            sorted(statuses),
+        )
+        return [row[0] for row in rows]
+
+
+class _Where:
+    """A WHERE clause; conditions without a value are left out."""
+
+    def __init__(self, condition: str, value: Any) -> None:
+        self._conditions = [condition]
+        self.values: list[Any] = [value]
+
+    def add(self, condition: str, *values: Any) -> None:
+        if values != (None,):
+            self._conditions.append(condition)
+            self.values.extend(values)
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._conditions)}"
+
+
+def _now() -> datetime:
+    """The present moment, in the milliseconds that are stored."""
+    return _moment(_millis(datetime.now(UTC)))
+
+
+def _millis(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _moment(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def _projection(state: RunLoopState) -> Row:
+    return (
+        state.id,
+        state.owner,
+        state.goal,
+        state.status,
+        _millis(state.created_at),
+        _millis(state.updated_at),
+        _millis(state.completed_at) if state.completed_at else None,
+        state.predecessor_id,
+        len(state.iterations),
+    )
+
+
+def _summary(row: Row) -> RunLoopSummary:
+    return RunLoopSummary(
+        id=row[0],
+        owner=row[1],
+        goal=row[2],
+        status=row[3],
+        created_at=_moment(row[4]),
+        updated_at=_moment(row[5]),
+        completed_at=None if row[6] is None else _moment(row[6]),
+        predecessor_id=row[7],
+        iteration_count=row[8],
+    )

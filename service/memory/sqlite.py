@@ -1,0 +1,132 @@
+"""One SQLite file: how the house opens, writes and reads it, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from service.domain.errors import ConflictError, StorageError
+
+_CHECKPOINT_BYTES = 4_000_000
+
+Row = tuple[Any, ...]
+
+
+class SqliteFile:
+    """A file in WAL mode with one writing and one reading connection.
+
+    The methods block. `transaction` is for one thread at a time: callers hold a lock of their own;
+    `select` may be called from any thread.
+    """
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self._path = path
+        self._schema = schema
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._reading = threading.Lock()
+
+    def open(self) -> None:
+        """Open the file, and create what the schema asks for.
+
+        Raises:
+            StorageError: the file cannot be opened, or is damaged.
+        """
+        with storage_errors(self._path):
+            self._writer = _connect(self._path)
+            self._writer.executescript(self._schema)
+            self._reader = _connect(self._path)
+            self._reader.execute("PRAGMA query_only = ON")
+
+    def close(self) -> None:
+        """Close the file."""
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
+
+    @contextmanager
+    def transaction(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        """Write all or nothing.
+
+        Args:
+            durable: whether the commit must survive power loss (``synchronous=FULL``), and not
+                only the process being killed (``NORMAL``).
+
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+        """
+        db = _opened(self._writer, self._path)
+        with storage_errors(self._path):
+            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file, once it has grown past a few megabytes.
+
+        SQLite would do so inside whichever commit fills the log, on the event loop's thread too;
+        calling this from a worker thread keeps that from happening.
+        """
+        wal = self._path.with_name(self._path.name + "-wal")
+        if wal.exists() and wal.stat().st_size > _CHECKPOINT_BYTES:
+            with storage_errors(self._path):
+                _opened(self._writer, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a query.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        with self._reading, storage_errors(self._path):
+            return _opened(self._reader, self._path).execute(query, values).fetchall()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 10000")  # a back stop for `checkpoint`
+    connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def _opened(connection: sqlite3.Connection | None, path: Path) -> sqlite3.Connection:
+    if connection is None:
+        raise ConflictError(f"{path.name} is closed", advice="The daemon is stopping; start it.")
+    return connection
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into `StorageError`s that say what to do.
+
+    Raises:
+        StorageError: the disk is full, read-only or broken, or the file is damaged.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        words = str(error)
+        if "disk is full" in words:
+            advice = f"Free some space on the disk that holds {path.parent}, then try again."
+        elif "readonly" in words or "unable to open" in words:
+            advice = f"Give this user the right to write in {path.parent}."
+        elif "malformed" in words or "not a database" in words:
+            advice = f"{path.name} is damaged: restore it from a backup."
+        else:
+            advice = f"Check the disk that holds {path.parent}; `rondo doctor` says more."
+        raise StorageError(f"{path.name}: {words}", advice=advice) from error

@@ -1,0 +1,237 @@
+"""The journal: nothing acknowledged is lost, and what is written is what is folded."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.domain.errors import ConflictError, NotFoundError, StorageError
+from service.domain.events import (
+    IterationStarted,
+    MessageCompleted,
+    MessageDelta,
+    RunLoopCompleted,
+    RunLoopIdle,
+    RunLoopStarted,
+)
+from service.domain.messages import Message
+from service.domain.state import fold
+from service.memory.inbox import InboxEntry
+from service.memory.journal import Commit, Journal
+from tests.histories import received
+
+pytestmark = pytest.mark.anyio
+
+
+class Opened:
+    """A journal and what its listener heard."""
+
+    def __init__(self, path: Path) -> None:
+        self.commits: list[Commit] = []
+        self.journal = Journal(path)
+        self.active = self.journal.open(self.commits.append)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.sqlite3"
+
+
+async def begin_loop(journal: Journal, run_loop_id: str = "a", goal: str = "hi") -> Commit:
+    return await journal.append(
+        run_loop_id, RunLoopStarted(goal=goal), received(goal), owner="me", durable=True
+    )
+
+
+async def test_what_is_read_back_folds_to_the_state_that_was_live(path: Path) -> None:
+    opened = Opened(path)
+    await begin_loop(opened.journal, goal="你好 👋\x00 \n")
+    commit = await opened.journal.append("a", IterationStarted(index=0))
+    opened.journal.close()
+
+    again = Opened(path)
+    assert again.active == [commit.state]
+    events = await again.journal.read(run_loop_id="a")
+    assert fold(events) == commit.state
+    assert [e.seq for e in events] == [1, 2, 3]
+    assert events == [e for c in opened.commits for e in c.events]
+
+
+async def test_sequence_numbers_count_over_all_loops_and_go_on_after_a_restart(
+    path: Path,
+) -> None:
+    opened = Opened(path)
+    await begin_loop(opened.journal, "a")
+    await begin_loop(opened.journal, "b")
+    opened.journal.close()
+    again = Opened(path)
+    commit = await again.journal.append("a", IterationStarted(index=0))
+    assert commit.events[0].seq == 5
+
+
+async def test_an_ended_loop_takes_nothing_more(path: Path) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    await journal.append("a", RunLoopIdle(), RunLoopCompleted())
+    with pytest.raises(ConflictError, match="has ended"):
+        await journal.append("a", received("too late"))
+    assert (await journal.replay("a")).status == "completed"
+
+
+async def test_an_append_that_assumes_an_older_state_is_refused(path: Path) -> None:
+    journal = Opened(path).journal
+    first = await begin_loop(journal)
+    await journal.append("a", received("and this"))
+    with pytest.raises(ConflictError, match="has gone on"):
+        await journal.append("a", RunLoopIdle(), if_last_seq=first.state.last_seq)
+
+
+async def test_many_at_once_are_written_one_after_another_and_heard_in_order(path: Path) -> None:
+    opened = Opened(path)
+    async with anyio.create_task_group() as group:
+        for number in range(30):
+            group.start_soon(begin_loop, opened.journal, f"loop{number}")
+    seqs = [event.seq for commit in opened.commits for event in commit.events]
+    assert seqs == list(range(1, 61))
+
+
+async def test_a_cancelled_writer_leaves_the_file_and_the_state_in_agreement(path: Path) -> None:
+    opened = Opened(path)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await begin_loop(opened.journal)
+    states = [commit.state for commit in opened.commits]
+    events = await opened.journal.read()
+    assert (fold(events) is None) == (not states)
+    if states:
+        assert fold(events) == states[-1]
+
+
+async def test_transient_events_are_never_journaled(path: Path) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    with pytest.raises(ValueError, match="transient"):
+        await journal.append("a", MessageDelta(text="x"))
+
+
+async def test_what_cannot_be_folded_is_not_written(path: Path) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    with pytest.raises(ValueError, match="started twice"):
+        await journal.append("a", RunLoopStarted(goal="again"))
+    assert len(await journal.read()) == 2
+    await journal.append("a", IterationStarted(index=0))  # and the journal goes on
+
+
+async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> None:
+    opened = Opened(path)
+    await begin_loop(opened.journal)
+    writer = opened.journal._file._writer
+    assert writer is not None
+    pages = writer.execute("PRAGMA page_count").fetchone()[0]
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    big = MessageCompleted(message=Message.assistant("x" * 1_000_000))
+    await opened.journal.append("a", IterationStarted(index=0))
+    with pytest.raises(StorageError) as error:
+        await opened.journal.append("a", big)
+    assert "disk is full" in error.value.problem().in_words()
+    assert "Free some space" in error.value.problem().in_words()
+    assert fold(await opened.journal.read()) == opened.commits[-1].state
+    writer.execute("PRAGMA max_page_count = 1000000")
+    await opened.journal.append("a", big)
+    assert fold(await opened.journal.read()) == opened.commits[-1].state
+
+
+async def test_a_file_that_is_no_database_is_told_in_words(path: Path) -> None:
+    path.write_bytes(b"this is not a database, but long enough to look like one" * 50)
+    with pytest.raises(StorageError, match="not a database"):
+        Journal(path).open(lambda commit: None)
+
+
+async def test_run_loops_are_listed_newest_first_by_pages_and_by_owner(path: Path) -> None:
+    journal = Opened(path).journal
+    for number in range(5):
+        await begin_loop(journal, f"loop{number}")
+    await journal.append(
+        "other", RunLoopStarted(goal="x"), received("x"), owner="somebody", durable=False
+    )
+    await journal.append("loop1", RunLoopIdle(), RunLoopCompleted())
+    first = await journal.summaries(owner="me", limit=2)
+    rest = await journal.summaries(owner="me", limit=9, before_id=first[-1].id)
+    assert [s.id for s in (*first, *rest)] == ["loop4", "loop3", "loop2", "loop1", "loop0"]
+    done = await journal.summaries(owner="me", statuses=frozenset({"completed"}))
+    assert [s.id for s in done] == ["loop1"]
+    assert done[0].completed_at is not None
+
+
+async def test_another_owners_loop_is_not_found(path: Path) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    with pytest.raises(NotFoundError):
+        await journal.replay("a", owner="somebody")
+    assert await journal.read(owner="somebody") == []
+
+
+# --- the inbox
+
+
+def entry(text: str, message_id: str = "m1") -> InboxEntry:
+    return InboxEntry(message_id=message_id, owner="me", message=Message.user(text))
+
+
+async def test_an_accepted_message_waits_across_a_restart_until_it_is_in_a_loop(
+    path: Path,
+) -> None:
+    journal = Opened(path).journal
+    await journal.inbox.accept(entry("先说这个", "m1"))
+    await journal.inbox.accept(entry("then this", "m2"))
+    journal.close()
+
+    journal = Opened(path).journal
+    waiting = await journal.inbox.undelivered()
+    assert [(e.message_id, e.message.text) for e in waiting] == [
+        ("m1", "先说这个"),
+        ("m2", "then this"),
+    ]
+    commit = await journal.append(
+        "a", RunLoopStarted(goal="x"), received("x"), owner="me", delivering="m1"
+    )
+    found = await journal.inbox.delivery("m1")
+    assert found is not None
+    assert (found.run_loop_id, found.first_seq) == ("a", commit.events[0].seq)
+    assert [e.message_id for e in await journal.inbox.undelivered()] == ["m2"]
+
+
+async def test_a_message_is_delivered_once(path: Path) -> None:
+    journal = Opened(path).journal
+    await journal.inbox.accept(entry("x"))
+    await journal.append("a", RunLoopStarted(goal="x"), received("x"), owner="me", delivering="m1")
+    with pytest.raises(ConflictError, match="delivered before"):
+        await journal.append("a", received("x"), delivering="m1")
+    assert len(await journal.read()) == 2
+
+
+async def test_the_words_of_a_delivered_message_are_stored_once(path: Path) -> None:
+    journal = Opened(path).journal
+    await journal.inbox.accept(entry("singular words"))
+    await journal.append(
+        "a", RunLoopStarted(goal="x"), received("singular words"), owner="me", delivering="m1"
+    )
+    journal.close()
+    with sqlite3.connect(path) as db:
+        rows = db.execute("SELECT request FROM inbox").fetchall()
+    assert rows == [(None,)]
+
+
+async def test_an_idempotency_key_accepts_a_request_once(path: Path) -> None:
+    inbox = Opened(path).journal.inbox
+    first = await inbox.accept(entry("x", "m1"), idempotency_key="k", request_hash="h")
+    again = await inbox.accept(entry("x", "m2"), idempotency_key="k", request_hash="h")
+    assert (first.replayed, again.replayed) == (False, True)
+    assert again.message_id == "m1"
+    with pytest.raises(ConflictError, match="idempotency key"):
+        await inbox.accept(entry("y", "m3"), idempotency_key="k", request_hash="other")
+    assert len(await inbox.undelivered()) == 1
