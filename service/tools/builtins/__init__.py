@@ -1,0 +1,66 @@
+"""The tools that come with the house, and why some of them are not offered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.config import Settings
+from service.tools.builtins.calculator import calculator
+from service.tools.builtins.current_time import current_time_tool
+from service.tools.builtins.memory_expand import memory_expand_tool
+from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.run_script import run_script_tool
+from service.tools.builtins.web_search import web_search_tool
+from service.tools.protocol import Tool
+from service.tools.scripts import list_scripts
+
+if TYPE_CHECKING:
+    from service.memory.protocol import MemoryReader
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOffer:
+    """The tools to register, and those that are not offered."""
+
+    tools: tuple[Tool, ...]
+    withheld: Mapping[str, str]
+    """By name: why the tool is not offered, and what to do about it."""
+
+
+def builtin_tools(settings: Settings, memory: MemoryReader) -> ToolOffer:
+    """What can be offered under these settings. Reads the script folder, and blocks for that."""
+    tools: list[Tool] = [
+        calculator,
+        current_time_tool(),
+        memory_search_tool(memory),
+        memory_expand_tool(memory),
+    ]
+    withheld: dict[str, str] = {}
+    if settings.tools.tavily_api_key.get_secret_value().strip():
+        tools.append(web_search_tool(settings.tools.tavily_api_key))
+    else:
+        withheld["web_search"] = "No Tavily key is set. Set TAVILY_API_KEY to search the web."
+    reason = _no_scripts(settings)
+    if reason is None:
+        tools.append(run_script_tool(settings.scripts_dir))
+    else:
+        withheld["run_script"] = reason
+    return ToolOffer(tools=tuple(tools), withheld=withheld)
+
+
+def _no_scripts(settings: Settings) -> str | None:
+    if not settings.tools.scripts:
+        return "Scripts are switched off. Set tools.scripts = true to offer them."
+    if os.name != "posix":
+        return "Scripts can only be run on Linux, macOS and other POSIX systems."
+    folder = settings.scripts_dir
+    try:
+        scripts = list_scripts(folder)
+    except OSError as error:
+        return f"The script folder {folder} cannot be read: {error.strerror}. Correct its rights."
+    if not scripts:
+        return f"There are no scripts in {folder}. Put executable, .py or .sh files there."
+    return None

@@ -1,0 +1,139 @@
+"""Turning a typed function into a `Tool`.
+
+    @tool(effect="read_only")
+    def add(a: int, b: Annotated[int, Field(description="Added to the first.")] = 1) -> int:
+        '''Add two whole numbers.'''
+        return a + b
+
+The name is the function's, the description its docstring's first paragraph, the schema that of its
+annotations. A parameter annotated `ToolContext` is filled in, and the model does not see it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio.to_thread
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from service.domain.errors import ConfigurationError
+from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.tools.arguments import read_arguments
+from service.tools.schema import arguments_of, parameters_schema
+from service.tools.text import well_formed
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the endpoints of all providers take
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """A `Tool` made of a function."""
+
+    definition: ToolDefinition
+    effect: ToolEffect
+    needs_approval: bool
+    timeout_seconds: float
+    function: Callable[..., object]
+    arguments: type[BaseModel]
+    context_parameter: str | None
+
+    async def run(self, arguments: str, context: ToolContext) -> str:
+        """Call the function once.
+
+        A function that is not async runs in a worker thread. Cancelling lets go of that thread,
+        which nothing can stop: what may block for long belongs into an async function or a child
+        process.
+
+        Raises:
+            ToolFailure: the arguments cannot be used, or the function says so.
+            BaseException: whatever else the function raises.
+        """
+        values = read_arguments(arguments, self.arguments, self.definition)
+        if self.context_parameter is not None:
+            values[self.context_parameter] = context
+        call = functools.partial(self.function, **values)
+        if inspect.iscoroutinefunction(self.function):
+            result = call()
+        else:
+            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+        if inspect.isawaitable(result):
+            result = await result
+        return in_words(result)
+
+
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: ToolEffect = "side_effects",
+    needs_approval: bool = False,
+    timeout_seconds: float = 30,
+) -> Callable[[Callable[..., object]], FunctionTool]:
+    """Make a `Tool` of a typed function, sync or async.
+
+    Args:
+        name: what the model calls it; None for the function's name.
+        description: what the model is told; None for the first paragraph of the docstring.
+        effect: what running it twice would do.
+        needs_approval: whether a person must agree to each call.
+        timeout_seconds: how long one call may take.
+
+    Raises:
+        ConfigurationError: the function cannot become a tool; says why.
+    """
+
+    def made(function: Callable[..., object]) -> FunctionTool:
+        called = name or str(getattr(function, "__name__", ""))
+        if not _NAME.fullmatch(called):
+            raise ConfigurationError(
+                f"{called!r} cannot be the name of a tool.",
+                advice="Use up to 64 ASCII letters, digits, `_` and `-`.",
+            )
+        told = description or _first_paragraph(function)
+        if not told:
+            raise ConfigurationError(
+                f"`{called}` does not say what it is for.",
+                advice="Give it a docstring, or a description.",
+            )
+        if not timeout_seconds > 0:
+            raise ConfigurationError(
+                f"`{called}` may take {timeout_seconds} seconds.",
+                advice="Give it more than 0 seconds.",
+            )
+        arguments, context_parameter = arguments_of(function, name=called)
+        return FunctionTool(
+            definition=ToolDefinition(
+                name=called, description=told, parameters=parameters_schema(arguments)
+            ),
+            effect=effect,
+            needs_approval=needs_approval,
+            timeout_seconds=timeout_seconds,
+            function=function,
+            arguments=arguments,
+            context_parameter=context_parameter,
+        )
+
+    return made
+
+
+def in_words(result: object) -> str:
+    """A function's result as the model reads it: text as it is, values as JSON."""
+    if result is None:
+        return "Done."
+    if isinstance(result, str):
+        return well_formed(result)
+    # The work is done by now: a value that JSON does not know is shown by its repr rather than
+    # reported as a failure, which would have the model do the work again.
+    plain = to_jsonable_python(result, serialize_unknown=True, bytes_mode="base64")
+    return well_formed(json.dumps(plain, ensure_ascii=False))
+
+
+def _first_paragraph(function: Callable[..., object]) -> str:
+    paragraph = (inspect.getdoc(function) or "").split("\n\n", 1)[0]
+    return " ".join(paragraph.split())

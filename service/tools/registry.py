@@ -1,0 +1,154 @@
+"""The tools that are offered, and the seam at which every failure of theirs becomes a result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+import anyio
+
+from service.domain.errors import ConfigurationError, RondoError
+from service.domain.messages import ToolCall, ToolResult
+from service.domain.tools import ToolContext, ToolDefinition
+from service.tools.protocol import Tool, ToolFailure
+from service.tools.text import did_you_mean, fitted, well_formed
+
+_log = logging.getLogger(__name__)
+
+OUTPUT_LIMIT = 20_000
+"""Characters of one result that a model is given."""
+
+
+class ToolRegistry:
+    """Tools by name. Nothing that a tool does is ever raised out of `execute`."""
+
+    def __init__(self, *, output_limit: int = OUTPUT_LIMIT) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._output_limit = output_limit
+
+    def register(self, tool: Tool) -> None:
+        """Offer a tool.
+
+        Raises:
+            ConfigurationError: another tool has this name.
+        """
+        name = tool.definition.name
+        if name in self._tools:
+            raise ConfigurationError(
+                f"Two tools are called `{name}`.", advice="Rename one of them, or leave it out."
+            )
+        self._tools[name] = tool
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name; None when there is none."""
+        return self._tools.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of registration."""
+        return tuple(self._tools)
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told, in the order of registration."""
+        return tuple(tool.definition for tool in self._tools.values())
+
+    async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Run a call to its one result. Failures are results too, in words for the model.
+
+        Raises nothing but the caller's own cancellation and a person's Ctrl-C.
+        """
+        try:
+            content, is_error = await self._attempt(call, context), False
+        except ToolFailure as failure:
+            content, is_error = str(failure) or f"`{call.name}` failed without saying why.", True
+        except asyncio.CancelledError:
+            if _caller_is_cancelled():
+                raise
+            # something that the tool waited for was cancelled: its failure, not our end
+            content, is_error = f"`{call.name}` broke off before it was done.", True
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the seam: SystemExit must not end the daemon
+            _log.warning(
+                "Tool %s failed in run loop %s", call.name, context.run_loop_id, exc_info=error
+            )
+            content, is_error = _told(call.name, error), True
+        return ToolResult(
+            id=call.id, content=fitted(well_formed(content), self._output_limit), is_error=is_error
+        )
+
+    async def execute_each(
+        self, calls: Sequence[ToolCall], context_of: Callable[[ToolCall], ToolContext]
+    ) -> AsyncGenerator[tuple[ToolCall, ToolResult], None]:
+        """Run calls side by side and yield each with its result as it finishes.
+
+        Closing the iterator early cancels what still runs, and returns once that has stopped.
+        ``async for`` alone does not close it: wrap it in `contextlib.aclosing`.
+        """
+        # Tasks rather than a task group: a cancel scope must not stay open across a yield.
+        tasks = {
+            asyncio.create_task(self.execute(call, context), name=f"tool {call.name}"): call
+            for call, context in [(call, context_of(call)) for call in calls]
+        }
+        waiting = set(tasks)
+        try:
+            while waiting:
+                finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in tasks if task in finished]:
+                    yield tasks[task], task.result()
+        finally:
+            for task in waiting:
+                task.cancel()
+            if waiting:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait(waiting)
+
+    async def execute_all(
+        self, calls: Sequence[ToolCall], context_of: Callable[[ToolCall], ToolContext]
+    ) -> tuple[ToolResult, ...]:
+        """Run calls side by side; their results in the order of the calls."""
+        results: dict[int, ToolResult] = {}
+        async with aclosing(self.execute_each(calls, context_of)) as finished:
+            async for call, result in finished:
+                results[id(call)] = result
+        return tuple(results[id(call)] for call in calls)
+
+    async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            offered = ", ".join(self.names) or "none"
+            raise ToolFailure(
+                f"There is no tool `{call.name}`.{did_you_mean(call.name, self.names)} "
+                f"The tools are: {offered}."
+            )
+        with anyio.move_on_after(tool.timeout_seconds):
+            return await tool.run(call.arguments, context)
+        consequence = (
+            "Ask for something smaller, or go on without it."
+            if tool.effect == "read_only"
+            else "It may have done part of its work: check before you call it again."
+        )
+        raise ToolFailure(
+            f"`{call.name}` did not finish within {tool.timeout_seconds:g} seconds "
+            f"and was given up. {consequence}"
+        )
+
+
+def _caller_is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return anyio.current_effective_deadline() == -math.inf or (
+        task is not None and task.cancelling() > 0
+    )
+
+
+def _told(name: str, error: BaseException) -> str:
+    if isinstance(error, RondoError):
+        return error.problem().in_words()
+    try:
+        reason = str(error)
+    except Exception as broken:  # noqa: BLE001 - an error whose words are broken is still told
+        reason = f"its message cannot be read: {type(broken).__name__}"
+    return f"`{name}` failed with {type(error).__name__}" + (f": {reason}" if reason else ".")

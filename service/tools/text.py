@@ -1,0 +1,43 @@
+"""Text on its way to a model: well-formed, and no longer than it can use."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def well_formed(text: str) -> str:
+    """The text as valid Unicode: surrogate pairs joined, lone surrogates replaced.
+
+    A lone surrogate cannot be written as UTF-8, so it would break the journal and the wire.
+
+    >>> well_formed("a\\ud800b")
+    'a\ufffdb'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def fitted(text: str, limit: int) -> str:
+    """At most `limit` characters of the text, its start and its end, and a notice in between.
+
+    The notice comes on top of the limit.
+    """
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    head = limit - tail
+    notice = (
+        f"\n\n[… {len(text) - limit:,} of {len(text):,} characters were cut out here. To see them, "
+        "call again for less at a time: a narrower question, a smaller range, fewer results. …]\n\n"
+    )
+    return text[:head] + notice + text[len(text) - tail :]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Words that name what may have been meant, or nothing.
+
+    >>> did_you_mean("calculater", ["calculator", "current_time"])
+    ' Did you mean `calculator`?'
+    """
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""

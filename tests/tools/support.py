@@ -1,0 +1,28 @@
+"""What the tests of the tools share."""
+
+from __future__ import annotations
+
+import json
+
+from service.domain.messages import ToolCall, ToolResult
+from service.domain.tools import ToolContext
+from service.tools.protocol import Tool
+from service.tools.registry import ToolRegistry
+
+CONTEXT = ToolContext(owner="me", run_loop_id="loop", idempotency_key="key")
+
+
+def call_of(name: str, call_id: str = "call", /, **arguments: object) -> ToolCall:
+    return ToolCall(id=call_id, name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+
+
+def registry_of(*tools: Tool) -> ToolRegistry:
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(tool)
+    return registry
+
+
+async def result_of(tool: Tool, /, **arguments: object) -> ToolResult:
+    """What the model gets when it calls this tool."""
+    return await registry_of(tool).execute(call_of(tool.definition.name, **arguments), CONTEXT)

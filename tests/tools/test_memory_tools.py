@@ -1,0 +1,161 @@
+"""The memory tools over a memory that answers as it is told: what the tools make of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from service.domain.anchors import (
+    Anchor,
+    AnchorRef,
+    ExpandedContext,
+    MemoryHit,
+    SearchResult,
+    Segment,
+    SegmentType,
+)
+from service.domain.errors import NotFoundError
+from service.domain.messages import ToolResult
+from service.domain.run_loops import RunLoop, RunLoopSummary
+from service.domain.tools import ToolContext
+from service.memory.protocol import MemoryReader, SearchFilters
+from service.tools.builtins.memory_expand import memory_expand_tool
+from service.tools.builtins.memory_search import memory_search_tool
+from tests.tools.support import call_of, registry_of
+
+pytestmark = pytest.mark.anyio
+
+AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+LOCALLY = f"{AT.astimezone():%Y-%m-%d %H:%M}"
+WORDS = ("我们去京都吧", "Good idea: in April.", "订酒店")
+
+
+def segment(index: int, kind: SegmentType = "user_message") -> Segment:
+    anchor = Anchor(
+        run_loop_id="a:b c",
+        iteration_index=0,
+        segment_index=index,
+        segment_type=kind,
+        timestamp=AT,
+    )
+    return Segment(anchor=anchor, content=WORDS[index], owner="me")
+
+
+class Memory:
+    """Three segments of one owner."""
+
+    def __init__(self, *, notice: str | None = None) -> None:
+        self.notice = notice
+        self.asked: list[tuple[str, str, int]] = []
+
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str,
+        limit: int = 8,
+        max_tokens: int | None = None,
+        filters: SearchFilters | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        self.asked.append((query, owner, limit))
+        hits = tuple(
+            MemoryHit(anchor=one.anchor, content=one.content, relevance=0.5)
+            for one in (segment(0), segment(1, "response"))
+            if owner == "me" and query in one.content
+        )
+        return SearchResult(
+            hits=hits[:limit], mode="lexical" if self.notice else "hybrid", notice=self.notice
+        )
+
+    async def expand(
+        self,
+        ref: AnchorRef,
+        *,
+        owner: str,
+        before: int = 3,
+        after: int = 3,
+        max_tokens: int | None = None,
+    ) -> ExpandedContext:
+        if owner != "me" or ref != AnchorRef("a:b c", 0, 1):
+            raise NotFoundError(f"There is no {ref}.", advice="Search memory first.")
+        return ExpandedContext(
+            run_loop=RunLoopSummary(
+                id="a:b c",
+                owner="me",
+                goal="旅行",
+                status="completed",
+                created_at=AT,
+                updated_at=AT,
+            ),
+            focus=segment(1, "response"),
+            before=(segment(0),)[:before],
+            after=(segment(2),)[:after],
+        )
+
+    async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
+        return None
+
+
+async def ask(
+    memory: MemoryReader, tool: str, *, owner: str = "me", **arguments: object
+) -> ToolResult:
+    registry = registry_of(memory_search_tool(memory), memory_expand_tool(memory))
+    context = ToolContext(owner=owner, run_loop_id="now", idempotency_key="k")
+    return await registry.execute(call_of(tool, **arguments), context)
+
+
+async def test_a_hit_is_told_with_anchor_date_type_and_words() -> None:
+    memory = Memory()
+    result = await ask(memory, "memory_search", query="京都", limit=3)
+    assert f"[a:b%20c:0.0] {LOCALLY}, user_message\n我们去京都吧" in result.content
+    assert memory.asked == [("京都", "me", 3)]
+
+
+async def test_the_owner_is_that_of_the_call() -> None:
+    result = await ask(Memory(), "memory_search", owner="other", query="京都")
+    assert "Nothing was found" in result.content
+    assert (await ask(Memory(), "memory_expand", owner="other", anchor="a:b%20c:0.1")).is_error
+    assert (await ask(Memory(), "memory_search", query="京都", owner_="me")).is_error
+
+
+@pytest.mark.parametrize("query", ["April", "nowhere"])
+async def test_a_search_that_was_less_than_it_could_be_says_so(query: str) -> None:
+    result = await ask(Memory(notice="Only words were compared."), "memory_search", query=query)
+    assert not result.is_error
+    assert "Notice: Only words were compared." in result.content
+
+
+async def test_nothing_found_is_said_and_is_no_error() -> None:
+    result = await ask(Memory(), "memory_search", query="nowhere")
+    assert not result.is_error
+    assert result.content.startswith("Nothing was found in memory for 'nowhere'.")
+
+
+@pytest.mark.parametrize("anchor", ["a:b%20c:0.1", "[a:b%20c:0.1]"])
+async def test_an_anchor_is_expanded_in_order_with_the_focus_marked(anchor: str) -> None:
+    result = await ask(Memory(), "memory_expand", anchor=anchor)
+    pieces = result.content.split("\n\n")
+    assert pieces == [
+        f"From the conversation of {LOCALLY} (completed) that began with: 旅行",
+        "[a:b%20c:0.0] user_message\n我们去京都吧",
+        ">>> [a:b%20c:0.1] response\nGood idea: in April.",
+        "[a:b%20c:0.2] user_message\n订酒店",
+    ]
+
+
+async def test_how_much_is_around_can_be_chosen() -> None:
+    result = await ask(Memory(), "memory_expand", anchor="a:b%20c:0.1", before=0, after=0)
+    assert "京都" not in result.content
+    assert "订酒店" not in result.content
+
+
+@pytest.mark.parametrize(
+    ("anchor", "words"),
+    [("nonsense", "Copy an anchor from the results"), ("other:0.0", "Search memory first.")],
+)
+async def test_an_anchor_that_leads_nowhere_is_told_in_words(anchor: str, words: str) -> None:
+    result = await ask(Memory(), "memory_expand", anchor=anchor)
+    assert result.is_error
+    assert words in result.content

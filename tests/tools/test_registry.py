@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import aclosing
+
+import anyio
+import pytest
+
+from service.domain.errors import ConfigurationError, NotFoundError
+from service.domain.messages import ToolCall
+from service.domain.tools import ToolContext
+from service.tools.decorator import tool
+from service.tools.protocol import ToolFailure
+from service.tools.registry import ToolRegistry
+from tests.tools.support import CONTEXT, call_of, registry_of, result_of
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(effect="read_only")
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool(timeout_seconds=0.05)
+async def hang() -> None:
+    """Never end."""
+    await anyio.sleep_forever()
+
+
+class OddError(BaseException):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def context_of(call: ToolCall) -> ToolContext:
+    return ToolContext(owner="me", run_loop_id="loop", idempotency_key=call.id)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="`echo`"):
+        registry_of(echo, echo)
+
+
+def test_tools_are_found_and_listed_in_the_order_of_registration() -> None:
+    registry = registry_of(hang, echo)
+    assert registry.names == ("hang", "echo")
+    assert [definition.name for definition in registry.definitions()] == ["hang", "echo"]
+    assert registry.get("echo") is echo
+    assert registry.get("other") is None
+
+
+async def test_a_result_bears_the_id_of_its_call() -> None:
+    result = await registry_of(echo).execute(call_of("echo", "c7", text="你好"), CONTEXT)
+    assert (result.id, result.content, result.is_error) == ("c7", "你好", False)
+
+
+async def test_an_unknown_tool_is_answered_with_those_that_are_known() -> None:
+    result = await registry_of(echo, hang).execute(call_of("ecko"), CONTEXT)
+    assert result.is_error
+    assert "Did you mean `echo`?" in result.content
+    assert "echo, hang" in result.content
+
+
+async def test_without_any_tool_an_unknown_one_is_still_answered() -> None:
+    assert (await ToolRegistry().execute(call_of("\ud800"), CONTEXT)).is_error
+
+
+async def test_a_tool_that_hangs_is_given_up_with_words_on_what_may_have_happened() -> None:
+    result = await result_of(hang)
+    assert result.is_error
+    assert "0.05 seconds" in result.content
+    assert "may have done part of its work" in result.content
+
+
+async def test_a_tool_that_blocks_its_thread_is_given_up_too() -> None:
+    released = threading.Event()
+
+    @tool(effect="read_only", timeout_seconds=0.05)
+    def block() -> None:
+        """Block."""
+        released.wait()
+
+    try:
+        result = await result_of(block)
+    finally:
+        released.set()
+    assert result.is_error
+    assert "0.05 seconds" in result.content
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ToolFailure("Use another word."), "Use another word."),
+        (ToolFailure(), "without saying why"),
+        (ValueError("坏了"), "`fail` failed with ValueError: 坏了"),
+        (ValueError(), "`fail` failed with ValueError."),
+        (NotFoundError("No such anchor.", advice="Search first."), "Search first."),
+        (TimeoutError("its own"), "TimeoutError: its own"),
+        (SystemExit(3), "SystemExit: 3"),
+        (StopIteration(), "`fail` failed"),
+        (StopAsyncIteration(), "`fail` failed"),
+        (OddError(), "message cannot be read"),
+        (ValueError("\ud800"), "\ufffd"),
+        (BaseExceptionGroup("two", [SystemExit(1), ValueError("x")]), "BaseExceptionGroup"),
+        (asyncio.CancelledError(), "broke off"),
+    ],
+)
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_whatever_a_tool_raises_becomes_a_result(
+    error: BaseException, words: str, threaded: bool
+) -> None:
+    @tool(name="fail")
+    def in_thread() -> None:
+        """Fail."""
+        raise error
+
+    @tool(name="fail")
+    async def in_loop() -> None:
+        """Fail."""
+        raise error
+
+    result = await result_of(in_thread if threaded else in_loop)
+    assert result.is_error
+    assert words in result.content
+
+
+async def test_a_tool_that_leaves_the_process_in_a_task_of_its_own_does_not_end_the_daemon() -> (
+    None
+):
+    @tool()
+    async def leave() -> None:
+        """Leave."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(_wait_then_never)
+            raise SystemExit(1)
+
+    assert (await result_of(leave)).is_error
+
+
+async def _wait_then_never() -> None:
+    await anyio.sleep_forever()
+
+
+async def test_a_huge_output_is_cut_and_says_how_much_and_how_to_get_the_rest() -> None:
+    result = await result_of(echo, text="始" + "中" * 100_000 + "末")
+    assert len(result.content) < 20_500
+    assert result.content.startswith("始中")
+    assert result.content.endswith("中末")
+    assert "80,002 of 100,002 characters were cut out" in result.content
+    assert "call again" in result.content
+
+
+async def test_an_output_within_the_limit_stays_as_it_is() -> None:
+    assert (await result_of(echo, text="x" * 20_000)).content == "x" * 20_000
+
+
+async def test_calls_run_side_by_side_and_their_results_keep_the_order_of_the_calls() -> None:
+    second_ran = anyio.Event()
+
+    @tool()
+    async def first() -> str:
+        """Wait for the other one."""
+        await second_ran.wait()
+        return "first"
+
+    @tool()
+    async def second() -> str:
+        """Let the other one go on."""
+        second_ran.set()
+        return "second"
+
+    registry = registry_of(first, second)
+    calls = [call_of("first", "a"), call_of("second", "b"), call_of("third", "c")]
+    results = await registry.execute_all(calls, context_of)
+    assert [result.id for result in results] == ["a", "b", "c"]
+    assert [result.is_error for result in results] == [False, False, True]
+
+
+async def test_each_result_can_be_had_as_soon_as_it_is_there() -> None:
+    release = anyio.Event()
+
+    @tool()
+    async def slow() -> str:
+        """Wait."""
+        await release.wait()
+        return "slow"
+
+    finished = []
+    registry = registry_of(slow, echo)
+    calls = [call_of("slow", "a"), call_of("echo", "b", text="quick")]
+    async with aclosing(registry.execute_each(calls, context_of)) as results:
+        async for call, result in results:
+            finished.append((call.id, result.content))
+            release.set()
+    assert finished == [("b", "quick"), ("a", "slow")]
+
+
+async def test_two_calls_with_one_id_have_a_result_each() -> None:
+    calls = [call_of("echo", text="one"), call_of("echo", text="two")]
+    results = await registry_of(echo).execute_all(calls, context_of)
+    assert [result.content for result in results] == ["one", "two"]
+
+
+async def test_no_calls_have_no_results() -> None:
+    assert await registry_of(echo).execute_all([], context_of) == ()
+
+
+async def test_each_call_has_its_own_context() -> None:
+    @tool()
+    async def key(context: ToolContext) -> str:
+        """Tell the key."""
+        return context.idempotency_key
+
+    calls = [call_of("key", "a"), call_of("key", "b")]
+    results = await registry_of(key).execute_all(calls, context_of)
+    assert [result.content for result in results] == ["a", "b"]
+
+
+class Lingering:
+    """A tool that takes a moment to stop, and notes when it has."""
+
+    def __init__(self) -> None:
+        self.started = anyio.Event()
+        self.stopped = False
+
+        @tool(timeout_seconds=60)
+        async def linger() -> None:
+            """Linger."""
+            self.started.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(0.02)
+                self.stopped = True
+
+        self.tool = linger
+
+
+async def test_cancelling_passes_through_once_the_work_has_stopped() -> None:
+    lingering = Lingering()
+    registry = registry_of(lingering.tool)
+    ended_by_itself = False
+    async with anyio.create_task_group() as group:
+
+        async def run() -> None:
+            nonlocal ended_by_itself
+            await registry.execute_all([call_of("linger")], context_of)
+            ended_by_itself = True
+
+        group.start_soon(run)
+        await lingering.started.wait()
+        group.cancel_scope.cancel()
+    assert lingering.stopped
+    assert not ended_by_itself
+
+
+async def test_cancelling_a_task_of_asyncio_passes_through_too() -> None:
+    lingering = Lingering()
+    task = asyncio.create_task(registry_of(lingering.tool).execute(call_of("linger"), CONTEXT))
+    await lingering.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lingering.stopped
+
+
+async def test_leaving_the_results_early_stops_what_still_runs() -> None:
+    lingering = Lingering()
+    registry = registry_of(lingering.tool, echo)
+    calls = [call_of("linger"), call_of("echo", text="quick")]
+    async with aclosing(registry.execute_each(calls, context_of)) as results:
+        async for _ in results:
+            break
+    assert lingering.stopped
+
+
+async def test_the_limit_of_time_around_all_calls_is_the_callers() -> None:
+    lingering = Lingering()
+    with anyio.move_on_after(0.05) as scope:
+        await registry_of(lingering.tool).execute_all([call_of("linger")], context_of)
+    assert scope.cancelled_caught
+    assert lingering.stopped
