@@ -12,7 +12,6 @@ from service.domain.messages import ToolCall
 class CallLLM:
     """Start an iteration and ask the model."""
 
-    iteration_index: int
     offer_tools: bool = True
     """False for the last answer, when no more tool calls are allowed."""
 

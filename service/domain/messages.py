@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -101,6 +102,12 @@ class Message(BaseModel):
     def text(self) -> str:
         """All text parts, joined."""
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of UTF-8 that a model is given: text, and names and arguments of tool calls."""
+        words = (self.text, *(call.name + call.arguments for call in self.tool_calls))
+        return sum(len(each.encode("utf-8", "replace")) for each in words)
 
     @property
     def reasoning(self) -> str:

@@ -69,6 +69,8 @@ class RunLoopState:
     iterations: tuple[Iteration, ...] = ()
     history: tuple[Message, ...] = ()
     """The conversation that the model sees, without the system prompt."""
+    history_size: int = 0
+    """Bytes of all messages in `history`, see `Message.size`."""
     unseen: tuple[Message, ...] = ()
     """Messages that came in and wait for the next iteration."""
     pending: tuple[PendingCall, ...] = ()
@@ -201,6 +203,7 @@ def _observe(state: RunLoopState, at: datetime) -> RunLoopState:
         status="running",
         iterations=(*state.iterations, Iteration(user_message=words or None, timestamp=at)),
         history=(*state.history, *state.unseen),
+        history_size=state.history_size + sum(message.size for message in state.unseen),
         unseen=(),
         thinking=True,
         iterations_since_user=1 if heard else state.iterations_since_user + 1,
@@ -219,6 +222,7 @@ def _think(state: RunLoopState, message: Message) -> RunLoopState:
         state,
         iterations=(*state.iterations[:-1], iteration),
         history=(*state.history, message),
+        history_size=state.history_size + message.size,
         thinking=False,
         pending=tuple(PendingCall(call) for call in message.tool_calls),
     )
@@ -229,10 +233,12 @@ def _act(state: RunLoopState, result: ToolResult) -> RunLoopState:
         return state  # a second result of the same call: the first one counts
     last = state.iterations[-1]
     iteration = last.model_copy(update={"tool_results": (*last.tool_results, result)})
+    message = Message.tool(result)
     return replace(
         state,
         iterations=(*state.iterations[:-1], iteration),
-        history=(*state.history, Message.tool(result)),
+        history=(*state.history, message),
+        history_size=state.history_size + message.size,
         pending=tuple(waiting for waiting in state.pending if waiting.call.id != result.id),
     )
 

@@ -1,1 +1,1 @@
-"""What is remembered: the journal, short-term and long-term memory, and how texts become vectors."""
+"""What is remembered: the journal, short-term memory and long-term memory."""

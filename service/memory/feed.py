@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Self
 
 import anyio
 
@@ -66,8 +68,8 @@ class Feed:
     """Hands each published event to all who listen."""
 
     def __init__(self, journal: Journal, *, mailbox_size: int = _MAILBOX_SIZE) -> None:
-        self._journal = journal
-        self._mailbox_size = mailbox_size
+        self.journal = journal
+        self.mailbox_size = mailbox_size
         # Replaced, never changed in place: publishing may go on while readers come and go.
         self._mailboxes: tuple[Mailbox, ...] = ()
         self._changing = threading.Lock()
@@ -102,35 +104,64 @@ class Feed:
             run_loop_id: only this loop's; None for all.
             after: replay the journal from after this sequence number first; None: live only.
         """
-        bell = anyio.Event()
+        with Reader(self, owner=owner) as reader:
+            async with aclosing(reader.events(run_loop_id=run_loop_id, after=after)) as events:
+                async for event in events:
+                    yield event
 
-        def wake() -> None:
-            bell.set()
 
-        mailbox = Mailbox(wake=wake, owner=owner, run_loop_id=run_loop_id, size=self._mailbox_size)
-        self.open(mailbox)
-        last = self._journal.last_seq if after is None else after
-        behind = after is not None
-        try:
-            while True:
-                if behind:
-                    page = await self._journal.read(
-                        owner=owner, run_loop_id=run_loop_id, after=last, limit=_PAGE
-                    )
-                    for event in page:
-                        last = event.seq or last
+class Reader:
+    """A place in the feed, held from ``with`` on: nothing that happens from then on is missed.
+
+    What came before, and what found no room in the mailbox, is read from the journal.
+    """
+
+    def __init__(self, feed: Feed, *, owner: str | None) -> None:
+        self._feed = feed
+        self._owner = owner
+        self._bell = anyio.Event()
+        self._mailbox = Mailbox(
+            wake=lambda: self._bell.set(), owner=owner, run_loop_id=None, size=feed.mailbox_size
+        )
+        self._horizon = 0
+
+    def __enter__(self) -> Self:
+        """Take the place."""
+        self._feed.open(self._mailbox)
+        self._horizon = self._feed.journal.last_seq
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Give it up."""
+        self._feed.close(self._mailbox)
+
+    async def events(
+        self, *, run_loop_id: str | None = None, after: int | None = None
+    ) -> AsyncGenerator[Event]:
+        """What happened after a sequence number (None: since ``with``), and then what happens."""
+        last = self._horizon if after is None else after
+        while True:
+            while last < self._horizon:
+                page = await self._feed.journal.read(
+                    owner=self._owner, run_loop_id=run_loop_id, after=last, limit=_PAGE
+                )
+                for event in page:
+                    if event.seq is not None and event.seq <= self._horizon:
                         yield event
-                    behind = len(page) == _PAGE
+                last = self._horizon if len(page) < _PAGE else page[-1].seq or last
+            self._bell = anyio.Event()
+            events, lagged = self._mailbox.take()
+            if lagged:
+                # All up to here comes from the journal, all from here on from the mailbox.
+                self._horizon = self._feed.journal.last_seq
+                continue
+            for event in events:
+                if run_loop_id is not None and event.run_loop_id != run_loop_id:
                     continue
-                bell = anyio.Event()
-                events, behind = mailbox.take()
-                for event in events:
-                    if event.seq is None:
-                        yield event
-                    elif event.seq > last:
-                        last = event.seq
-                        yield event
-                if not events and not behind:
-                    await bell.wait()
-        finally:
-            self.close(mailbox)
+                if event.seq is not None:
+                    if event.seq <= last:
+                        continue
+                    last = event.seq
+                yield event
+            if not events:
+                await self._bell.wait()

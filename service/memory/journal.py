@@ -190,7 +190,10 @@ class Journal:
         with self._file.transaction(durable=durable) as db:
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
             db.execute(
-                "INSERT OR REPLACE INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
+                " updated_at = excluded.updated_at, completed_at = excluded.completed_at,"
+                " iteration_count = excluded.iteration_count",
                 _projection(commit.state),
             )
             if delivering is not None:

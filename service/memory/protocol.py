@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult, SegmentType
+from service.domain.anchors import (
+    AnchorRef,
+    ExpandedContext,
+    SearchResult,
+    Segment,
+    SegmentType,
+)
 from service.domain.run_loops import RunLoop
 
 Vectors = npt.NDArray[np.float32]
@@ -71,6 +77,66 @@ class MemoryStats:
     """Identity of the embedder in use; None before it is loaded or without one."""
     problem: str | None = None
     """Why embedding does not go on, in words."""
+
+
+class Candidate(NamedTuple):
+    """A segment that one index offers, and how well it fits: higher is better."""
+
+    ref: AnchorRef
+    score: float
+    """On the index's own scale: BM25, or a cosine."""
+
+
+class LexicalIndex(Protocol):
+    """Finds segments by their words. The methods block and may be called from any thread."""
+
+    def search(
+        self, query: str, *, owner: str, filters: SearchFilters, limit: int
+    ) -> list[Candidate]:
+        """The best segments of this owner that hold a word of the query, best first.
+
+        The query is plain words in any language: nothing in it is syntax. Filters are exact.
+
+        Raises:
+            StorageError: the index cannot be read.
+        """
+        ...
+
+
+class VectorIndex(Protocol):
+    """Finds segments by their vectors, all of one embedder.
+
+    The methods block and may be called from any thread; all raise StorageError, in words.
+    """
+
+    def upsert(self, segments: Sequence[Segment], vectors: Vectors) -> None:
+        """Store one vector a segment; what stood at the same anchor is replaced."""
+        ...
+
+    def search(
+        self, vector: Vectors, *, owner: str, filters: SearchFilters, limit: int
+    ) -> list[Candidate]:
+        """The segments of this owner nearest to `vector`, shape (1, dimension), best first.
+
+        Scores are cosines. Filters are exact.
+        """
+        ...
+
+    def delete(self, refs: Sequence[AnchorRef], *, owner: str) -> None:
+        """Remove these segments; what is not there counts as removed."""
+        ...
+
+    def delete_run_loop(self, run_loop_id: str, *, owner: str) -> None:
+        """Remove all segments of a run loop."""
+        ...
+
+    def count(self) -> int:
+        """How many vectors there are, of all owners."""
+        ...
+
+    def close(self) -> None:
+        """Release the files."""
+        ...
 
 
 class MemoryReader(Protocol):

@@ -30,8 +30,9 @@ class ApprovalPolicy:
     def needs_approval(self, call: ToolCall, registry: ToolRegistry) -> bool:
         """Whether a person must agree to this call.
 
-        Anything but a clear no counts as yes: an unknown tool or mode, an error in a tool or a
-        rule, an answer that is not a bool.
+        Anything but a clear no counts as yes: an unknown mode, an error in a tool or a rule, an
+        answer that is not a bool. A tool that does not exist asks nobody: nothing can run, and
+        the registry tells the model so.
         """
         if self.mode == "never":
             return False
@@ -39,7 +40,9 @@ class ApprovalPolicy:
             return True
         try:
             tool = registry.get(call.name)
-            if tool is None or tool.needs_approval is not False:
+            if tool is None:
+                return False
+            if tool.needs_approval is not False:
                 return True
             return self.rule is not None and self.rule(call, tool) is not False
         except Exception:  # noqa: BLE001 - fails closed

@@ -52,9 +52,13 @@ def test_always_and_never_ask_no_tool() -> None:
         assert not ApprovalPolicy(mode="never").needs_approval(call_of(name), REGISTRY)
 
 
-@pytest.mark.parametrize("name", ["unknown", "broken", ""])
-def test_what_is_unknown_or_fails_needs_approval(name: str) -> None:
-    assert ApprovalPolicy().needs_approval(call_of(name), REGISTRY)
+def test_a_tool_that_fails_to_say_needs_approval() -> None:
+    assert ApprovalPolicy().needs_approval(call_of("broken"), REGISTRY)
+
+
+@pytest.mark.parametrize("name", ["unknown", ""])
+def test_a_tool_that_does_not_exist_asks_nobody(name: str) -> None:
+    assert not ApprovalPolicy().needs_approval(call_of(name), REGISTRY)
 
 
 def test_a_mode_that_does_not_exist_needs_approval() -> None:

@@ -1,0 +1,1 @@
+"""Models, the run loop, the router, and the `Agent` that puts them together."""

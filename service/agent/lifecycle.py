@@ -1,0 +1,52 @@
+"""The lifecycle: loops that have answered complete once no follow-up came for a while."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import anyio
+
+from service.domain.errors import ConflictError
+from service.domain.events import RunLoopCompleted
+from service.domain.state import RunLoopState
+from service.memory.memory import Memory
+
+_LONGEST_SLEEP = 60.0  # clocks are set, machines sleep: look again at least once a minute
+
+
+class Lifecycle:
+    """Completes loops that have been idle for long enough."""
+
+    def __init__(self, memory: Memory, linger_seconds: float) -> None:
+        self._memory = memory
+        self._linger = linger_seconds
+        self._bell = anyio.Event()
+
+    def tell(self) -> None:
+        """A loop has come to rest."""
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Complete loops, for ever."""
+        while True:
+            self._bell = anyio.Event()
+            sleep = _LONGEST_SLEEP
+            for state in self._memory.short_term.states():
+                if state.status == "idle":
+                    left = self._linger - (datetime.now(UTC) - state.updated_at).total_seconds()
+                    if left <= 0:
+                        await self._complete(state)
+                    else:
+                        sleep = min(sleep, left)
+            with anyio.move_on_after(sleep):
+                await self._bell.wait()
+
+    async def _complete(self, state: RunLoopState) -> None:
+        try:
+            await self._memory.journal.append(
+                state.id,
+                RunLoopCompleted(reason="answered, and no follow-up came"),
+                if_last_seq=state.last_seq,
+            )
+        except ConflictError:
+            return  # a follow-up came just now

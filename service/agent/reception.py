@@ -1,0 +1,158 @@
+"""The reception: takes messages in, and brings each to the run loop that it belongs to.
+
+A message is safe once `accept` returns. Where it belongs may take a while to decide, while models
+load; messages without an id are decided upon one after another, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import anyio
+from anyio.abc import TaskGroup
+
+from service.agent.router import Router
+from service.domain.errors import ConflictError, NotFoundError, Problem, StorageError
+from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
+from service.domain.ids import new_id
+from service.domain.routes import Route
+from service.memory.inbox import Delivery, InboxEntry, Receipt
+from service.memory.memory import Memory
+
+log = logging.getLogger(__name__)
+
+_STORAGE_RETRY_SECONDS = 5.0
+
+
+class Reception:
+    """Accepts messages and delivers them."""
+
+    def __init__(
+        self,
+        group: TaskGroup,
+        memory: Memory,
+        router: Router,
+        delivered: Callable[[str], None],
+    ) -> None:
+        """`delivered` is called with the id of each loop that a message has joined."""
+        self._group = group
+        self._memory = memory
+        self._router = router
+        self._delivered = delivered
+        self._changed = anyio.Event()
+        self._problems: dict[str, Problem] = {}
+        self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
+
+    async def accept(
+        self, entry: InboxEntry, *, idempotency_key: str | None, request_hash: str | None
+    ) -> Receipt:
+        """Make a message safe, and begin to deliver it.
+
+        Raises:
+            ConflictError: the idempotency key was used for another request.
+            StorageError: the disk refuses; the message was not accepted.
+        """
+        receipt = await self._memory.journal.inbox.accept(
+            entry, idempotency_key=idempotency_key, request_hash=request_hash
+        )
+        if not receipt.replayed:
+            self._enqueue(entry)
+        return receipt
+
+    async def run(self) -> None:
+        """Deliver messages, first those that an earlier process has left, for ever."""
+        for entry in await self._memory.journal.inbox.undelivered():
+            self._enqueue(entry)
+        async for entry in self._waiting:
+            await self._deliver(entry)
+
+    async def delivery(self, message_id: str) -> Delivery | Problem:
+        """Wait until a message is in its run loop; or what keeps it from getting there.
+
+        Raises:
+            NotFoundError: no such message was accepted.
+        """
+        while True:
+            changed = self._changed
+            found = await self._memory.journal.inbox.delivery(message_id)
+            if found is not None:
+                return found
+            if message_id in self._problems:
+                return self._problems[message_id]
+            await changed.wait()
+
+    def _enqueue(self, entry: InboxEntry) -> None:
+        if entry.requested_run_loop_id is None:
+            self._queue.send_nowait(entry)
+        else:
+            self._group.start_soon(self._deliver, entry)
+
+    async def _deliver(self, entry: InboxEntry) -> None:
+        while True:
+            try:
+                run_loop_id = await self._route_and_append(entry)
+            except ConflictError:
+                # The loop ended while it was being chosen: choose again.
+                if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
+                    return
+            except StorageError as error:
+                # It is safe in the inbox: whoever waits is told, and we try again.
+                log.error("message %s cannot be delivered yet: %s", entry.message_id, error)
+                self._problems[entry.message_id] = error.problem()
+                self._tell()
+                await anyio.sleep(_STORAGE_RETRY_SECONDS)
+            else:
+                self._problems.pop(entry.message_id, None)
+                self._delivered(run_loop_id)
+                self._tell()
+                return
+
+    async def _route_and_append(self, entry: InboxEntry) -> str:
+        requested = None
+        if entry.requested_run_loop_id is not None:
+            try:
+                requested = await self._memory.journal.replay(
+                    entry.requested_run_loop_id, owner=entry.owner
+                )
+            except NotFoundError:
+                log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
+        route = await self._router.route(
+            entry.message.text,
+            active=self._memory.short_term.states(entry.owner),
+            now=datetime.now(UTC),
+            requested=requested,
+        )
+        received = MessageReceived(
+            message_id=entry.message_id, message=entry.message, metadata=entry.metadata
+        )
+        decided = RouteDecided(message_id=entry.message_id, route=route)
+        return await self._append(entry, route, received, decided)
+
+    async def _append(
+        self, entry: InboxEntry, route: Route, received: MessageReceived, decided: RouteDecided
+    ) -> str:
+        journal = self._memory.journal
+        if route.run_loop_id is not None:
+            await journal.append(
+                route.run_loop_id, received, decided, durable=True, delivering=entry.message_id
+            )
+            return route.run_loop_id
+        run_loop_id = new_id()
+        started = RunLoopStarted(goal=entry.message.text, predecessor_id=route.predecessor_id)
+        await journal.append(
+            run_loop_id,
+            started,
+            received,
+            decided,
+            owner=entry.owner,
+            durable=True,
+            delivering=entry.message_id,
+        )
+        return run_loop_id
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()

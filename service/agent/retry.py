@@ -1,0 +1,66 @@
+"""Retrying model calls: exponential back-off with jitter, or as long as the endpoint asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from service.domain.errors import LLMError
+
+T = TypeVar("T")
+
+_LONGEST_WAIT = 60.0
+_backoff = wait_random_exponential(multiplier=0.5, max=20)
+
+
+async def retrying(
+    call: Callable[[], Awaitable[T]],
+    *,
+    max_retries: int,
+    on_retry: Callable[[int, float, LLMError], Awaitable[None]],
+) -> T:
+    """Make a call, and make it again while it fails with a retryable `LLMError`.
+
+    Args:
+        call: what to do.
+        max_retries: how often to do it again.
+        on_retry: told before each wait: which attempt failed (from 1), the seconds to wait, why.
+
+    Raises:
+        LLMError: the last failure.
+    """
+
+    async def before_sleep(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, LLMError):
+            await on_retry(state.attempt_number, state.upcoming_sleep, error)
+
+    async def once() -> T:
+        return await call()  # tenacity awaits coroutine functions only, and `call` may be a lambda
+
+    attempts = AsyncRetrying(
+        retry=retry_if_exception(lambda e: isinstance(e, LLMError) and e.retryable),
+        stop=stop_after_attempt(max_retries + 1),
+        wait=_wait,
+        sleep=anyio.sleep,
+        before_sleep=before_sleep,
+        reraise=True,
+    )
+    return await attempts(once)
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, LLMError) else None
+    if asked is not None:
+        return min(max(asked, 0.0), _LONGEST_WAIT)
+    return _backoff(state)

@@ -1,0 +1,1 @@
+"""Reproducible benchmarks: JSON on standard output, each beside its raw floor of the same run."""

@@ -1,0 +1,193 @@
+"""The archivist: brings run loops that rest or are finished into long-term memory.
+
+It works in the background, one step behind: nobody waits for it, and what it has not done when the
+process dies, it finds out from the journal at the next start. Archiving and embedding go on side by
+side, so that a new loop is found by its words while older ones still wait for their vectors.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+
+from service.domain.errors import InvalidInputError, Problem, RondoError
+from service.domain.run_loops import RunLoop
+from service.memory.long_term import LongTermMemory
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 300.0
+
+
+class RunLoopSource(Protocol):
+    """Where finished run loops are kept for good: the journal."""
+
+    async def finished_run_loops(self) -> Iterable[str]:
+        """Ids of all run loops, of all owners, that can change no more."""
+        ...
+
+    async def load(self, run_loop_id: str) -> RunLoop | None:
+        """A run loop, whole; None when it is gone meanwhile."""
+        ...
+
+
+class Archivist:
+    """A background worker. `run` it in a task group; `submit` to it from the same event loop."""
+
+    def __init__(
+        self,
+        memory: LongTermMemory,
+        source: RunLoopSource,
+        *,
+        on_problem: Callable[[Problem], None] | None = None,
+        first_pause: float = _FIRST_PAUSE,
+    ) -> None:
+        """Name the parts.
+
+        Args:
+            memory: where run loops go; started.
+            source: what is asked, at the start, for loops that memory lacks.
+            on_problem: is told each failure; they are logged in any case. MUST NOT raise or block.
+            first_pause: seconds before a failed step is tried again; doubles each time it fails.
+        """
+        self._memory = memory
+        self._source = source
+        self._on_problem = on_problem
+        self._first_pause = first_pause
+        self._waiting: dict[tuple[str, str], RunLoop] = {}
+        self._archiving = _Step(self._archive_waiting)
+        self._reconciling = _Step(self._reconcile)
+        self._embedding = _Step(self._embed)
+        self._steps = (self._reconciling, self._archiving, self._embedding)
+        self._running = False
+
+    def submit(self, run_loop: RunLoop) -> None:
+        """Have a run loop archived soon. Of several states of a loop, the last one counts."""
+        self._waiting[run_loop.owner, run_loop.id] = run_loop
+        self._archiving.want()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Work until cancelled. First of all, bring in what a crash left undone."""
+        self._running = True
+        self._reconciling.want()
+        self._embedding.want()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for step in self._steps:
+                    tasks.start_soon(self._repeat, step)
+                task_status.started()
+        finally:
+            self._running = False
+            for step in self._steps:
+                step.changed.set()
+
+    async def drain(self) -> Problem | None:
+        """Wait until everything submitted is archived and embedded, or has been tried and failed.
+
+        Returns:
+            What keeps it from being complete, if anything does.
+        """
+        while self._running and (busy := [step for step in self._steps if step.busy]):
+            await busy[0].changed.wait()
+        for step in self._steps:
+            if step.problem is not None:
+                return step.problem
+        if any(step.busy for step in self._steps):
+            return Problem(kind="stopped", title="The archivist has stopped before it was done")
+        return None
+
+    async def _repeat(self, step: _Step) -> None:
+        pause = self._first_pause
+        while True:
+            # After a failure, try again when the pause is over, or when there is something new.
+            with anyio.move_on_after(pause if step.problem else None):
+                await step.wanted.wait()
+            step.begin()
+            try:
+                problem = await step.work()
+            except Exception as error:  # noqa: BLE001  the worker outlives any failure, and tells it
+                problem = _problem(error)
+            if problem is not None:
+                self._report(problem)
+                pause = min(2 * pause, _LONGEST_PAUSE) if step.problem else self._first_pause
+            step.end(problem)
+
+    async def _archive_waiting(self) -> Problem | None:
+        problem = None
+        for key, run_loop in list(self._waiting.items()):
+            failed = await self._archive(run_loop)
+            if failed is None and self._waiting.get(key) is run_loop:
+                del self._waiting[key]
+            problem = problem or failed
+        return problem
+
+    async def _reconcile(self) -> Problem | None:
+        problem = None
+        finished = await self._source.finished_run_loops()
+        for run_loop_id in await self._memory.lacking(finished):
+            run_loop = await self._source.load(run_loop_id)
+            if run_loop is not None:
+                problem = await self._archive(run_loop) or problem
+        return problem
+
+    async def _embed(self) -> Problem | None:
+        return (await self._memory.embed_pending()).problem
+
+    async def _archive(self, run_loop: RunLoop) -> Problem | None:
+        """Archive one loop; one that can never be archived is told, and given up."""
+        try:
+            changed = await self._memory.archive(run_loop)
+        except InvalidInputError as error:
+            self._report(error.problem())
+            return None
+        except Exception as error:  # noqa: BLE001  the other loops shall not wait for this one
+            return _problem(error)
+        if changed:
+            self._embedding.want()
+        return None
+
+    def _report(self, problem: Problem) -> None:
+        _log.warning("long-term memory lags behind: %s", problem.in_words())
+        if self._on_problem is not None:
+            self._on_problem(problem)
+
+
+class _Step:
+    """One kind of work: whether it is wanted, and what kept it from being done the last time."""
+
+    def __init__(self, work: Callable[[], Awaitable[Problem | None]]) -> None:
+        self.work = work
+        self.wanted = anyio.Event()
+        self.changed = anyio.Event()
+        """Set, and replaced, when a go has ended."""
+        self.problem: Problem | None = None
+        self._working = False
+
+    @property
+    def busy(self) -> bool:
+        return self._working or self.wanted.is_set()
+
+    def want(self) -> None:
+        self.wanted.set()
+
+    def begin(self) -> None:
+        self.wanted = anyio.Event()
+        self._working = True
+
+    def end(self, problem: Problem | None) -> None:
+        self.problem = problem
+        self._working = False
+        self.changed.set()
+        self.changed = anyio.Event()
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, RondoError):
+        return error.problem()
+    _log.error("archiving failed", exc_info=error)
+    return Problem(kind="internal", title="A run loop was not archived", detail=repr(error))

@@ -1,0 +1,51 @@
+"""How texts become vectors: which embedder the settings ask for."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from service.config import Settings
+from service.domain.errors import ConfigurationError
+from service.memory.embedders.openai_endpoint import OpenAIEmbedder
+from service.memory.embedders.sentence_transformer import BUNDLED, SentenceTransformerEmbedder
+from service.memory.protocol import Embedder
+
+
+def create_embedder(settings: Settings) -> Embedder | None:
+    """The embedder of these settings; None for ``none``. Cheap: the first call loads the model.
+
+    Raises:
+        ConfigurationError: no such bundled model, or no model named for an endpoint.
+    """
+    wanted = settings.embedder
+    match wanted.kind:
+        case "none":
+            return None
+        case "openai":
+            if not wanted.model or wanted.model.startswith("bundled:"):
+                raise ConfigurationError(
+                    f"embedder.model is {wanted.model!r}, which no endpoint offers",
+                    advice="Name the endpoint's embedding model, such as text-embedding-3-small.",
+                )
+            return OpenAIEmbedder(
+                wanted.model,
+                base_url=wanted.base_url,
+                api_key=wanted.api_key.get_secret_value(),
+                query_prompt=wanted.query_prompt or "",
+                passage_prompt=wanted.passage_prompt or "",
+            )
+        case "sentence-transformers":
+            kind, _, name = wanted.model.partition(":")
+            if kind == "bundled" and name not in BUNDLED:
+                raise ConfigurationError(
+                    f"there is no bundled embedder {name!r}",
+                    advice=f"Choose one of: {', '.join(f'bundled:{known}' for known in BUNDLED)}; "
+                    "or give a folder or a Hub id.",
+                )
+            return SentenceTransformerEmbedder(
+                wanted.model,
+                query_prompt=wanted.query_prompt,
+                passage_prompt=wanted.passage_prompt,
+            )
+        case _:
+            assert_never(wanted.kind)

@@ -1,0 +1,104 @@
+"""The memory of the house as one thing: journal, short-term and long-term memory of a data folder.
+
+One process owns a data folder. The journal is the truth; the rest follows it: each commit updates
+short-term memory and its subscribers, and a loop that has ended goes to the archivist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+
+from service.domain.errors import NotFoundError
+from service.domain.events import TERMINAL, RunLoopIdle
+from service.domain.run_loops import RunLoop
+from service.memory.archivist import Archivist
+from service.memory.data_folder import DataFolder
+from service.memory.feed import Feed
+from service.memory.journal import Commit, Journal
+from service.memory.long_term import LongTermMemory
+from service.memory.protocol import Embedder
+from service.memory.short_term import ShortTermMemory
+
+_LONGEST_WARM_UP = 30.0  # seconds; then words alone must do
+
+
+class Memory:
+    """All that is remembered, in one folder. It works inside ``async with``, beside `work`."""
+
+    def __init__(self, folder: Path, embedder: Embedder | None) -> None:
+        self._folder = DataFolder(folder)
+        folder = self._folder.path
+        self.journal = Journal(folder / "journal.sqlite3")
+        self.feed = Feed(self.journal)
+        self.short_term = ShortTermMemory(self.journal, self.feed)
+        self.long_term = LongTermMemory(folder, embedder)
+        self.archivist = Archivist(self.long_term, self)
+        self.on_rest: Callable[[], None] = lambda: None
+        """Called when a loop has come to rest."""
+        self._warm = anyio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Take the folder and open what is in it. Loads no model.
+
+        Raises:
+            DataFolderInUseError: another process owns the folder.
+            StorageError: the folder cannot be used.
+        """
+        self._folder.acquire()
+        try:
+            for state in await anyio.to_thread.run_sync(self.journal.open, self._follow):
+                self.short_term.add(state)
+            await self.long_term.start()
+        except BaseException:
+            self._folder.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the files and give the folder back."""
+        try:
+            await self.long_term.aclose()
+            self.journal.close()
+        finally:
+            self._folder.release()
+
+    async def work(self) -> None:
+        """Load what is heavy, finish what a crash left undone, and archive, for ever."""
+        await self.long_term.warm_up()
+        self._warm.set()
+        await self.archivist.run()
+
+    async def warmed_up(self) -> None:
+        """Wait, for a while, until the embedder is loaded or known to be missing."""
+        with anyio.move_on_after(_LONGEST_WARM_UP):
+            await self._warm.wait()
+
+    async def finished_run_loops(self) -> Iterable[str]:
+        """Ids of all run loops that have ended; what long-term memory must have."""
+        return await self.journal.finished_ids()
+
+    async def load(self, run_loop_id: str) -> RunLoop | None:
+        """A run loop as the journal has it; None when it is gone."""
+        try:
+            return (await self.journal.replay(run_loop_id)).run_loop()
+        except NotFoundError:
+            return None
+
+    def _follow(self, commit: Commit) -> None:
+        self.short_term.update(commit)
+        for event in commit.events:
+            if isinstance(event.body, TERMINAL):
+                self.archivist.submit(commit.state.run_loop())
+            elif isinstance(event.body, RunLoopIdle):
+                self.on_rest()

@@ -1,0 +1,104 @@
+"""A model whose answers a test decides, and an agent around it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from service.agent.agent import Agent, AgentOptions, create_agent
+from service.agent.llm.protocol import LLMStatus
+from service.domain.errors import LLMStatusError
+from service.domain.events import Event, InputRequired
+from service.domain.messages import Message
+from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
+from service.domain.tools import ToolDefinition
+from service.memory.memory import Memory
+from service.memory.protocol import Embedder
+from service.tools.protocol import Tool
+from service.tools.registry import ToolRegistry
+
+Answer = str | Sequence[StreamPart]
+Respond = Callable[[Sequence[Message]], Answer]
+
+
+class FunctionLLM:
+    """Answers with what a function makes of the conversation; refuses to judge routes."""
+
+    model = "function"
+    context_tokens = 8192
+
+    def __init__(self, respond: Respond) -> None:
+        self.respond = respond
+        self.calls: list[tuple[Message, ...]] = []
+        self.offered: list[tuple[str, ...]] = []
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolDefinition] = (),
+        response_schema: dict[str, Any] | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[StreamPart]:
+        if response_schema is not None:
+            raise LLMStatusError(400, "no judgement here")
+        self.calls.append(tuple(messages))
+        self.offered.append(tuple(tool.name for tool in tools))
+        answer = self.respond(messages)
+        parts: Iterable[StreamPart] = [TextDelta(answer)] if isinstance(answer, str) else answer
+        for part in parts:
+            yield part
+
+    def status(self) -> LLMStatus:
+        return LLMStatus(ready=True, detail="ready")
+
+    async def aclose(self) -> None:
+        pass
+
+
+def call(name: str, arguments: str = "{}", *, index: int = 0) -> ToolCallDelta:
+    return ToolCallDelta(index=index, id=f"c{index}", name=name, arguments=arguments)
+
+
+def echo(messages: Sequence[Message]) -> Answer:
+    return f"You said: {messages[-1].text}"
+
+
+@asynccontextmanager
+async def running_agent(
+    folder: Path,
+    respond: Respond | FunctionLLM = echo,
+    *tools: Tool,
+    embedder: Embedder | None = None,
+    **options: Any,
+) -> AsyncIterator[Agent]:
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(tool)
+    llm = respond if isinstance(respond, FunctionLLM) else FunctionLLM(respond)
+    chosen = AgentOptions(**{"max_retries": 0, **options})
+    async with create_agent(llm, registry, Memory(folder, embedder), chosen) as agent:
+        yield agent
+
+
+async def sent(agent: Agent, message: str, run_loop_id: str | None = None) -> list[Event]:
+    """Send, and collect what came of it."""
+    return [event async for event in agent.send(message, run_loop_id)]
+
+
+def types(events: Iterable[Event]) -> list[str]:
+    return [event.type for event in events if event.seq is not None]
+
+
+def answer_of(events: Iterable[Event]) -> str:
+    said = [e.body.message.text for e in events if e.body.type == "message.completed"]
+    return said[-1]
+
+
+def request_of(events: Sequence[Event]) -> InputRequired:
+    body = events[-1].body
+    assert isinstance(body, InputRequired)
+    return body
