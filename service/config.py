@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -34,6 +34,10 @@ def default_data_dir() -> Path:
 def default_models_dir() -> Path:
     """The user's cache folder (XDG): weights are large, and shared by all data folders."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rondo" / "models"
+
+
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+"""A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
 
 
 class _Section(BaseModel):
@@ -113,7 +117,7 @@ class ToolsSettings(_Section):
     tavily_api_key: SecretStr = SecretStr("")
     scripts: bool = False
     """Whether `run_script` is offered. Each run still asks a person."""
-    scripts_dir: Path | None = None
+    scripts_dir: Folder | None = None
     """The script repository; ``scripts`` in the data folder when not given."""
 
 
@@ -124,8 +128,8 @@ class Settings(BaseSettings):
         env_prefix="RONDO_", env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
-    data_dir: Path = Field(default_factory=default_data_dir)
-    models_dir: Path = Field(default_factory=default_models_dir)
+    data_dir: Folder = Field(default_factory=default_data_dir)
+    models_dir: Folder = Field(default_factory=default_models_dir)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     server: ServerSettings = ServerSettings()
     llm: LLMSettings = LLMSettings()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from service.domain.events import Recollection
-from service.domain.messages import Message
+from service.domain.messages import Message, TextPart
 from service.domain.state import RunLoopState
 from service.memory.tokens import BYTES_PER_TOKEN
 
@@ -37,21 +37,19 @@ _MESSAGE_OVERHEAD = 8
 
 
 def system_message(
-    state: RunLoopState, *, instructions: str = "", last_answer: bool = False
+    began: datetime, *, instructions: str = "", last_answer: bool = False
 ) -> Message:
-    """The system message of a loop.
+    """The system message: the same for all run loops of a day, so that endpoints can cache it.
 
     Args:
-        state: for what it remembers, and since when it runs.
+        began: when the conversation began.
         instructions: the owner's own, added to the built-in ones.
         last_answer: whether this is the last call, without tools.
     """
     parts = [PERSONA]
     if instructions:
         parts.append(instructions)
-    parts.append(f"This conversation began on {_date(state.created_at)}.")
-    if state.recollections:
-        parts.append(_recalled(state.recollections))
+    parts.append(f"This conversation began on {_date(began)}.")
     if last_answer:
         parts.append(_LAST_ANSWER)
     return Message.system("\n\n".join(parts))
@@ -60,23 +58,37 @@ def system_message(
 def build_context(state: RunLoopState, *, system: Message, budget_tokens: int) -> list[Message]:
     """The messages of one call: the system message, and as much of the history as fits.
 
+    The first of the person's messages carries what was recalled: some endpoints refuse a second
+    system message, and small models heed what stands next to the question.
+
     History is left out from its beginning, by whole rounds (a person's words and all that
     followed), so that no tool call is parted from its result. The newest round always stays.
     """
-    left = budget_tokens - _cost((system,))
-    if _tokens(state.history_size, len(state.history)) <= left:
-        return [system, *state.history]  # the usual case takes no time for a long history
-    rounds = list(_rounds(state.history))
+    notes = [_recalled(state.recollections)] if state.recollections else []
+    left = budget_tokens - _cost((system, _noted(notes, Message(role="user"))))
+    rounds: list[Sequence[Message]] = [state.history]
+    if _tokens(state.history_size, len(state.history)) > left:
+        # Only a history that does not fit is looked through: a long one usually fits.
+        rounds = _newest(list(_rounds(state.history)), left)
+        notes.append(_LEFT_OUT)
+    history = [message for messages in rounds for message in messages]
+    return [system, *(_noted(notes, first) for first in history[:1]), *history[1:]]
+
+
+def _newest(rounds: Sequence[Sequence[Message]], left: int) -> list[Sequence[Message]]:
     kept: list[Sequence[Message]] = []
     for messages in reversed(rounds):
         left -= _cost(messages)
         if left < 0 and kept:
             break
-        kept.append(messages)
-    history = [message for messages in reversed(kept) for message in messages]
-    if len(kept) < len(rounds):
-        history[0] = Message.user(f"{_LEFT_OUT}\n\n{history[0].text}")
-    return [system, *history]
+        kept.insert(0, messages)
+    return kept
+
+
+def _noted(notes: Sequence[str], message: Message) -> Message:
+    """A person's message, with what they did not say in parts of their own before it."""
+    parts = tuple(TextPart(text=f"{note}\n\n") for note in notes)
+    return Message(role=message.role, content=(*parts, *message.content))
 
 
 def _rounds(history: Sequence[Message]) -> Iterator[Sequence[Message]]:
@@ -100,14 +112,14 @@ def _tokens(size: int, messages: int) -> int:
 
 def _recalled(recollections: Sequence[Recollection]) -> str:
     lines = [
-        "What you remember of earlier conversations, word for word, each with its anchor."
+        "[You remember this from earlier conversations, word for word, each with its anchor."
         " It may or may not matter here:"
     ]
     for piece in recollections:
         anchor = piece.anchor
         who = _SPEAKERS[anchor.segment_type]
-        lines.append(f"- [{anchor}] {_date(anchor.timestamp)}, {who}: {piece.content.strip()}")
-    return "\n".join(lines)
+        lines.append(f"- {anchor}, {_date(anchor.timestamp)}, {who}: {piece.content.strip()}")
+    return "\n".join(lines) + "]"
 
 
 def _date(at: datetime) -> str:

@@ -110,7 +110,7 @@ async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     """Observe what came in, ask the model, and record what it said."""
     await _observe(bench, loop)
     system = system_message(
-        loop.state,
+        loop.state.created_at,
         instructions=bench.instructions,
         last_answer=not instruction.offer_tools,
     )
@@ -174,9 +174,8 @@ def _usage(bench: Workbench, generated: Generated) -> Usage:
 
 
 def _without_calls(message: Message) -> Message:
-    text = message.text.strip()
-    if text:
-        return message.model_copy(update={"tool_calls": ()})
+    if message.text.strip():
+        return Message(role="assistant", content=message.content)
     notice = "I have used all the steps that I may take, and have no answer yet."
     return Message(role="assistant", content=(*message.content, TextPart(text=notice)))
 

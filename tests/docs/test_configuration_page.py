@@ -32,7 +32,7 @@ def test_every_setting_is_on_the_page_and_nothing_else_is() -> None:
 
 
 def test_the_example_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    example = re.findall(r"```toml\n(.*?)```", PAGE, re.S)[0]
+    example = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
     file = tmp_path / "rondo.toml"
     file.write_text(example)
     monkeypatch.setenv("RONDO_CONFIG", str(file))

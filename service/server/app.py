@@ -1,0 +1,68 @@
+"""The HTTP app, put together: middleware from the outside in, then the routes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from service import __version__
+from service.config import Settings
+from service.server.auth import BearerAuth
+from service.server.body_limit import BodyLimit
+from service.server.daemon import Daemon
+from service.server.hosts import SameOrigin
+from service.server.problems import ProblemDetails, add_problem_handlers
+from service.server.routes import events, memory, probes, run_loops, send, tools
+from service.server.tokens import load_token
+
+if TYPE_CHECKING:
+    from service.agent.agent import Agent
+
+
+def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
+    """The app of these settings. Its agent starts and stops with it.
+
+    ``app.state.daemon`` is its `Daemon`.
+
+    Args:
+        settings: where the data folder is, which hosts are served, how long a body may be.
+        agent: the one to work with; None: as the settings have it, put together in the background.
+
+    Raises:
+        ConfigurationError: the token file is empty.
+        StorageError: the data folder cannot be used.
+    """
+    daemon = Daemon(settings, agent)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with daemon.running():
+            yield
+
+    app = FastAPI(
+        title="Rondo",
+        version=__version__,
+        description="A personal assistant that works on many matters at once and remembers all "
+        "of them. Errors are RFC 9457 problem details that say what to do.",
+        lifespan=lifespan,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+        responses={"default": {"model": ProblemDetails, "description": "A problem, in words"}},
+        middleware=[
+            Middleware(SameOrigin, host=settings.server.host),
+            Middleware(BearerAuth, token=load_token(settings.data_dir)),
+            Middleware(BodyLimit, max_bytes=settings.server.max_body_bytes),
+        ],
+    )
+    app.state.daemon = daemon
+    add_problem_handlers(app)
+    for module in (probes, send, events, run_loops, memory, tools):
+        app.include_router(module.router)
+    app.include_router(run_loops.details_router)
+    return app

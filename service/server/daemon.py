@@ -1,0 +1,139 @@
+"""The agent's life beside the HTTP app: it is put together in the background, and stopped last.
+
+Importing and opening what an agent is made of takes longer than a probe may wait, so the app
+answers from the first moment, and a route waits for the agent when it needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import anyio
+import anyio.to_thread
+from fastapi import Depends, Request
+
+from service.config import Settings
+from service.domain.errors import RondoError
+
+if TYPE_CHECKING:
+    from service.agent.agent import Agent
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS = 20.0
+
+
+class StartingUpError(RondoError):
+    """The agent is not there yet."""
+
+    kind = "starting-up"
+    title = "The daemon is still starting"
+
+
+class StoppingError(RondoError):
+    """The daemon is on its way out."""
+
+    kind = "stopping"
+    title = "The daemon is stopping"
+
+
+class Daemon:
+    """An agent that starts, works and stops together with the app."""
+
+    def __init__(self, settings: Settings, agent: Agent | None) -> None:
+        """`agent` is made from the settings where none is given."""
+        self.settings = settings
+        self.closing = anyio.Event()
+        """Set when the daemon stops: whoever streams or waits comes to an end."""
+        self.failure: RondoError | None = None
+        """Why the agent could not start or go on."""
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called once the agent works."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when the agent could not start or go on."""
+        self._given = agent
+        self._agent: Agent | None = None
+        self._settled = anyio.Event()
+        self._leaving = anyio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Begin to start the agent; on leaving, stop it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._live, name="agent")
+            try:
+                yield
+            finally:
+                self.closing.set()
+                self._leaving.set()
+
+    async def agent(self) -> Agent:
+        """The agent, as soon as it works.
+
+        Raises:
+            StartingUpError: it takes longer than a client should wait.
+            RondoError: it cannot start.
+        """
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            await self._settled.wait()
+        if self.failure is not None:
+            raise StoppingError(
+                self.failure.problem().in_words(), advice="Look at the daemon's output."
+            )
+        if self._agent is None:
+            raise StartingUpError("its memory is being opened", advice="Try again in a moment.")
+        return self._agent
+
+    @property
+    def agent_now(self) -> Agent | None:
+        """The agent, if it works already."""
+        return self._agent
+
+    async def _live(self) -> None:
+        try:
+            agent = self._given
+            if agent is None:
+                agent = await anyio.to_thread.run_sync(self._make)
+            if self._leaving.is_set():  # stopped while it was starting
+                return
+            async with agent:
+                self._agent = agent
+                self._settled.set()
+                self.on_ready()
+                await self._leaving.wait()
+        except RondoError as error:
+            self._fail(error)
+        except Exception as error:
+            log.exception("the agent cannot go on")
+            self._fail(
+                RondoError(
+                    f"{type(error).__name__}: {error}",
+                    title="The assistant cannot go on",
+                    advice="Please report it; the daemon's log has the details.",
+                )
+            )
+
+    def _make(self) -> Agent:
+        from service.agent.assemble import agent_from_settings  # slow, so not at start
+
+        return agent_from_settings(self.settings)
+
+    def _fail(self, error: RondoError) -> None:
+        self.failure = error
+        self._agent = None
+        self._settled.set()
+        self.on_failure()
+
+
+def _daemon(request: Request) -> Daemon:
+    daemon = request.app.state.daemon
+    if not isinstance(daemon, Daemon):
+        raise TypeError("the app has no daemon")
+    return daemon
+
+
+TheDaemon = Annotated[Daemon, Depends(_daemon)]
+"""The daemon that a route belongs to."""

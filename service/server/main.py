@@ -1,0 +1,124 @@
+"""The daemon as a process: one socket, one worker, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from service.config import ServerSettings, Settings
+from service.domain.errors import ConfigurationError, ConflictError, RondoError
+
+if TYPE_CHECKING:
+    from service.server.daemon import Daemon
+    from service.server.tokens import Token
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 256
+
+
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or Ctrl-C. A daemon that cannot go on says why and exits with 1.
+
+    Raises:
+        SystemExit: 1, when it could not start or go on.
+    """
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for chatty in ("httpx", "httpx2", "httpcore", "openai", "chromadb"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        run(settings)
+    except RondoError as error:
+        print(error.problem().in_words(), file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:  # Ctrl-C before there was anything to stop
+        raise SystemExit(130) from None
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        RondoError: it could not start or go on: the port or the data folder is in use, say.
+    """
+    with listen(settings.server) as listener:
+        # From here on a client is no longer refused, but waits for what takes long: importing.
+        from service.server.app import create_app
+        from service.server.tokens import load_token
+        from service.server.uvicorn_server import UvicornServer
+
+        token = load_token(settings.data_dir)  # first, to know whether it is new
+        app = create_app(settings)
+        daemon: Daemon = app.state.daemon
+        server = UvicornServer(
+            app,
+            verbose=settings.log_level == "debug",
+            last_resort=lambda: _leave(1 if daemon.failure else 0),
+        )
+        words = greeting(url_of(listener), token)
+        daemon.on_ready = lambda: print(words, flush=True)
+        daemon.on_failure = server.stop
+        asyncio.run(server.serve(sockets=[listener]))
+        if daemon.failure is not None:
+            raise daemon.failure
+
+
+def _leave(code: int) -> None:
+    """End the process without waiting for its threads: as safe as being killed, so quite safe."""
+    log.warning("work in the background is left where it is; the next start takes it up")
+    logging.shutdown()
+    os._exit(code)
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """A socket that listens where the settings say; port 0 picks a free one.
+
+    Raises:
+        ConflictError: the port is in use.
+        ConfigurationError: this machine cannot listen there.
+    """
+    where = f"port {settings.port} of {settings.host or 'all addresses'}"
+    try:
+        found = socket.getaddrinfo(
+            settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConflictError(
+                f"{where} is in use by another program",
+                title="The daemon cannot listen",
+                advice="A daemon may be running already: `rondo doctor` tells. "
+                "Stop it, or choose another port with RONDO_SERVER__PORT.",
+            ) from error
+        raise ConfigurationError(
+            f"{where}: {error.strerror or error}",
+            title="The daemon cannot listen",
+            advice="Correct server.host and server.port.",
+        ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    """The address at which a listening socket is reached from this machine."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def greeting(url: str, token: Token) -> str:
+    """What is said once the daemon works; the token only when it is new."""
+    lines = [f"Rondo is ready at {url} (API: {url}/docs). Stop it with Ctrl-C."]
+    if token.is_new:
+        lines += [
+            f"Token for programs that call it, shown this once: {token.value}",
+            f"It is kept in {token.file}; the rondo commands find it there.",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,100 @@
+"""``/healthz``, ``/readyz`` and ``/``: is it alive, can it answer, where to look."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from service import __version__
+from service.domain.errors import RondoError
+from service.server.daemon import Daemon, TheDaemon
+
+router = APIRouter(tags=["probes"])
+
+
+class Health(BaseModel):
+    """The process is alive."""
+
+    status: Literal["ok"] = "ok"
+    version: str = __version__
+
+
+class Part(BaseModel):
+    """A part of the daemon, and how it is."""
+
+    ready: bool
+    detail: str
+    """In words."""
+
+
+class Readiness(BaseModel):
+    """Whether a message would be answered now. Without a model it is kept safe all the same."""
+
+    ready: bool
+    agent: Part
+    llm: Part
+    memory: Part
+
+
+class Welcome(BaseModel):
+    """What answers here, and where to go on."""
+
+    name: str = "Rondo"
+    version: str = __version__
+    docs: str = "/docs"
+    health: str = "/healthz"
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Whether the process is alive. Answers from the first moment, and needs no token."""
+    return Health()
+
+
+@router.get("/readyz", responses={503: {"model": Readiness, "description": "Not ready yet"}})
+async def readyz(daemon: TheDaemon, response: Response) -> Readiness:
+    """Whether everything is loaded, part by part, in words. Needs no token."""
+    readiness = await _readiness(daemon)
+    if not readiness.ready:
+        response.status_code = 503
+    return readiness
+
+
+@router.get("/")
+async def root() -> Welcome:
+    """What answers here."""
+    return Welcome()
+
+
+async def _readiness(daemon: Daemon) -> Readiness:
+    agent = daemon.agent_now
+    if agent is None or daemon.closing.is_set():
+        detail = "it is stopping" if daemon.closing.is_set() else "it is starting"
+        if daemon.failure is not None:
+            detail = daemon.failure.title
+        part = Part(ready=False, detail=detail)
+        return Readiness(ready=False, agent=part, llm=part, memory=part)
+    status = agent.llm.status()
+    memory = await _memory_part(daemon)
+    return Readiness(
+        ready=status.ready and memory.ready,
+        agent=Part(ready=True, detail="it works"),
+        llm=Part(ready=status.ready, detail=status.detail),
+        memory=memory,
+    )
+
+
+async def _memory_part(daemon: Daemon) -> Part:
+    """Memory works without an embedder too, only less well: it is ready then."""
+    agent = await daemon.agent()
+    try:
+        stats = await agent.memory.long_term.stats()
+    except RondoError as error:
+        return Part(ready=False, detail=error.title)
+    detail = (
+        f"{stats.run_loops} run loops in {stats.segments} segments; "
+        f"{stats.pending} wait to be embedded"
+    )
+    return Part(ready=True, detail=f"{detail}; {stats.problem}" if stats.problem else detail)

@@ -1,0 +1,190 @@
+"""``POST /v1/send``: the one door for messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from service.domain.events import Event, InputRequired
+from service.domain.routes import Route
+from service.domain.run_loops import Iteration, Status
+from service.server.attendance import attend
+from service.server.auth import Owner
+from service.server.daemon import StoppingError, TheDaemon
+from service.server.json_body import JSONRoute
+from service.server.outcome import Outcome
+from service.server.problems import ProblemDetails, problem_response
+from service.server.sse import EventStream, event_frames, frame
+
+if TYPE_CHECKING:
+    from service.agent.agent import Agent
+    from service.memory.inbox import Receipt
+
+router = APIRouter(prefix="/v1", tags=["send"], route_class=JSONRoute)
+
+MESSAGE_ID = "Rondo-Message-Id"
+RUN_LOOP_ID = "Rondo-Run-Loop-Id"
+
+
+class SendRequest(BaseModel):
+    """A message, and what its sender knows about it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str
+    """The words."""
+    run_loop_id: str | None = None
+    """The loop it belongs to. A finished one is taken up by a new one that remembers it."""
+    mode: Literal["steer", "followup"] = "followup"
+    """With both, the message joins the loop and is seen at its next step; ``interrupt`` is not
+    available yet."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    """Kept with the message."""
+
+    def digest(self) -> str:
+        """The same for the same request, however its JSON was written."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Sent(BaseModel):
+    """What became of the message."""
+
+    message_id: str
+    run_loop_id: str
+    status: Status
+    """``idle`` or ``completed``: it was answered; ``waiting_for_human_input``: see
+    `input_required`."""
+    response: str | None
+    """The words of the answer."""
+    iterations: tuple[Iteration, ...]
+    """What the loop did for it."""
+    route: Route | None
+    """Why it came to this run loop."""
+    input_required: InputRequired | None
+    """What a person is asked."""
+
+
+@router.post(
+    "/send",
+    response_model=Sent,
+    responses={
+        200: {
+            "description": "The answer; or with `Accept: text/event-stream` the events, "
+            "`message.accepted` first: from then on nothing can lose the message",
+            "content": {"text/event-stream": {}},
+        },
+        502: {"model": ProblemDetails, "description": "The run loop failed; says which and why"},
+    },
+)
+async def send(
+    body: SendRequest,
+    request: Request,
+    daemon: TheDaemon,
+    owner: Owner,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            description="The same key and body give the same run again; another body is refused.",
+        ),
+    ] = None,
+) -> Response:
+    """Send a message. A client that goes away cancels nothing."""
+    agent = await daemon.agent()
+    with ExitStack() as held:
+        # The place is taken before the message is: no piece of its answer is missed.
+        reader = held.enter_context(agent.reader(owner=owner))
+        receipt = await agent.accept(
+            body.message,
+            run_loop_id=body.run_loop_id,
+            owner=owner,
+            metadata=dict(body.metadata),
+            idempotency_key=idempotency_key,
+            request_hash=body.digest(),
+        )
+        events = agent.follow(receipt.message_id, reader=reader)
+        if "text/event-stream" in accept.lower():
+            return EventStream(
+                _frames(receipt, events),
+                closing=daemon.closing,
+                headers=await _headers(agent, receipt),
+                on_end=held.pop_all().close,
+            )
+        outcome = Outcome(receipt.message_id)
+        ending = await attend(
+            lambda: outcome.gather(events), receive=request.receive, closing=daemon.closing
+        )
+    if ending == "client_gone":
+        return Response(status_code=204)  # nobody reads it
+    return await _answer(agent, outcome, owner)
+
+
+async def _frames(
+    receipt: Receipt, events: AsyncGenerator[Event, None]
+) -> AsyncGenerator[bytes, None]:
+    yield frame(
+        "message.accepted", {"message_id": receipt.message_id, "replayed": receipt.replayed}
+    )
+    async with aclosing(event_frames(events)) as frames:
+        async for chunk in frames:
+            yield chunk
+
+
+async def _headers(agent: Agent, receipt: Receipt) -> dict[str, str]:
+    headers = {MESSAGE_ID: receipt.message_id}
+    if receipt.replayed:
+        delivery = await agent.memory.journal.inbox.delivery(receipt.message_id)
+        if delivery is not None:
+            headers |= _loop_header(delivery.run_loop_id)
+    return headers
+
+
+def _loop_header(run_loop_id: str) -> dict[str, str]:
+    """Imported loops may have ids that no header can hold: these are in the body only."""
+    return {RUN_LOOP_ID: run_loop_id} if run_loop_id.isascii() and run_loop_id.isprintable() else {}
+
+
+async def _answer(agent: Agent, outcome: Outcome, owner: str) -> Response:
+    headers = {MESSAGE_ID: outcome.message_id}
+    if outcome.run_loop_id is not None:
+        headers |= _loop_header(outcome.run_loop_id)
+    if outcome.problem is not None:
+        advice = outcome.problem.advice or "Send a message with its run_loop_id to try again."
+        return problem_response(
+            outcome.problem.model_copy(update={"advice": advice}),
+            status=502 if outcome.status == "failed" else None,
+            headers=headers,
+            message_id=outcome.message_id,
+            run_loop_id=outcome.run_loop_id,
+        )
+    if outcome.status is None or outcome.run_loop_id is None:
+        stopping = StoppingError(
+            "the message is safe, and is worked on after the next start",
+            advice="Ask again then with the same Idempotency-Key, or look at the run loop.",
+        )
+        return problem_response(
+            stopping.problem(),
+            headers=headers,
+            message_id=outcome.message_id,
+            run_loop_id=outcome.run_loop_id,
+        )
+    run_loop = await agent.run_loop(outcome.run_loop_id, owner=owner)
+    sent = Sent(
+        message_id=outcome.message_id,
+        run_loop_id=outcome.run_loop_id,
+        status=outcome.status,
+        response=outcome.response,
+        iterations=run_loop.iterations[outcome.iterations.start : outcome.iterations.stop],
+        route=outcome.route,
+        input_required=outcome.input_required,
+    )
+    return Response(sent.model_dump_json(), headers=headers, media_type="application/json")

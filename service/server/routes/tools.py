@@ -1,0 +1,67 @@
+"""``/v1/tools``: what the assistant can do, and what it could do if it were set up."""
+
+from __future__ import annotations
+
+import anyio.to_thread
+from fastapi import APIRouter
+from pydantic import BaseModel, JsonValue
+
+from service.domain.tools import ToolEffect
+from service.server.auth import Owner
+from service.server.daemon import TheDaemon
+
+router = APIRouter(prefix="/v1", tags=["tools"])
+
+
+class OfferedTool(BaseModel):
+    """A tool that the assistant may call."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of its arguments."""
+    effect: ToolEffect
+    needs_approval: bool
+    """Whether a person must agree to each call."""
+
+
+class WithheldTool(BaseModel):
+    """A tool that is not offered."""
+
+    name: str
+    reason: str
+    """Why, and what to do about it."""
+
+
+class Tools(BaseModel):
+    """The tools."""
+
+    tools: list[OfferedTool]
+    not_offered: list[WithheldTool]
+
+
+@router.get("/tools")
+async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
+    """The tools that the assistant may call, and those that are not offered, with the reason."""
+    agent = await daemon.agent()
+    from service.tools.builtins import builtin_tools  # slow, but loaded once there is an agent
+
+    offer = await anyio.to_thread.run_sync(builtin_tools, daemon.settings, agent.memory.long_term)
+    offered = [tool for name in agent.tools.names if (tool := agent.tools.get(name)) is not None]
+    return Tools(
+        tools=[
+            OfferedTool(
+                name=tool.definition.name,
+                description=tool.definition.description,
+                parameters=tool.definition.parameters,
+                effect=tool.effect,
+                needs_approval=tool.needs_approval,
+            )
+            for tool in offered
+        ],
+        not_offered=[
+            WithheldTool(name=name, reason=reason)
+            for name, reason in offer.withheld.items()
+            if name not in agent.tools.names
+        ],
+    )

@@ -1,0 +1,156 @@
+"""Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+
+Not FastAPI's own: a stream must end at once when the client goes or the daemon stops, and its
+headers are known only after the message is safe.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import anyio
+from pydantic import JsonValue
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from service.domain.errors import InvalidInputError, RondoError
+from service.domain.events import ErrorOccurred, Event
+from service.server.attendance import attend
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 15.0
+
+_HEARTBEAT = b": heartbeat\n\n"
+_FAREWELL_SECONDS = 1.0
+# No line ends of this format, but of many a client that splits lines as Python does.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+def frame(event: str, data: JsonValue, *, seq: int | None = None) -> bytes:
+    """One event as bytes; `seq` becomes its id, by which a client resumes.
+
+    >>> frame("tick", {"词": 1}, seq=7).decode()
+    'event: tick\\nid: 7\\ndata: {"词":1}\\n\\n'
+    """
+    head = f"event: {event}\n" + ("" if seq is None else f"id: {seq}\n")
+    body = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    body = body.translate(_LINE_ENDS)
+    # A streamed delta may end in half a surrogate pair: as an escape it is JSON still.
+    return f"{head}data: {body}\n\n".encode("utf-8", errors="backslashreplace")
+
+
+def event_frame(event: Event) -> bytes:
+    """A run loop's event as bytes."""
+    return frame(event.type, event.wire(), seq=event.seq)
+
+
+async def event_frames(
+    events: AsyncGenerator[Event, None], *, until: Callable[[Event], bool] = lambda event: False
+) -> AsyncGenerator[bytes, None]:
+    """Events as frames, up to and with the first one that `until` holds for."""
+    async with aclosing(events):
+        async for event in events:
+            yield event_frame(event)
+            if until(event):
+                return
+
+
+def place(last_event_id: str | None, after: int | None) -> int | None:
+    """Where a client wants to go on: its ``Last-Event-ID``, else ``?after=``; None for neither.
+
+    Raises:
+        InvalidInputError: the header is not a sequence number.
+    """
+    if last_event_id is None or last_event_id == "":
+        return after
+    # The header comes first: a browser that reconnects repeats the address as it was.
+    if not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 19):
+        raise InvalidInputError(
+            "the Last-Event-ID header is not a number",
+            advice="Send the id of the last event that you have seen.",
+        )
+    return int(last_event_id)
+
+
+class EventStream(StreamingResponse):
+    """Streams frames until they end, the client goes away, or the daemon stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        *,
+        closing: anyio.Event,
+        headers: Mapping[str, str] | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`closing` is set when the daemon stops; `on_end` is called once, however it ends."""
+        super().__init__(
+            frames,
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})},
+        )
+        self._frames = frames
+        self._closing = closing
+        self._on_end = on_end
+        self._sending = anyio.Lock()
+        self._sent = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the headers, then each frame as it comes."""
+        try:
+            await self._stream(receive, send)
+        finally:
+            self._on_end()
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+
+        async def work() -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._beat, send)
+                await self._pump(send)
+                group.cancel_scope.cancel()
+
+        if await attend(work, receive=receive, closing=self._closing) == "client_gone":
+            return
+        with anyio.move_on_after(_FAREWELL_SECONDS):  # a client that does not read keeps nobody
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, send: Send) -> None:
+        async with aclosing(self._frames) as frames:
+            try:
+                async for chunk in frames:
+                    await self._write(send, chunk)
+            except RondoError as error:
+                log.error("an event stream broke off: %s", error)
+                await self._write(send, event_frame(_told(error)))
+
+    async def _beat(self, send: Send) -> None:
+        while True:
+            before = self._sent
+            await anyio.sleep(HEARTBEAT_SECONDS)
+            if self._sent == before:
+                await self._write(send, _HEARTBEAT)
+
+    async def _write(self, send: Send, chunk: bytes) -> None:
+        async with self._sending:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        self._sent += 1
+
+
+def _told(error: RondoError) -> Event:
+    """What ends a stream early, as its last event."""
+    return Event(
+        seq=None,
+        at=datetime.now(UTC),
+        owner="",
+        run_loop_id="",
+        body=ErrorOccurred(problem=error.problem()),
+    )

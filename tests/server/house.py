@@ -1,0 +1,180 @@
+"""A real daemon for tests: real HTTP on a real port, real memory, and a model that does as told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+
+from service.agent.agent import Agent, AgentOptions, create_agent
+from service.agent.llm.protocol import LLMStatus
+from service.agent.llm.script import parse_script
+from service.agent.llm.scripted import ScriptedLLM
+from service.config import EmbedderSettings, ServerSettings, Settings
+from service.domain.messages import Message
+from service.domain.stream import StreamPart
+from service.memory.memory import Memory
+from service.server.app import create_app
+from service.server.daemon import Daemon
+from service.server.main import listen, url_of
+from service.server.uvicorn_server import UvicornServer
+from service.tools.protocol import Tool
+from service.tools.registry import ToolRegistry
+
+
+class PatientLLM(ScriptedLLM):
+    """Plays its turns, then answers everything; waits before it answers while it is held."""
+
+    def __init__(self, *turns: str) -> None:
+        script = parse_script("== default\ntext/4: Answer to {message}")
+        super().__init__(script, turns=turns)
+        self.ready = True
+        self._held: anyio.Event | None = None
+
+    def hold(self) -> None:
+        """From now on wait before answering."""
+        self._held = anyio.Event()
+
+    def let_go(self) -> None:
+        """Answer, also what waits."""
+        if self._held is not None:
+            self._held.set()
+            self._held = None
+
+    async def stream(
+        self, messages: Sequence[Message], **options: Any
+    ) -> AsyncGenerator[StreamPart]:
+        if self._held is not None:
+            await self._held.wait()
+        async with aclosing(super().stream(messages, **options)) as parts:
+            async for part in parts:
+                yield part
+
+    def status(self) -> LLMStatus:
+        return LLMStatus(self.ready, "it answers" if self.ready else "it sleeps")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One server-sent event, as it came."""
+
+    event: str
+    id: str | None
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A daemon that runs, and a client that may talk to it."""
+
+    agent: Agent
+    llm: PatientLLM
+    daemon: Daemon
+    server: UvicornServer
+    client: httpx2.AsyncClient
+    url: str
+    token: str
+
+    async def send(self, message: str, **more: Any) -> dict[str, Any]:
+        """Send a message and wait for its answer."""
+        response = await self.client.post("/v1/send", json={"message": message, **more})
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> AsyncIterator[AsyncGenerator[Frame]]:
+        """An event stream that is open."""
+        headers = {"Accept": "text/event-stream", **(headers or {})}
+        async with self.client.stream(method, path, headers=headers, **more) as response:
+            assert response.status_code == 200, await response.aread()
+            assert response.headers["content-type"].startswith("text/event-stream")
+            yield frames_of(response)
+
+    async def frames(self, method: str, path: str, **more: Any) -> list[Frame]:
+        """All events of a stream that ends."""
+        async with self.stream(method, path, **more) as frames:
+            return [frame async for frame in frames]
+
+    @property
+    def listeners(self) -> int:
+        """How many read the feed."""
+        return len(self.agent.memory.feed._mailboxes)
+
+    async def loop_at_work(self) -> str:
+        """Wait until there is an active run loop, and give its id."""
+        with anyio.fail_after(10):
+            while not (states := self.agent.memory.short_term.states()):
+                await anyio.sleep(0.01)
+        return states[0].id
+
+    async def until(self, listeners: int) -> None:
+        """Wait until so many read the feed."""
+        with anyio.fail_after(10):
+            while self.listeners != listeners:
+                await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    *,
+    llm: PatientLLM | None = None,
+    tools: Sequence[Tool] = (),
+    options: AgentOptions | None = None,
+    max_body_bytes: int = 4_000_000,
+) -> AsyncIterator[House]:
+    """A daemon on a free port."""
+    llm = llm or PatientLLM()
+    settings = Settings(
+        data_dir=folder,
+        server=ServerSettings(port=0, max_body_bytes=max_body_bytes),
+        embedder=EmbedderSettings(kind="none"),
+    )
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(tool)
+    agent = create_agent(
+        llm,
+        registry,
+        Memory(folder, None),
+        options or AgentOptions(auto_classify=False, max_retries=0),
+    )
+    app = create_app(settings, agent=agent)
+    server = UvicornServer(app)
+    listener = listen(settings.server)
+    url = url_of(listener)
+    token = (folder / "token").read_text().strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    served = asyncio.create_task(server.serve([listener]))
+    try:
+        async with httpx2.AsyncClient(
+            base_url=url, headers=headers, timeout=20, trust_env=False
+        ) as client:
+            yield House(agent, llm, app.state.daemon, server, client, url, token)
+    finally:
+        server.stop()
+        await served
+
+
+async def frames_of(response: httpx2.Response) -> AsyncGenerator[Frame]:
+    """The events of an answer, as they come; comments are skipped."""
+    fields: dict[str, str] = {}
+    async for line in response.aiter_lines():
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif fields:
+            yield Frame(fields["event"], fields.get("id"), json.loads(fields["data"]))
+            fields = {}

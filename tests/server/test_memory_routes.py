@@ -1,0 +1,102 @@
+"""Long-term memory over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.server.house import House, PatientLLM, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def remembered(house: House) -> None:
+    """Say something, and wait until it is in long-term memory."""
+    sent = await house.send("Where does the heron nest? 苍鹭在哪里筑巢?")
+    await house.client.post(f"/v1/run-loops/{sent['run_loop_id']}/complete")
+    with anyio.fail_after(20):
+        while (await house.client.get("/v1/memory/stats")).json()["run_loops"] == 0:
+            await anyio.sleep(0.02)
+
+
+def heron() -> PatientLLM:
+    return PatientLLM("text: By the old mill. 在老磨坊旁边。")
+
+
+async def search(house: House, query: str, **more: Any) -> dict[str, Any]:
+    response = await house.client.post("/v1/memory/search", json={"query": query, **more})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+async def test_what_was_said_is_found_in_both_languages_and_can_be_expanded(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, llm=heron()) as house:
+        await remembered(house)
+        for query in ("heron", "筑巢"):
+            found = await search(house, query, explain=True)
+            assert found["mode"] == "lexical"
+            assert found["notice"]
+            hit = found["hits"][0]
+            assert "heron" in hit["content"]
+            assert hit["scores"] is not None
+        for anchor in (hit["anchor"], hit["anchor"]["text"]):
+            response = await house.client.post("/v1/memory/expand", json={"anchor": anchor})
+            context = response.json()
+            assert context["focus"]["content"] == hit["content"]
+            assert "old mill" in context["after"][0]["content"]
+            assert context["run_loop"]["goal"].startswith("Where does the heron")
+
+
+async def test_several_anchors_give_a_context_each(tmp_path: Path) -> None:
+    async with running(tmp_path, llm=heron()) as house:
+        await remembered(house)
+        anchor = (await search(house, "mill"))["hits"][0]["anchor"]["text"]
+        body = {"anchors": [anchor, anchor], "before": 0, "after": 0}
+        contexts = (await house.client.post("/v1/memory/expand", json=body)).json()["contexts"]
+        assert len(contexts) == 2
+        assert contexts[0]["before"] == contexts[0]["after"] == []
+
+
+async def test_a_search_can_be_narrowed(tmp_path: Path) -> None:
+    async with running(tmp_path, llm=heron()) as house:
+        await remembered(house)
+        query = "heron mill"
+        found = await search(house, query, types=["response"])
+        assert {hit["anchor"]["segment_type"] for hit in found["hits"]} == {"response"}
+        assert (await search(house, query, since="2999-01-01T00:00:00Z"))["hits"] == []
+        assert (await search(house, query, until="2020-01-01"))["hits"] == []
+        assert (await search(house, query, run_loop_id="another"))["hits"] == []
+        assert len((await search(house, query, limit=1))["hits"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("search", {"query": " "}, 422),
+        ("search", {"query": "x", "limit": 0}, 422),
+        ("search", {"query": "x", "limit": 101}, 422),
+        ("search", {"query": "x", "types": ["thought"]}, 422),
+        ("search", {"query": "x", "typos": ["response"]}, 422),
+        ("search", {"query": "x", "since": "yesterday"}, 422),
+        ("expand", {"anchor": "nonsense"}, 400),
+        ("expand", {"anchor": "unknown:0.0"}, 404),
+        ("expand", {"anchor": "a:0.0", "anchors": ["a:0.0"]}, 422),
+        ("expand", {}, 422),
+        ("expand", {"anchors": []}, 422),
+        ("expand", {"anchor": "a:0.0", "before": -1}, 422),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_told_why(
+    house: House, path: str, body: dict[str, Any], status: int
+) -> None:
+    response = await house.client.post(f"/v1/memory/{path}", json=body)
+    assert response.status_code == status, response.text
+    problem = response.json()
+    assert problem["detail"]
+    assert problem["advice"]
