@@ -366,6 +366,13 @@ class Agent:
 def _check(message: Message) -> None:
     if not message.text.strip() and not any(p.type == "image_url" for p in message.content):
         raise InvalidInputError("the message is empty", advice="Write something.")
+    try:
+        message.text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the message is not valid text at character {error.start}",
+            advice="Send it as UTF-8; a character may have been cut in half.",
+        ) from error
     if len(message.text) > LONGEST_MESSAGE:
         raise InvalidInputError(
             f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",

@@ -100,7 +100,9 @@ class MessageAssembler:
             role="assistant",
             content=tuple(self._parts),
             tool_calls=tuple(
-                ToolCall(id=call.id, name=call.name, arguments=call.arguments.strip() or "{}")
+                ToolCall(
+                    id=call.id, name=call.name, arguments=_whole(call.arguments).strip() or "{}"
+                )
                 for _, call in sorted(self._calls.items())
             ),
         )
@@ -130,7 +132,7 @@ class MessageAssembler:
     def _flush(self) -> None:
         if not self._buffer:
             return
-        text, self._buffer = "".join(self._buffer), []
+        text, self._buffer = _whole("".join(self._buffer)), []
         last = self._parts[-1]
         if isinstance(last, TextPart):
             self._parts[-1] = last.model_copy(update={"text": last.text + text})
@@ -154,3 +156,14 @@ class MessageAssembler:
             )
             self._calls[delta.index] = call
         call.arguments += delta.arguments
+
+
+def _whole(text: str) -> str:
+    r"""Join halves of characters that came in two pieces; a half alone becomes U+FFFD.
+
+    >>> _whole("\ud83d" + "\ude00 \ud83d") == "\U0001f600 \ufffd"
+    True
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from service.domain.anchors import AnchorRef
 from service.memory.dense import DenseSide
@@ -80,6 +81,12 @@ class EmbeddingQueue:
         if self._embedder is None:
             return 0
         return self._states.count_pending(self._embedder, beyond=self._done_up_to, owner=owner)
+
+    def without_vector(self, refs: Iterable[AnchorRef], owner: str) -> frozenset[AnchorRef]:
+        """Those of this owner's segments that wait; none before `load`."""
+        if self._embedder is None:
+            return frozenset()
+        return self._states.without_vector(self._embedder, refs, owner=owner)
 
     def _remove_unneeded(self) -> bool:
         unneeded = self._states.unneeded(limit=_REMOVED_AT_ONCE)

@@ -8,9 +8,10 @@ in `unneeded_vectors` in the same transaction, and removed from the index later.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef, Segment
@@ -119,6 +120,22 @@ class EmbeddingStates:
         )
         count: int = rows[0][0]
         return count
+
+    def without_vector(
+        self, embedder: int, refs: Iterable[AnchorRef], *, owner: str
+    ) -> frozenset[AnchorRef]:
+        """Those of an owner's segments that have no vector by this embedder."""
+        rows = self._file.select(
+            "SELECT run_loop_id, iteration, segment"
+            " FROM (SELECT value FROM json_each(?)) AS asked CROSS JOIN segments"
+            " WHERE owner = ? AND run_loop_id = json_extract(asked.value, '$[0]')"
+            " AND iteration = json_extract(asked.value, '$[1]')"
+            " AND segment = json_extract(asked.value, '$[2]')"
+            " AND NOT EXISTS"
+            " (SELECT 1 FROM embedded e WHERE e.segment = segments.id AND e.embedder = ?)",
+            (json.dumps([[*ref] for ref in refs]), owner, embedder),
+        )
+        return frozenset(AnchorRef(*row) for row in rows)
 
     def unneeded(self, *, limit: int) -> list[UnneededVector]:
         """Vectors that nothing stands behind any more, the oldest first."""

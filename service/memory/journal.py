@@ -75,7 +75,12 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(path, _SCHEMA + inbox.SCHEMA)
+        self._file = SqliteFile(
+            path,
+            _SCHEMA + inbox.SCHEMA,
+            when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or move it out"
+            f" of {path.parent} to start without history.",
+        )
         self._lock = anyio.Lock(fast_acquire=True)
         self._listener: Listener = lambda commit: None
         self._states: dict[str, RunLoopState] = {}

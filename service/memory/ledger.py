@@ -69,7 +69,12 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(path, _SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA)
+        self._file = SqliteFile(
+            path,
+            _SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA,
+            when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
+            " again: finished run loops are brought in anew from the journal.",
+        )
         self._writing = threading.Lock()
         self.words = FullTextIndex(self._file)
         """The lexical index over the segments."""

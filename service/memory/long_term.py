@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -22,6 +23,7 @@ from service.memory.dense import DenseFound, DenseSide
 from service.memory.embedding import EmbeddingQueue
 from service.memory.ledger import Ledger
 from service.memory.protocol import (
+    Candidate,
     Embedder,
     MemoryStats,
     SearchFilters,
@@ -47,6 +49,14 @@ class EmbeddingProgress:
     """Segments that got their vector."""
     problem: Problem | None = None
     """Why it stopped before all had theirs."""
+
+
+class _Meaning(NamedTuple):
+    """What the dense side says to a query, and what it does not know yet."""
+
+    found: DenseFound
+    waiting: int
+    without_vector: frozenset[AnchorRef]
 
 
 class LongTermMemory:
@@ -258,33 +268,44 @@ class LongTermMemory:
             return SearchResult(hits=(), mode="lexical", notice="No segment type was asked for.")
         count = max(limit, CANDIDATES)
         words = self._ledger.words.search(query, owner=owner, filters=filters, limit=count)
-        dense, notice = self._search_dense(query, owner, filters, count)
+        meaning = self._search_dense(query, words, owner, filters, count)
+        if isinstance(meaning, str):
+            hits = self._hits(fuse(words, None), owner, limit, max_tokens, explain)
+            notice = f"Searched by words only: {meaning}"
+            return SearchResult(hits=hits, mode="lexical", notice=notice)
         ranked = fuse(
             words,
-            dense.candidates if dense else None,
-            lowest_cosine=dense.lowest if dense else 1.0,
+            meaning.found.candidates,
+            lowest_cosine=meaning.found.lowest,
+            without_vector=meaning.without_vector,
         )
         hits = self._hits(ranked, owner, limit, max_tokens, explain)
-        return SearchResult(hits=hits, mode="lexical" if dense is None else "hybrid", notice=notice)
+        notice = f"{meaning.waiting} segments have no vector yet and are found by words only."
+        return SearchResult(hits=hits, mode="hybrid", notice=notice if meaning.waiting else None)
 
     def _search_dense(
-        self, query: str, owner: str, filters: SearchFilters, count: int
-    ) -> tuple[DenseFound | None, str | None]:
-        """What the vectors found, or None; and what the person should know about it."""
+        self,
+        query: str,
+        words: Sequence[Candidate],
+        owner: str,
+        filters: SearchFilters,
+        count: int,
+    ) -> _Meaning | str:
+        """What the vectors say; or why they say nothing, in words."""
         if self._dense is None or self._queue is None:
-            return None, "Searched by words only: no embedder is configured."
+            return "no embedder is configured."
         if self._dense.identity is None:
             problem = self._problem
-            reason = problem.in_words() if problem else "the embedder is still being loaded."
-            return None, f"Searched by words only: {reason}"
+            return problem.in_words() if problem else "the embedder is still being loaded."
+        # Asked before the vectors are, so that a segment embedded meanwhile cannot fall between.
+        waiting = self._queue.count_pending(owner)
+        refs = [candidate.ref for candidate in words] if waiting else []
+        without_vector = self._queue.without_vector(refs, owner)
         try:
             found = self._dense.search(query, owner=owner, filters=filters, limit=count)
         except RondoError as error:
-            return None, f"Searched by words only: {error.problem().in_words()}"
-        pending = self._queue.count_pending(owner)
-        if not pending:
-            return found, None
-        return found, f"{pending} segments have no vector yet and are found by their words only."
+            return error.problem().in_words()
+        return _Meaning(found, waiting, without_vector)
 
     def _hits(
         self,

@@ -75,9 +75,10 @@ class Memory:
 
     async def work(self) -> None:
         """Load what is heavy, finish what a crash left undone, and archive, for ever."""
-        await self.long_term.warm_up()
-        self._warm.set()
-        await self.archivist.run()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.archivist.run)
+            await self.long_term.warm_up()
+            self._warm.set()
 
     async def warmed_up(self) -> None:
         """Wait, for a while, until the embedder is loaded or known to be missing."""

@@ -10,7 +10,7 @@ model lie close together, and a range cut short would let small differences outw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from service.domain.anchors import AnchorRef
@@ -35,6 +35,7 @@ def fuse(
     dense: Sequence[Candidate] | None,
     *,
     lowest_cosine: float = 1.0,
+    without_vector: Set[AnchorRef] = frozenset(),
 ) -> list[Ranked]:
     """All candidates, best first.
 
@@ -42,6 +43,8 @@ def fuse(
         lexical: what the words found.
         dense: what the vectors found; None when there are none, and words decide alone.
         lowest_cosine: that of the segment farthest from the query.
+        without_vector: segments that the vectors cannot offer yet. Words decide alone for each, or
+            all that was remembered lately would stand behind all that is old.
 
     >>> one, two = AnchorRef("a", 0, 0), AnchorRef("a", 0, 1)
     >>> [(r.ref.segment_index, r.relevance) for r in fuse([Candidate(two, 3.0)], None)]
@@ -50,32 +53,29 @@ def fuse(
     >>> [(r.ref.segment_index, r.relevance) for r in fuse(words, vectors)]
     [(1, 0.7), (0, 0.3)]
     """
-    entries: dict[AnchorRef, Ranked] = {}
-    if dense is None:
-        _add(entries, lexical, weight=1.0, lowest=0.0, raw="bm25", normalised="lexical")
-    else:
-        lowest = min((candidate.score for candidate in dense), default=lowest_cosine)
-        lowest = min(lowest, lowest_cosine)
-        _add(entries, lexical, weight=LEXICAL_WEIGHT, lowest=0.0, raw="bm25", normalised="lexical")
-        _add(entries, dense, weight=DENSE_WEIGHT, lowest=lowest, raw="cosine", normalised="dense")
-    return sorted(entries.values(), key=lambda entry: (-entry.relevance, entry.ref))
+    dense_of = _normalised(dense or (), lowest_cosine)
+    lexical_of = _normalised(lexical, 0.0)
+    ranked = []
+    for ref in lexical_of.keys() | dense_of.keys():
+        scores: dict[str, float] = {}
+        words = vector = 0.0
+        if ref in lexical_of:
+            scores["bm25"], words = lexical_of[ref]
+            scores["lexical"] = words
+        if ref in dense_of:
+            scores["cosine"], vector = dense_of[ref]
+            scores["dense"] = vector
+        by_words_alone = dense is None or ref in without_vector
+        relevance = words if by_words_alone else LEXICAL_WEIGHT * words + DENSE_WEIGHT * vector
+        ranked.append(Ranked(ref, min(1.0, relevance), scores))
+    return sorted(ranked, key=lambda entry: (-entry.relevance, entry.ref))
 
 
-def _add(
-    entries: dict[AnchorRef, Ranked],
-    candidates: Sequence[Candidate],
-    *,
-    weight: float,
-    lowest: float,
-    raw: str,
-    normalised: str,
-) -> None:
-    highest = max((candidate.score for candidate in candidates), default=0.0)
-    for ref, score in candidates:
-        share = (score - lowest) / (highest - lowest) if highest > lowest else 1.0
-        known = entries.get(ref, Ranked(ref, 0.0, {}))
-        entries[ref] = Ranked(
-            ref,
-            min(1.0, known.relevance + weight * share),
-            {**known.scores, raw: score, normalised: share},
-        )
+def _normalised(
+    candidates: Sequence[Candidate], lowest: float
+) -> dict[AnchorRef, tuple[float, float]]:
+    """Each candidate's score, as it was and as its place between the lowest and the highest."""
+    scores = [candidate.score for candidate in candidates]
+    lowest, highest = min([lowest, *scores]), max(scores, default=lowest)
+    span = highest - lowest
+    return {ref: (score, (score - lowest) / span if span > 0 else 1.0) for ref, score in candidates}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ class SqliteFile:
     `select` may be called from any thread.
     """
 
-    def __init__(self, path: Path, schema: str) -> None:
+    def __init__(self, path: Path, schema: str, *, when_damaged: str) -> None:
+        """Name the file; `when_damaged` tells a person what to do when it is."""
         self._path = path
         self._schema = schema
+        self._when_damaged = when_damaged
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
@@ -36,7 +38,7 @@ class SqliteFile:
         Raises:
             StorageError: the file cannot be opened, or is damaged.
         """
-        with storage_errors(self._path):
+        with self._errors():
             self._writer = _connect(self._path)
             self._writer.executescript(self._schema)
             self._reader = _connect(self._path)
@@ -61,7 +63,7 @@ class SqliteFile:
             StorageError: the disk refuses; nothing was written.
         """
         db = _opened(self._writer, self._path)
-        with storage_errors(self._path):
+        with self._errors():
             db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -80,7 +82,7 @@ class SqliteFile:
         """
         wal = self._path.with_name(self._path.name + "-wal")
         if wal.exists() and wal.stat().st_size > _CHECKPOINT_BYTES:
-            with storage_errors(self._path):
+            with self._errors():
                 _opened(self._writer, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -89,8 +91,11 @@ class SqliteFile:
         Raises:
             StorageError: the file cannot be read.
         """
-        with self._reading, storage_errors(self._path):
+        with self._reading, self._errors():
             return _opened(self._reader, self._path).execute(query, values).fetchall()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return storage_errors(self._path, when_damaged=self._when_damaged)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -111,7 +116,7 @@ def _opened(connection: sqlite3.Connection | None, path: Path) -> sqlite3.Connec
 
 
 @contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
+def storage_errors(path: Path, *, when_damaged: str) -> Iterator[None]:
     """Turn SQLite's errors into `StorageError`s that say what to do.
 
     Raises:
@@ -126,7 +131,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         elif "readonly" in words or "unable to open" in words:
             advice = f"Give this user the right to write in {path.parent}."
         elif "malformed" in words or "not a database" in words:
-            advice = f"{path.name} is damaged: restore it from a backup."
+            advice = when_damaged
         else:
             advice = f"Check the disk that holds {path.parent}; `rondo doctor` says more."
         raise StorageError(f"{path.name}: {words}", advice=advice) from error

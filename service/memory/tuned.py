@@ -26,6 +26,13 @@ of LoCoMo with e5-small, before the first line of the project; not tuned since."
 CANDIDATES = 100
 """How many segments each index offers to the ranking, at least. Untuned."""
 
+HNSW = {"ef_search": 400, "ef_construction": 200, "max_neighbors": 32}
+"""Parameters of Chroma's graph. Measured on 200 near-identical texts and on 20,000 random vectors
+in 200 clusters: with Chroma's own (100, 100, 16) the best match is missed in 4 of 100 queries on
+the former, with these in none; the hundred nearest are found to 100 rather than 98 of 100 on the
+latter. A query takes 4 ms rather than 2 and adding 2 ms a vector rather than 1, either far below
+what embedding takes."""
+
 QUERY_TERMS = 256
 """Most different words of one query that are looked up. Untuned; a dialogue of 250 Chinese
 characters still goes in whole."""

@@ -1,27 +1,32 @@
-"""The vector index: an embedded Chroma, one collection for each embedder.
+"""The vector index: an embedded Chroma, one collection for each embedder and owner.
 
-The collection's name is a hash of the embedder's identity, so that vectors of two models, or of two
-versions of one, can never be compared with each other. Only one process may open the folder: two
-corrupt it (see `data_folder`).
+A collection belongs to one embedder's identity, so that vectors of two models, or of two versions
+of one, can never be compared with each other. And it belongs to one owner: a filter that most
+vectors pass costs Chroma fifty times what the search itself does. Only one process may open the
+folder: two corrupt it (see `data_folder`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import TYPE_CHECKING, TypeVar
 
 from service.domain.anchors import AnchorRef, Segment
 from service.domain.errors import StorageError
 from service.memory.protocol import Candidate, SearchFilters, Vectors
 from service.memory.segment_rows import epoch
+from service.memory.tuned import HNSW
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
+
+_T = TypeVar("_T")
 
 
 class ChromaIndex:
@@ -40,62 +45,87 @@ class ChromaIndex:
             self._client: ClientAPI = chromadb.PersistentClient(
                 str(folder), settings=Settings(anonymized_telemetry=False, allow_reset=False)
             )
-            self._collection: Collection = self._client.get_or_create_collection(
-                f"segments-{hashlib.sha256(identity.encode()).hexdigest()[:32]}",
-                embedding_function=None,
-                configuration={"hnsw": {"space": "cosine"}},
-                metadata={"identity": identity},
-            )
             self._largest_batch: int = self._client.get_max_batch_size()
+            self._collections: dict[str, Collection] = {
+                collection.metadata["owner"]: collection
+                for collection in self._client.list_collections()
+                if (collection.metadata or {}).get("identity") == identity
+            }
+        self._identity = identity
+        self._making = threading.Lock()
 
     def upsert(self, segments: Sequence[Segment], vectors: Vectors) -> None:
         """See `VectorIndex.upsert`."""
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, piece in enumerate(segments):
+            rows[piece.owner].append(row)
         with self._in_words("written"):
-            for start in range(0, len(segments), self._largest_batch):
-                batch = segments[start : start + self._largest_batch]
-                self._collection.upsert(
-                    ids=[_vector_id(piece.owner, piece.anchor.ref) for piece in batch],
-                    embeddings=vectors[start : start + self._largest_batch],
-                    metadatas=[_metadata(piece) for piece in batch],
-                )
+            for owner, of_owner in rows.items():
+                for batch in self._batches(of_owner):
+                    self._collection_to_write(owner).upsert(
+                        ids=[str(segments[row].anchor.ref) for row in batch],
+                        embeddings=vectors[batch],
+                        metadatas=[_metadata(segments[row]) for row in batch],
+                    )
 
     def search(
         self, vector: Vectors, *, owner: str, filters: SearchFilters, limit: int
     ) -> list[Candidate]:
         """See `VectorIndex.search`."""
+        collection = self._collections.get(owner)
+        if collection is None:
+            return []
         with self._in_words("read"):
-            found = self._collection.query(
+            found = collection.query(
                 query_embeddings=vector,
                 n_results=limit,
-                where=_where(owner, filters),
+                where=_where(filters),
                 include=["distances"],
             )
         return [
-            Candidate(_ref(vector_id), 1.0 - distance)
-            for vector_id, distance in zip(found["ids"][0], found["distances"][0], strict=True)
+            Candidate(AnchorRef.parse(ref), 1.0 - distance)
+            for ref, distance in zip(found["ids"][0], found["distances"][0], strict=True)
         ]
 
     def delete(self, refs: Sequence[AnchorRef], *, owner: str) -> None:
         """See `VectorIndex.delete`."""
-        with self._in_words("written"):
-            for start in range(0, len(refs), self._largest_batch):
-                batch = refs[start : start + self._largest_batch]
-                self._collection.delete(ids=[_vector_id(owner, ref) for ref in batch])
+        collection = self._collections.get(owner)
+        if collection is not None:
+            with self._in_words("written"):
+                for batch in self._batches(refs):
+                    collection.delete(ids=[str(ref) for ref in batch])
 
     def delete_run_loop(self, run_loop_id: str, *, owner: str) -> None:
         """See `VectorIndex.delete_run_loop`."""
-        with self._in_words("written"):
-            self._collection.delete(where=_where(owner, SearchFilters(run_loop_id=run_loop_id)))
+        collection = self._collections.get(owner)
+        if collection is not None:
+            with self._in_words("written"):
+                collection.delete(where={"run_loop_id": run_loop_id})
 
     def count(self) -> int:
         """See `VectorIndex.count`."""
         with self._in_words("read"):
-            return int(self._collection.count())
+            return sum(collection.count() for collection in list(self._collections.values()))
 
     def close(self) -> None:
         """See `VectorIndex.close`."""
         with self._in_words("closed"):
             self._client.close()
+
+    def _collection_to_write(self, owner: str) -> Collection:
+        with self._making:
+            if owner not in self._collections:
+                self._collections[owner] = self._client.get_or_create_collection(
+                    f"segments-{_short_hash(self._identity)}-{_short_hash(owner)}",
+                    embedding_function=None,
+                    configuration={"hnsw": {"space": "cosine", **HNSW}},
+                    metadata={"identity": self._identity, "owner": owner},
+                )
+            return self._collections[owner]
+
+    def _batches(self, items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+        for start in range(0, len(items), self._largest_batch):
+            yield items[start : start + self._largest_batch]
 
     @contextmanager
     def _in_words(self, what: str) -> Iterator[None]:
@@ -112,12 +142,8 @@ class ChromaIndex:
             ) from error
 
 
-def _vector_id(owner: str, ref: AnchorRef) -> str:
-    return f"{quote(owner, safe='')}|{ref}"
-
-
-def _ref(vector_id: str) -> AnchorRef:
-    return AnchorRef.parse(vector_id.partition("|")[2])
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _metadata(piece: Segment) -> dict[str, str | int | float]:
@@ -132,8 +158,8 @@ def _metadata(piece: Segment) -> dict[str, str | int | float]:
     }
 
 
-def _where(owner: str, filters: SearchFilters) -> dict[str, object]:
-    conditions: list[dict[str, object]] = [{"owner": owner}]
+def _where(filters: SearchFilters) -> dict[str, object] | None:
+    conditions: list[dict[str, object]] = []
     if filters.types is not None:
         conditions.append({"type": {"$in": sorted(filters.types)}})
     if filters.since is not None:
@@ -142,4 +168,6 @@ def _where(owner: str, filters: SearchFilters) -> dict[str, object]:
         conditions.append({"at": {"$lt": epoch(filters.until)}})
     if filters.run_loop_id is not None:
         conditions.append({"run_loop_id": filters.run_loop_id})
-    return conditions[0] if len(conditions) == 1 else {"$and": conditions}
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return {"$and": conditions}

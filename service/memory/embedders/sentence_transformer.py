@@ -155,14 +155,15 @@ def _open_bundled(bundled: BundledModel) -> tuple[SentenceTransformer, list[Path
 
 
 def _open_named(name: str) -> tuple[SentenceTransformer, list[Path]]:
+    folder = Path(name).expanduser()
+    if not folder.is_dir() and (folder.is_absolute() or name.startswith((".", "~"))):
+        raise FileNotFoundError(f"there is no folder {folder}")
+
     from huggingface_hub import snapshot_download
     from sentence_transformers import SentenceTransformer
 
-    folder = Path(name).expanduser()
     if folder.is_dir():
         model = SentenceTransformer(str(folder), local_files_only=True)
-    elif folder.is_absolute() or name.startswith((".", "~")):
-        raise FileNotFoundError(f"there is no folder {folder}")
     else:
         model = SentenceTransformer(name)
         folder = Path(snapshot_download(name, local_files_only=True))
