@@ -30,9 +30,7 @@ from service.domain.state import RunLoopState, begin, evolve
 
 BEGINNING = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
-words = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=30).filter(
-    str.strip
-)
+words = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=30).filter(str.strip)
 
 
 def event_at(seq: int, body: EventBody, *, run_loop_id: str = "loop") -> Event:

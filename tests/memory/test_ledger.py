@@ -89,7 +89,7 @@ def test_a_file_that_is_no_database_is_told_in_words(tmp_path: Path) -> None:
     path.write_text("not a database at all, " * 100)
     with pytest.raises(StorageError, match=r"memory\.sqlite3") as caught:
         Ledger(path).open()
-    assert "damaged" in caught.value.advice
+    assert "brought in anew from the journal" in caught.value.problem().in_words()
 
 
 def _contents(path: Path) -> list[str]:

@@ -54,14 +54,14 @@ def running_from(folder: Path) -> list[int]:
 
 async def until_written(path: Path) -> int:
     with anyio.fail_after(60):
-        while not (words := written(path)):  # noqa: ASYNC110 - another process
+        while not (words := written(path)):
             await anyio.sleep(0.01)
     return int(words)
 
 
 async def until_gone(process: int) -> None:
     with anyio.fail_after(60):
-        while is_alive(process):  # noqa: ASYNC110 - another process
+        while is_alive(process):
             await anyio.sleep(0.01)
 
 

@@ -1,0 +1,43 @@
+# What a person runs. From a bare checkout each target sets up its own .venv first.
+# PYTHON=/path/to/python names the Python to make it with.
+
+export PYTHON
+bin := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format demo lock clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install everything into .venv; nothing to do when it is up to date
+	@scripts/setup.sh
+
+run: setup ## start the daemon on http://127.0.0.1:8765 (fetches the embedded model if needed)
+	@$(bin)/rondo models pull --if-needed || \
+		echo "Starting without the model: messages are kept, and answered once it is here." >&2
+	@exec $(bin)/rondo serve
+
+demo: setup ## take a short tour on the real thing
+	@$(bin)/python -m service.cli.demo
+
+check: setup ## format, lint, types, imports, fast tests: what a contributor runs
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+	$(bin)/pytest -m "not slow"
+
+test: setup ## the whole test suite
+	$(bin)/pytest
+
+format: setup ## mend format and lint where that can be done by itself
+	$(bin)/ruff format .
+	$(bin)/ruff check --fix .
+
+lock: setup ## write constraints.txt from what is installed
+	@scripts/lock.sh
+
+clean: ## remove .venv and caches; data and models stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,209 @@
+"""Reads the chunks of OpenAI-style streams, as providers really send them, into stream parts.
+
+What is put up with: tool calls without an index, counted from 1, or all with index 0; ids that
+come once, never, or as empty strings; arguments as objects; content as a list of typed pieces;
+reasoning under three names; chunks without choices; usage in several chunks; a repeated
+``finish_reason``. What is not: a piece of a tool call that belongs to no call.
+
+>>> reader = ChunkReader("m")
+>>> reader.read({"choices": [{"delta": {"content": "Hi", "reasoning": "short"}}]})
+[ThinkDelta(think='short', signature=None), TextDelta(text='Hi')]
+>>> reader.read({"choices": [{"delta": {}, "finish_reason": "stop"}]}), reader.finish_reason
+([], 'stop')
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from service.domain.errors import LLMStreamError
+from service.domain.stream import StreamPart, TextDelta, ThinkDelta, TokenUsage, ToolCallDelta
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call as far as it is known."""
+
+    id: str | None
+    named: bool
+    held: str = ""
+    """Arguments that came before the name."""
+
+
+@dataclass(slots=True)
+class ChunkReader:
+    """Turns the chunks of one stream into stream parts; keeps what later chunks refer to."""
+
+    model: str
+    finish_reason: str | None = None
+    """As the endpoint said it; None until it did."""
+    has_content: bool = False
+    """Whether there was a visible letter or a tool call."""
+    chunks: int = 0
+    """How many chunks there were."""
+    _calls: list[_Call] = field(default_factory=list)
+    _slots: dict[int, int] = field(default_factory=dict)
+    """Which of `_calls` an index of the endpoint means at present."""
+
+    def read(self, chunk: object) -> list[StreamPart]:
+        """The parts of one chunk.
+
+        Raises:
+            LLMStreamError: the chunk is not a JSON object, or has a stray piece of a tool call.
+        """
+        if not isinstance(chunk, Mapping):
+            raise _malformed(f"a chunk is not an object: {str(chunk)[:80]!r}")
+        self.chunks += 1
+        parts: list[StreamPart] = []
+        for choice in _objects(chunk.get("choices")):
+            if choice.get("index") not in (0, None):
+                continue  # one answer was asked for
+            parts.extend(self._choice(choice))
+        parts.extend(self._usage(chunk.get("usage")))
+        return parts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the endpoint said that it had finished, and gave something."""
+        return self.finish_reason not in (None, "error") and self.has_content
+
+    def finish(self) -> None:
+        """Check that nothing was left open.
+
+        Raises:
+            LLMStreamError: a tool call never got its name.
+        """
+        if not all(call.named for call in self._calls):
+            raise _malformed("a tool call has no name")
+
+    def _choice(self, choice: Mapping[str, object]) -> Iterator[StreamPart]:
+        delta = choice.get("delta")
+        if isinstance(delta, Mapping):
+            yield from _thoughts(delta)
+            for part in _content(delta.get("content")):
+                self._see(part)
+                yield part
+            if isinstance(refusal := delta.get("refusal"), str) and refusal:
+                self.has_content = True
+                yield TextDelta(refusal)
+            for piece in _objects(delta.get("tool_calls")):
+                yield from self._tool_call(piece)
+            if isinstance(function := delta.get("function_call"), Mapping):
+                yield from self._tool_call({"index": 0, "function": function})
+        if reason := choice.get("finish_reason"):
+            self.finish_reason = str(reason)
+
+    def _see(self, part: StreamPart) -> None:
+        if isinstance(part, TextDelta) and not part.text.isspace():
+            self.has_content = True
+
+    def _tool_call(self, piece: Mapping[str, object]) -> Iterator[StreamPart]:
+        function = piece.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name = _word(function.get("name"))
+        call_id = _word(piece.get("id"))
+        arguments = _arguments(function.get("arguments"))
+        slot = self._slot(piece.get("index"), call_id, name)
+        call = self._calls[slot]
+        call.id = call.id or call_id
+        if call.named:
+            if arguments:
+                yield ToolCallDelta(slot, arguments=arguments)
+        elif name:
+            call.named = self.has_content = True
+            yield ToolCallDelta(slot, id=call.id, name=name, arguments=call.held + arguments)
+        else:
+            call.held += arguments
+
+    def _slot(self, index: object, call_id: str | None, name: str | None) -> int:
+        """The place of the call that a piece belongs to; opens a new one where it must."""
+        slot: int | None = None
+        if isinstance(index, int):
+            slot = self._slots.get(index)
+            # Some endpoints give every parallel call the same index: another id tells them apart.
+            if (
+                slot is not None
+                and name
+                and call_id
+                and self._calls[slot].id not in (None, call_id)
+            ):
+                slot = None
+        elif call_id:
+            slot = next((i for i, call in enumerate(self._calls) if call.id == call_id), None)
+        elif not name and self._calls:
+            slot = len(self._calls) - 1
+        if slot is None:
+            if not name and not call_id:
+                raise _malformed("a piece of a tool call came before its beginning")
+            slot = len(self._calls)
+            self._calls.append(_Call(call_id, named=False))
+        if isinstance(index, int):
+            self._slots[index] = slot
+        return slot
+
+    def _usage(self, usage: object) -> Iterator[TokenUsage]:
+        if isinstance(usage, Mapping) and usage:
+            yield TokenUsage(
+                self.model,
+                input_tokens=_count(usage.get("prompt_tokens")),
+                output_tokens=_count(usage.get("completion_tokens")),
+            )
+
+
+def _thoughts(delta: Mapping[str, object]) -> Iterator[StreamPart]:
+    """Reasoning, under the first of the names that is used (some endpoints use two at once)."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(text := delta.get(name), str) and text:
+            yield ThinkDelta(text)
+            return
+    for detail in _objects(delta.get("reasoning_details")):
+        text = detail.get("text") or detail.get("summary")
+        if isinstance(text, str) and text:
+            yield ThinkDelta(text)
+
+
+def _content(content: object) -> Iterator[StreamPart]:
+    if isinstance(content, str):
+        if content:
+            yield TextDelta(content)
+        return
+    for piece in _objects(content):
+        # Pieces of other types (references, audio) hold no words of the answer.
+        if piece.get("type") == "thinking":
+            if text := _joined(piece.get("thinking")):
+                yield ThinkDelta(text)
+        elif (text := _joined(piece.get("text"))) and piece.get("type") in ("text", None):
+            yield TextDelta(text)
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return "".join(_joined(piece.get("text")) for piece in _objects(value))
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, Mapping))
+
+
+def _arguments(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _malformed(detail: str) -> LLMStreamError:
+    return LLMStreamError(
+        detail, advice="The endpoint does not follow the streaming format; try again."
+    )

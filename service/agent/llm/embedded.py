@@ -1,0 +1,291 @@
+"""The language model that comes with the house: small, local, and there without any account."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from service.agent.llm.action_reader import ActionReader
+from service.agent.llm.embedded_process import ModelProcess
+from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.protocol import LLMStatus
+from service.agent.llm.tool_adapter import ToolAdapter, may_call_tools, speaks_of_tools
+from service.domain.errors import (
+    LLMConnectionError,
+    LLMError,
+    LLMNotReadyError,
+    LLMStatusError,
+    LLMStreamError,
+)
+from service.domain.messages import ImageUrlPart, Message, TextPart
+from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
+from service.domain.tools import ToolDefinition
+from service.models.catalog import DEFAULT_MODEL, known
+from service.models.store import ModelStore
+
+BETTER_MODEL = (
+    "Set up a better model at any time: RONDO_LLM__BASE_URL (or OPENAI_BASE_URL),"
+    " RONDO_LLM__API_KEY (or OPENAI_API_KEY) and RONDO_LLM__MODEL."
+)
+_WINDOW_TOKENS = 8192
+_ADAPTER_TOKENS = 1024
+"""What instructions, tools and examples take of the window."""
+_POLL_SECONDS = 0.05
+_FAILURE_LASTS_SECONDS = 30.0
+_DEATH_SHOWS_SECONDS = 1.0
+_SILENCE_SECONDS = 600.0
+"""Calls wait for each other, so that a silence can be long and still be no fault."""
+_GOES_ROUND = re.compile(r"([^\n]{6,80}?)\1{4}\Z")
+
+
+def describe(name: str = DEFAULT_MODEL) -> str:
+    """What an embedded model can and cannot do, in words for people.
+
+    >>> "invents facts" in describe()
+    True
+    """
+    return (
+        f"{name} runs on this machine, on one processor core, without any account. It is a real"
+        " but very small model: it chats briefly in English and Chinese, restates what is put"
+        " before it, and picks simple tools. It invents facts, reasons badly, answers one call"
+        f" at a time, and is not for load. {BETTER_MODEL}"
+    )
+
+
+class EmbeddedLLM:
+    """A model in a child process. Satisfies `service.agent.llm.protocol.LLM`.
+
+    The first call fetches the weights if they are not there, and starts the process; further calls
+    share it, and take turns. A process that died is started again by the next call.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: ModelStore,
+        name: str = DEFAULT_MODEL,
+        max_tokens: int = 512,
+        temperature: float | None = None,
+        context_tokens: int = _WINDOW_TOKENS,
+    ) -> None:
+        """Describe the model. Does no I/O.
+
+        Args:
+            store: where its weights are, or are brought to.
+            name: of the store's catalogue.
+            max_tokens: bound of every answer; calls cannot go above it, as small models tend to
+                run on.
+            temperature: None for 0, which chooses tools most reliably.
+            context_tokens: the window to make room for (memory grows with it).
+
+        Raises:
+            NotFoundError: no model of that name is known.
+        """
+        trained = known(name, store.catalog).context_tokens
+        self._store = store
+        self._name = name
+        self._max_tokens = max_tokens
+        self._temperature = temperature or 0.0
+        self._window = min(context_tokens, trained)
+        self._process: ModelProcess | None = None
+        self._client: OpenAICompatibleLLM | None = None
+        self._closed = False
+        self._adapters: dict[tuple[str, ...], ToolAdapter] = {}
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._name
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens a call may hold, beside the adapter's own."""
+        return self._window - _ADAPTER_TOKENS
+
+    def status(self) -> LLMStatus:
+        """What the process is doing, or why it is not there."""
+        process = self._process
+        if process is None:
+            words = "is fetched if missing, and loaded, with the first message"
+            return LLMStatus(False, f"{self._name} {words}")
+        match process.phase:
+            case "ready":
+                return LLMStatus(True, f"{self._name}, embedded")
+            case "downloading" if process.progress is not None:
+                return LLMStatus(False, process.progress.in_words())
+            case "over":
+                problem = process.problem
+                return LLMStatus(False, problem.in_words() if problem else "stopped")
+            case phase:
+                return LLMStatus(False, f"{phase} {self._name}")
+
+    async def start(self, *, tools: Sequence[ToolDefinition] = ()) -> None:
+        """Get the model ready, so that the first call does not wait for it.
+
+        Args:
+            tools: what will be offered: that part of the prompt is read now, which takes seconds.
+
+        Raises:
+            LLMNotReadyError: it cannot be made ready; says why and what to do.
+            LLMConnectionError: the process died meanwhile.
+        """
+        await self._ready()
+        if tools:
+            with contextlib.suppress(LLMStreamError):  # a token is not an answer
+                async for _ in self.stream([Message.user("Hi")], tools=tools, max_tokens=1):
+                    pass
+
+    async def aclose(self) -> None:
+        """Stop the process and whatever leads up to it. Later calls fail."""
+        self._closed = True
+        process, client = self._process, self._client
+        with anyio.CancelScope(shield=True):
+            if client is not None:
+                await client.aclose()
+            if process is not None:
+                await anyio.to_thread.run_sync(process.stop)
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolDefinition] = (),
+        response_schema: dict[str, Any] | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+    ) -> AsyncGenerator[StreamPart]:
+        """Stream the answer (see the protocol).
+
+        Raises:
+            LLMNotReadyError: the model cannot be made ready.
+            LLMError: of the kind that fits.
+        """
+        process, client = await self._ready()
+        bound = min(max_tokens or self._max_tokens, self._max_tokens)
+        warmth = self._temperature if temperature is None else temperature
+        messages = [_without_images(message) for message in messages]
+        adapter: ToolAdapter | None = None
+        if response_schema is None and (tools or speaks_of_tools(messages)):
+            adapter = self._adapter(tools)
+            response_schema = adapter.schema(may_call=bool(tools) and may_call_tools(messages))
+            messages = adapter.conversation(messages)
+        answer = client.stream(
+            messages, response_schema=response_schema, max_tokens=bound, temperature=warmth
+        )
+        parts = answer if adapter is None else _acted(answer, adapter)
+        try:
+            async with aclosing(answer), aclosing(parts):
+                async for part in parts:
+                    yield part
+        except LLMError as error:
+            if error.retryable and await _has_ended(process):
+                raise self._death(process) from error
+            if isinstance(error, LLMStatusError) and error.status == 400:
+                raise LLMError(
+                    f"{self._name} cannot take this: {error.detail.partition(': ')[2]}",
+                    advice=f"Ask with fewer words, in a new conversation. {BETTER_MODEL}",
+                ) from error
+            raise
+
+    def _adapter(self, tools: Sequence[ToolDefinition]) -> ToolAdapter:
+        key = tuple(tool.model_dump_json() for tool in tools)
+        if key not in self._adapters:
+            if len(self._adapters) >= 8:
+                self._adapters.clear()
+            self._adapters[key] = ToolAdapter(tools)
+        return self._adapters[key]
+
+    async def _ready(self) -> tuple[ModelProcess, OpenAICompatibleLLM]:
+        # No await stands between looking and replacing: one event loop, one start.
+        if self._process is None or self._may_start_again(self._process):
+            self._process = ModelProcess(self._store, self._name, context_tokens=self._window)
+            self._client = None
+            self._process.start()
+        process = self._process
+        while process.phase not in ("ready", "over"):  # noqa: ASYNC110 - a thread changes it
+            await anyio.sleep(_POLL_SECONDS)
+        if process.phase == "over" or self._closed:
+            raise self._not_ready(process)
+        if self._client is None:
+            self._client = OpenAICompatibleLLM(
+                model=self._name,
+                base_url=f"{process.address}/v1",
+                api_key=process.api_key,
+                timeout_seconds=_SILENCE_SECONDS,
+            )
+        return process, self._client
+
+    def _may_start_again(self, process: ModelProcess) -> bool:
+        if process.phase != "over" or process.is_hopeless or self._closed:
+            return False
+        died_in_service = bool(process.address)
+        return died_in_service or time.monotonic() - process.ended_at > _FAILURE_LASTS_SECONDS
+
+    def _not_ready(self, process: ModelProcess) -> LLMNotReadyError:
+        if process.problem is None:
+            error = LLMNotReadyError(f"{self._name} was stopped")
+        else:
+            error = LLMNotReadyError(
+                process.problem.in_words(), advice=f"{process.problem.advice} {BETTER_MODEL}"
+            )
+        error.retryable = False  # another try in some seconds would meet the same
+        return error
+
+    def _death(self, process: ModelProcess) -> LLMConnectionError:
+        problem = process.problem
+        if problem is None:
+            return LLMConnectionError(f"{self._name} was stopped")
+        return LLMConnectionError(problem.detail, advice=problem.advice)
+
+
+def _without_images(message: Message) -> Message:
+    """The message with a word for each image: this model cannot see."""
+    if not any(isinstance(part, ImageUrlPart) for part in message.content):
+        return message
+    seen = [
+        TextPart(text="[an image that you cannot see]") if isinstance(part, ImageUrlPart) else part
+        for part in message.content
+    ]
+    return message.model_copy(update={"content": tuple(seen)})
+
+
+async def _acted(
+    answer: AsyncGenerator[StreamPart], adapter: ToolAdapter
+) -> AsyncGenerator[StreamPart]:
+    """The answer's actions as replies and tool calls.
+
+    Raises:
+        LLMStreamError: there was neither, or a tool call was cut off.
+    """
+    reader = ActionReader(adapter.form)
+    said, called = "", False
+    async for part in answer:
+        if not isinstance(part, TextDelta):
+            yield part
+            continue
+        for action in reader.feed(part.text):
+            yield action
+            if isinstance(action, TextDelta):
+                said += action.text
+        if _GOES_ROUND.search(said[-600:]):
+            break  # small models get caught in a phrase, and would repeat it to the bound
+    for action in reader.finish():
+        yield action
+        called = called or isinstance(action, ToolCallDelta)
+    if not called and not said.strip():
+        raise LLMStreamError("the embedded model said nothing", advice=BETTER_MODEL)
+
+
+async def _has_ended(process: ModelProcess) -> bool:
+    """Whether the process is gone. A broken connection can be noticed before its end is."""
+    with anyio.move_on_after(_DEATH_SHOWS_SECONDS):
+        while process.phase != "over":  # noqa: ASYNC110 - a thread changes it
+            await anyio.sleep(_POLL_SECONDS)
+    return process.phase == "over"

@@ -1,0 +1,100 @@
+"""Our messages in the form of the chat-completions API.
+
+Reasoning is not sent back: endpoints ignore it or refuse it. What would make an endpoint refuse the
+whole conversation for good, such as arguments that are not JSON, is sent in a form that it takes.
+
+>>> wire_messages([Message.user("Hello")])
+[{'role': 'user', 'content': 'Hello'}]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall
+from service.domain.tools import ToolDefinition
+
+Wire = dict[str, Any]
+"""A JSON object of the API."""
+
+
+def wire_messages(messages: Sequence[Message]) -> list[Wire]:
+    """The conversation as the API wants it."""
+    return [_message(message) for message in messages]
+
+
+def wire_tools(tools: Sequence[ToolDefinition]) -> list[Wire]:
+    """The tools as the API wants them."""
+    return [{"type": "function", "function": tool.model_dump(mode="json")} for tool in tools]
+
+
+def wire_response_format(schema: Mapping[str, Any]) -> Wire:
+    """A request for an answer that satisfies a JSON Schema."""
+    properties = schema.get("properties", {})
+    # Strict mode takes only objects whose properties are all required and no others allowed.
+    strict = schema.get("additionalProperties") is False and set(schema.get("required", ())) == set(
+        properties
+    )
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": dict(schema), "strict": strict},
+    }
+
+
+def _message(message: Message) -> Wire:
+    match message.role:
+        case "tool":
+            return {
+                "role": "tool",
+                "tool_call_id": message.tool_call_id or "",
+                "content": _clean(message.text),
+            }
+        case "assistant" if message.tool_calls:
+            return {
+                "role": "assistant",
+                "content": _clean(message.text) or None,
+                "tool_calls": [_tool_call(call) for call in message.tool_calls],
+            }
+        case role:
+            return {"role": role, "content": _content(message)}
+
+
+def _content(message: Message) -> str | list[Wire]:
+    if message.role != "user" or not any(isinstance(p, ImageUrlPart) for p in message.content):
+        return _clean(message.text)
+    pieces: list[Wire] = []
+    for part in message.content:
+        if isinstance(part, TextPart):
+            pieces.append({"type": "text", "text": _clean(part.text)})
+        elif isinstance(part, ImageUrlPart):
+            pieces.append({"type": "image_url", "image_url": {"url": part.url}})
+    return pieces
+
+
+def _tool_call(call: ToolCall) -> Wire:
+    arguments = _clean(call.arguments)
+    if not _is_object(arguments):
+        arguments = json.dumps({"invalid_json": arguments}, ensure_ascii=False)
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _clean(text: str) -> str:
+    """The text without lone surrogates, which cannot be sent as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,10 @@
+"""The command line `rondo`. Commands are imported when they are called: start-up is quick."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command that the arguments name, and leave the process with its exit code."""
+    from service.cli.app import rondo
+
+    rondo(prog_name="rondo")

@@ -1,0 +1,5 @@
+"""`python -m service.cli` is `rondo`."""
+
+from service.cli import main
+
+main()

@@ -1,0 +1,127 @@
+"""What `rondo doctor` looks at: one function for each part of the setup, each giving one verdict.
+
+A check never raises for what it checks: what it finds wrong is its result, with what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from service.cli.client import Daemon
+from service.cli.errors import DaemonError, DaemonNotRunningError
+from service.config import Settings, config_file
+
+Verdict = Literal["ok", "note", "broken"]
+"""``note``: it works without, only less well; ``broken``: the assistant cannot do its work."""
+
+_LITTLE_SPACE = 1_000_000_000
+_NO_SPACE = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found."""
+
+    verdict: Verdict
+    words: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A part of the setup, and how to look at it."""
+
+    name: str
+    look: Callable[[Settings], Finding]
+
+
+def all_checks() -> tuple[Check, ...]:
+    """The checks, in the order in which a person would fix things."""
+    from service.cli.checks_models import check_embedder, check_model, check_vectors, check_web
+
+    return (
+        Check("settings", check_settings),
+        Check("data folder", check_data_folder),
+        Check("daemon", check_daemon),
+        Check("token", check_token),
+        Check("language model", check_model),
+        Check("embedder", check_embedder),
+        Check("vector index", check_vectors),
+        Check("web search", check_web),
+    )
+
+
+def check_settings(settings: Settings) -> Finding:
+    """Which file is in effect. That the settings can be read is known by now."""
+    file = config_file()
+    if file is None:
+        return Finding("ok", "defaults and RONDO_* variables; there is no rondo.toml")
+    return Finding("ok", f"{file.resolve()} was read")
+
+
+def check_data_folder(settings: Settings) -> Finding:
+    """Whether the data folder can be written, and how much room is left."""
+    folder = settings.data_dir
+    parent = folder
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        return Finding(
+            "broken",
+            f"{folder} cannot be written",
+            "Correct its permissions, or choose another one with RONDO_DATA_DIR.",
+        )
+    free = shutil.disk_usage(parent).free
+    words = f"{folder}, {free / 1e9:,.1f} GB free"
+    if free < _NO_SPACE:
+        return Finding("broken", words, "Free some space: nothing can be stored safely.")
+    if free < _LITTLE_SPACE:
+        return Finding("note", words, "Free some space before it runs out.")
+    if not folder.exists():
+        return Finding("ok", f"{words}; it is made at the first start")
+    return Finding("ok", words)
+
+
+def check_token(settings: Settings) -> Finding:
+    """Whether the token is there, and is a secret."""
+    file = settings.data_dir / "token"
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        empty = not file.read_text("utf-8").strip()
+    except FileNotFoundError:
+        return Finding("ok", "none yet: it is made at the first start")
+    except (OSError, UnicodeDecodeError) as error:
+        return Finding("broken", f"{file} cannot be read: {error}", "Correct its permissions.")
+    if empty:
+        return Finding("broken", f"{file} is empty", "Delete it: the next start makes a new one.")
+    if mode & 0o077:
+        advice = f"Make it yours alone: chmod 600 {file}"
+        return Finding("note", f"others on this machine can read {file}", advice)
+    return Finding("ok", f"{file}, readable by you alone")
+
+
+def check_daemon(settings: Settings) -> Finding:
+    """Whether the daemon answers, knows our token, and is ready."""
+    with Daemon(settings) as daemon:
+        try:
+            readiness = daemon.readiness()
+            daemon.get("/v1/run-loops", {"limit": 1})
+        except DaemonNotRunningError:
+            words = f"not running at {daemon.url}"
+            return Finding("note", words, "Start it with `rondo serve` or `make run`.")
+        except DaemonError as error:
+            return Finding("broken", f"{error.title}: {error.detail}", error.advice)
+    if readiness["ready"]:
+        return Finding("ok", f"running at {daemon.url}, ready")
+    waiting = [
+        f"{name}: {part.get('detail')}"
+        for name, part in readiness.items()
+        if isinstance(part, dict) and not part.get("ready")
+    ]
+    words = f"running at {daemon.url}, not ready yet ({'; '.join(waiting)})"
+    return Finding("note", words, "Messages are accepted, and answered when it is ready.")

@@ -1,0 +1,110 @@
+"""The checks of `rondo doctor` that look at models: what answers, what embeds, what searches."""
+
+from __future__ import annotations
+
+import time
+from importlib import metadata
+
+from service.cli.checks import Finding
+from service.cli.model_words import capabilities, embedded_model, endpoint, endpoint_model
+from service.config import Settings
+from service.domain.errors import LLMError, NotFoundError, RondoError
+
+_TINY_ANSWER = 16  # tokens: some endpoints take no less
+
+
+def check_model(settings: Settings) -> Finding:
+    """Whether a model can answer: the endpoint with a tiny call, the embedded one by its file."""
+    match settings.llm.effective_provider:
+        case "embedded":
+            return _check_embedded(settings)
+        case "openai":
+            return _check_endpoint(settings)
+        case "scripted":
+            return Finding("note", f"answers come from the script {settings.llm.model}")
+
+
+def check_embedder(settings: Settings) -> Finding:
+    """Whether texts can be embedded. Loads the model, which takes some seconds."""
+    from service.memory.embedders import create_embedder
+
+    advice = "Search goes by words alone meanwhile, and routing asks the model."
+    began = time.monotonic()
+    try:
+        embedder = create_embedder(settings)
+        if embedder is None:
+            return Finding("note", "none (embedder.kind is none)", advice)
+        vectors = embedder.embed_queries(["hello"])
+    except RondoError as error:
+        return Finding("note", f"{error.title}: {error.detail}", f"{error.advice} {advice}")
+    seconds = time.monotonic() - began
+    words = f"{settings.embedder.model}, {vectors.shape[1]} dimensions, ready in {seconds:.1f} s"
+    return Finding("ok", words)
+
+
+def check_vectors(settings: Settings) -> Finding:
+    """Whether Chroma can be imported."""
+    try:
+        import chromadb  # noqa: F401  importing it is the check
+    except Exception as error:  # noqa: BLE001 - a broken installation raises anything
+        words = f"Chroma cannot be imported: {type(error).__name__}: {error}"
+        return Finding("broken", words, "Install again with `make setup`.")
+    return Finding("ok", f"Chroma {metadata.version('chromadb')}, embedded")
+
+
+def check_web(settings: Settings) -> Finding:
+    """Whether `web_search` is offered, and if not, why."""
+    if settings.tools.tavily_api_key.get_secret_value().strip():
+        return Finding("ok", "web_search is offered, with your Tavily key")
+    return Finding(
+        "note",
+        "web_search is not offered: no Tavily key is set",
+        "Set TAVILY_API_KEY, and start the daemon again.",
+    )
+
+
+def _check_embedded(settings: Settings) -> Finding:
+    from service.models.store import ModelStore
+
+    name = embedded_model(settings)
+    try:
+        path = ModelStore(settings.models_dir).path(name)
+    except NotFoundError as error:
+        return Finding("broken", f"llm.model: {error.detail}", error.advice)
+    except OSError as error:
+        return Finding("broken", f"{name} cannot be read: {error}", "Correct its permissions.")
+    if path is None:
+        advice = (
+            f"The daemon fetches it with the first message; `rondo models pull {name}` does it "
+            f"now. {capabilities(settings)}"
+        )
+        return Finding("note", f"{name} is not here, or is not the known file", advice)
+    return Finding("ok", f"{name}, here and verified", capabilities(settings))
+
+
+def _check_endpoint(settings: Settings) -> Finding:
+    import anyio
+
+    where = endpoint(settings)
+    began = time.monotonic()
+    try:
+        anyio.run(_call, settings)
+    except LLMError as error:
+        return Finding("broken", f"{where}: {error.title}. {error.detail}", error.advice)
+    except RondoError as error:
+        return Finding("broken", f"{error.title}: {error.detail}", error.advice)
+    seconds = time.monotonic() - began
+    return Finding("ok", f"{endpoint_model(settings)} at {where} answers, in {seconds:.1f} s")
+
+
+async def _call(settings: Settings) -> None:
+    """One tiny call. The first thing that streams proves enough."""
+    from service.agent.llm import create_llm
+    from service.domain.messages import Message
+
+    llm = create_llm(settings)
+    try:
+        async for _ in llm.stream((Message.user("Say: ok"),), max_tokens=_TINY_ANSWER):
+            return
+    finally:
+        await llm.aclose()

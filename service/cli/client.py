@@ -1,0 +1,369 @@
+"""The daemon as the commands see it: its HTTP routes as methods, its problems as errors in words.
+
+The token travels in a header only, never in an address.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import quote
+
+import httpx2
+from pydantic import JsonValue, ValidationError
+
+from service.cli.errors import (
+    ConnectionLostError,
+    DaemonNotRunningError,
+    NotTheDaemonError,
+    RefusedError,
+    TokenRefusedError,
+)
+from service.cli.sse import SSEDecoder
+from service.cli.token_auth import TokenAuth, read_token
+from service.config import Settings
+from service.domain.events import BODY, EventBody
+from service.domain.ids import new_id
+
+_CONNECT_SECONDS = 5.0
+_SILENCE_SECONDS = 90.0  # streams have heartbeats: a longer silence is a dead connection
+
+Json = dict[str, JsonValue]
+Params = Mapping[str, str | int | list[str]]
+"""A query; a list is sent as its name several times."""
+Broken = ConnectionLostError | DaemonNotRunningError
+OnBreak = Callable[[Broken, int], None]
+"""Told why a stream broke, and the how many-th time in a row. It may wait, or raise to give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The daemon has the message safe."""
+
+    message_id: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An event as it came over the wire."""
+
+    seq: int | None
+    run_loop_id: str
+    at: str
+    """ISO 8601."""
+    type: str
+    body: EventBody | None
+    """None when this program does not know the type: the daemon is newer."""
+    wire: Json
+    """The event as it was sent."""
+
+
+class Daemon:
+    """A connection to the daemon of these settings. Makes no request before it is asked to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.url = base_url(settings)
+        self.token_file = settings.data_dir / "token"
+        self._http = httpx2.Client(
+            base_url=self.url,
+            auth=TokenAuth(self.token_file),
+            timeout=httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
+            trust_env=False,  # a proxy of the environment has no business with our own daemon
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    # --- plain requests
+
+    def get(self, path: str, params: Params | None = None) -> Json:
+        """Ask for a JSON object.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        return self._ask("GET", path, params=params)
+
+    def post(self, path: str, body: Json | None = None) -> Json:
+        """Post a JSON object and get one back.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        return self._ask("POST", path, body=body)
+
+    def readiness(self) -> Json:
+        """What ``/readyz`` says, ready or not. Needs no token.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        with self._told():
+            response = self._http.get("/readyz")
+        if response.status_code not in (200, 503):
+            raise self._stranger()
+        readiness = self._object(response)
+        if "ready" not in readiness:
+            raise self._stranger()
+        return readiness
+
+    def _ask(
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Json | None = None,
+    ) -> Json:
+        with self._told():
+            response = self._http.request(method, path, params=params, json=body)
+        self._check(response)
+        return self._object(response)
+
+    # --- streams
+
+    def send(
+        self,
+        text: str,
+        *,
+        run_loop_id: str | None = None,
+        on_break: OnBreak | None = None,
+    ) -> Iterator[Accepted | SeenEvent]:
+        """Send a message, and follow what becomes of it until its loop rests, ends or asks.
+
+        A broken connection is made anew with the same idempotency key: the message is accepted
+        once, and no journaled event comes twice.
+
+        Args:
+            text: the message.
+            run_loop_id: the loop that it belongs to; None: the daemon decides.
+            on_break: called when the connection broke after the message was accepted; the request
+                is made again when it returns. None: the error is raised.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        body: Json = {"message": text}
+        if run_loop_id is not None:
+            body["run_loop_id"] = run_loop_id
+        headers = {"Idempotency-Key": new_id()}
+        accepted, last, breaks = False, -1, 0
+        while True:
+            try:
+                for item in self._stream("POST", "/v1/send", headers=headers, body=body):
+                    breaks = 0
+                    if isinstance(item, Accepted):
+                        if accepted:
+                            continue
+                        accepted = True
+                    elif item.seq is not None:
+                        if item.seq <= last:
+                            continue
+                        last = item.seq
+                    yield item
+                    if isinstance(item, SeenEvent) and is_rest(item):
+                        return
+                raise ConnectionLostError("the daemon ended the stream before the answer was there")
+            except (ConnectionLostError, DaemonNotRunningError) as error:
+                if on_break is None or not accepted:
+                    raise
+                breaks += 1
+                on_break(error, breaks)
+
+    def events(
+        self,
+        run_loop_id: str | None = None,
+        *,
+        after: int | None = None,
+        on_break: OnBreak | None = None,
+    ) -> Iterator[SeenEvent]:
+        """Events of one loop or of all active ones, for as long as they are read.
+
+        Args:
+            run_loop_id: one loop; None for all.
+            after: begin behind this sequence number; None: where the daemon begins.
+            on_break: called when the connection broke after it stood; the stream is taken up
+                again, without gap or repeat, when it returns. None: the error is raised.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        path = "/v1/events" if run_loop_id is None else f"{loop_path(run_loop_id)}/events"
+        stood, breaks = False, 0
+
+        def on_open() -> None:
+            nonlocal stood, breaks
+            stood, breaks = True, 0
+
+        while True:
+            headers = {} if after is None else {"Last-Event-ID": str(after)}
+            try:
+                for item in self._stream("GET", path, headers=headers, on_open=on_open):
+                    if isinstance(item, SeenEvent):
+                        if item.seq is not None:
+                            after = item.seq
+                        yield item
+                        if run_loop_id is not None and item.type in END:
+                            return
+                raise ConnectionLostError("the daemon ended the stream")
+            except _NothingMoreComes:
+                return
+            except (ConnectionLostError, DaemonNotRunningError) as error:
+                if on_break is None or not stood:
+                    raise
+                breaks += 1
+                on_break(error, breaks)
+
+    def _stream(
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Json | None = None,
+        on_open: Callable[[], None] = lambda: None,
+    ) -> Iterator[Accepted | SeenEvent]:
+        headers = {"Accept": "text/event-stream", **headers}
+        decoder = SSEDecoder()
+        with (
+            self._told(),
+            self._http.stream(method, path, headers=headers, json=body) as response,
+        ):
+            if not response.is_success:
+                response.read()
+            self._check(response)
+            if response.status_code == 204:
+                raise _NothingMoreComes
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                raise self._stranger()
+            on_open()
+            for chunk in response.iter_raw():
+                for frame in decoder.feed(chunk):
+                    yield _read(frame.event, frame.data)
+
+    # --- errors
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell what httpx raises in the house's own words."""
+        try:
+            yield
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise DaemonNotRunningError(
+                f"nothing answers at {self.url}",
+                advice="Start it in another terminal with `rondo serve` (or `make run`). If it "
+                "listens elsewhere, set RONDO_SERVER__PORT.",
+            ) from error
+        except httpx2.RemoteProtocolError as error:
+            if "incomplete" in str(error) or "without sending" in str(error):
+                raise self._lost(error) from error
+            raise self._stranger() from error
+        except httpx2.TransportError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: httpx2.TransportError) -> ConnectionLostError:
+        return ConnectionLostError(
+            f"{self.url}: {error or type(error).__name__}",
+            advice="What was accepted is safe, and goes on without you. See `rondo loops`, and "
+            "`rondo doctor` when it happens again.",
+        )
+
+    def _stranger(self) -> NotTheDaemonError:
+        return NotTheDaemonError(
+            f"what answers at {self.url} does not speak as Rondo does",
+            advice="Choose another port for both `rondo serve` and this command: "
+            "set RONDO_SERVER__PORT, or server.port in rondo.toml.",
+        )
+
+    def _check(self, response: httpx2.Response) -> None:
+        if response.is_success:
+            return
+        if response.headers.get("content-type", "").split(";")[0] != "application/problem+json":
+            raise self._stranger()
+        problem = self._object(response)
+        if response.status_code == 401:
+            raise self._refused_token()
+        raise RefusedError(
+            response.status_code,
+            *(str(problem.get(name) or "") for name in ("title", "detail", "advice")),
+        )
+
+    def _refused_token(self) -> TokenRefusedError:
+        has_token = read_token(self.token_file) is not None
+        found = "is not its token" if has_token else "does not exist or cannot be read"
+        return TokenRefusedError(
+            f"{self.token_file} {found}: the daemon at {self.url} has another data folder",
+            advice="Set RONDO_DATA_DIR to the data folder that the daemon was started with.",
+        )
+
+    def _object(self, response: httpx2.Response) -> Json:
+        try:
+            value = response.json()
+        except ValueError as error:
+            raise self._stranger() from error
+        if not isinstance(value, dict):
+            raise self._stranger()
+        return value
+
+
+REST = frozenset(
+    (
+        "run_loop.idle",
+        "run_loop.completed",
+        "run_loop.failed",
+        "run_loop.cancelled",
+        "input.required",
+    )
+)
+"""Events at which a loop stops to work, for now or for good."""
+
+END = REST - {"run_loop.idle", "input.required"}
+"""Events after which nothing more comes."""
+
+
+def is_rest(event: SeenEvent) -> bool:
+    """Whether nothing more will come of a message after this event."""
+    return event.type in REST or (event.type == "error" and event.seq is None)
+
+
+def loop_path(run_loop_id: str) -> str:
+    """The route of a run loop, whatever characters its id has."""
+    return f"/v1/run-loops/{quote(run_loop_id, safe='')}"
+
+
+def base_url(settings: Settings) -> str:
+    """Where the daemon of these settings is reached from this machine."""
+    host = settings.server.host
+    if host in ("0.0.0.0", "", "*"):
+        host = "127.0.0.1"
+    elif host == "::":
+        host = "::1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.server.port}"
+
+
+class _NothingMoreComes(Exception):
+    """The run loop has ended, and all its events were seen."""
+
+
+def _read(name: str, data: str) -> Accepted | SeenEvent:
+    wire = json.loads(data)
+    if name == "message.accepted":
+        return Accepted(str(wire["message_id"]), bool(wire["replayed"]))
+    try:
+        body = BODY.validate_python({"type": wire["type"], **wire["data"]})
+    except ValidationError:
+        body = None
+    return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)

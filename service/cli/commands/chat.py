@@ -1,0 +1,23 @@
+"""`rondo chat`: talking with the assistant in a terminal."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.connect import connect
+
+
+@click.command()
+@click.option("--loop", "loop", metavar="ID", help="Stay in this run loop (or the one after it).")
+def chat(loop: str | None) -> None:
+    """Talk with the assistant.
+
+    Each message goes to the run loop it belongs to, or opens a new one. Ctrl-C stops the loop that
+    is at work; Ctrl-D (or a second Ctrl-C) leaves. `/help` lists what else can be typed.
+    """
+    from service.cli.chat_session import ChatSession
+    from service.config import load_settings
+
+    settings = load_settings()
+    with connect(settings) as daemon:
+        ChatSession(daemon, settings).run(loop)

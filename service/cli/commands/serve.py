@@ -1,0 +1,31 @@
+"""`rondo serve`: the daemon in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: 8765]")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is kept.",
+)
+def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
+    """Start the daemon, and stay until Ctrl-C.
+
+    Flags come before RONDO_* variables, and these before rondo.toml; `rondo config` shows what is
+    in effect.
+    """
+    from service.config import load_settings
+    from service.server.main import serve as run_server
+
+    listen = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    flags: dict[str, object] = {"server": listen} if listen else {}
+    if data_dir is not None:
+        flags["data_dir"] = data_dir
+    run_server(load_settings(**flags))

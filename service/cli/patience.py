@@ -1,0 +1,45 @@
+"""While an answer is long in coming: says why, when it is because the model is not ready yet."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from service.cli.client import Daemon
+from service.cli.errors import DaemonError
+from service.cli.output import plain
+from service.cli.turn_view import TurnView
+
+_LOOK_EVERY_SECONDS = 2.0
+
+
+class ExplainedWait:
+    """Within ``with``, the view's waiting line tells what the model is still doing."""
+
+    def __init__(self, daemon: Daemon, view: TurnView) -> None:
+        self._daemon = daemon
+        self._view = view
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._view.waits_visibly:
+            self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_EVERY_SECONDS):
+            try:
+                llm = self._daemon.readiness().get("llm")
+            except DaemonError:
+                return  # the stream itself will tell
+            if not isinstance(llm, dict) or llm.get("ready"):
+                return
+            self._view.explain_wait(plain(str(llm.get("detail"))))

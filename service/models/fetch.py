@@ -1,0 +1,132 @@
+"""Fetching the bytes of a model from one source into a file, so that it can be taken up again.
+
+Whatever was fetched before the process was killed is kept in the work folder, and the next attempt
+goes on behind it. The functions block; a `Fetch` carries what they share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from service.domain.errors import ModelStoreError
+from service.models.catalog import FileSource, KnownModel
+from service.models.errors import PullCancelledError, SourceFailed
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PullProgress:
+    """How far a pull has come."""
+
+    name: str
+    stage: Literal["downloading", "verifying"]
+    done_bytes: int
+    total_bytes: int
+    source: str
+    """Where the bytes come from, in words."""
+
+    @property
+    def percent(self) -> int:
+        """Whole percents done, rounded down."""
+        return min(100, self.done_bytes * 100 // self.total_bytes) if self.total_bytes else 0
+
+    def in_words(self) -> str:
+        """The progress as a line.
+
+        >>> PullProgress("tiny", "downloading", 43_000_000, 100_000_000, "the hub").in_words()
+        'downloading tiny, 43 % of 100 MB'
+        """
+        return f"{self.stage} {self.name}, {self.percent} % of {megabytes(self.total_bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One attempt to get a model: what every kind of source needs to know."""
+
+    model: KnownModel
+    folder: Path
+    """The work folder. Files in it survive until the model is complete."""
+    cancelled: Callable[[], bool]
+    report: Callable[[int], None]
+    """Told how many bytes are there."""
+
+    def check(self) -> None:
+        """Stop here when asked to.
+
+        Raises:
+            PullCancelledError: the pull was cancelled.
+        """
+        if self.cancelled():
+            raise PullCancelledError(
+                f"{self.model.name} is not complete; what was fetched is kept",
+                advice=f"Go on with `rondo models pull {self.model.name}`.",
+            )
+
+    def copy(self, source: BinaryIO, target: BinaryIO, *, done: int) -> int:
+        """Append a stream, and give the new length.
+
+        Args:
+            source: is read to its end.
+            target: stands at its end.
+            done: the length so far.
+
+        Raises:
+            SourceFailed: the stream is longer than the model is.
+            PullCancelledError: the pull was cancelled.
+        """
+        while block := source.read(BLOCK):
+            self.check()
+            done += len(block)
+            if done > self.model.size:
+                raise SourceFailed("it holds more bytes than the model has", wrong_hash=True)
+            target.write(block)
+            self.report(done)
+        return done
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> megabytes(491_400_064)
+    '491 MB'
+    """
+    return f"{max(1, round(count / 1e6))} MB"
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Tell a full or read-only disk apart from a source that fails.
+
+    Raises:
+        ModelStoreError: the disk refused; trying another source would not help.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ModelStoreError(
+            f"{error.filename or folder} cannot be used: {error.strerror or error}",
+            advice="Free some space or correct its permissions, or choose another folder with"
+            " RONDO_MODELS_DIR. What was fetched is kept.",
+        ) from error
+
+
+def fetch_file(source: FileSource, fetch: Fetch) -> Path:
+    """Copy a local file into the work folder.
+
+    Raises:
+        SourceFailed: there is no such file, or it cannot be read.
+        PullCancelledError: the pull was cancelled.
+    """
+    target = fetch.folder / "copy.bin"
+    try:
+        reader = source.path.open("rb")
+    except OSError as error:
+        raise SourceFailed(f"it cannot be read: {error.strerror}") from error
+    with reader, target.open("wb") as writer:
+        fetch.copy(reader, writer, done=0)
+    return target

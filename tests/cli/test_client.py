@@ -1,0 +1,117 @@
+"""The client of the daemon: broken connections are made good without gap or repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from service.cli.client import Broken, Daemon, base_url
+from service.cli.errors import ConnectionLostError
+from service.config import ServerSettings, Settings
+from tests.cli.events import ACCEPTED, IDLE, ROUTED, frame, said, seen
+from tests.cli.support import answering, write
+
+DELTA = seen(None, "message.delta", text="Hel")
+WHOLE = seen(7, "message.completed", message=said("Hello"))
+END = seen(12, "run_loop.completed")
+
+
+@contextmanager
+def daemon_that_says(folder: Path, *streams: str) -> Iterator[tuple[Daemon, list[dict[str, str]]]]:
+    """A daemon that answers with these streams, one a request; and the headers it was sent."""
+    asked: list[dict[str, str]] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        asked.append({name.lower(): value for name, value in request.headers.items()})
+        write(request, streams[len(asked) - 1], media_type="text/event-stream")
+
+    with answering(answer) as port:
+        settings = Settings(data_dir=folder, server=ServerSettings(port=port))
+        with Daemon(settings) as daemon:
+            yield daemon, asked
+
+
+def ignore(error: Broken, breaks: int) -> None:
+    """Try again at once."""
+
+
+def test_a_message_is_sent_again_with_the_same_key_and_no_event_comes_twice(
+    tmp_path: Path,
+) -> None:
+    cut = frame(ACCEPTED) + frame(ROUTED) + frame(DELTA)
+    again = "".join(frame(item) for item in (ACCEPTED, ROUTED, WHOLE, IDLE))
+    with daemon_that_says(tmp_path, cut, again) as (daemon, asked):
+        items = list(daemon.send("hi", on_break=ignore))
+    assert items == [ACCEPTED, ROUTED, DELTA, WHOLE, IDLE]
+    keys = {headers["idempotency-key"] for headers in asked}
+    assert len(asked) == 2
+    assert len(keys) == 1
+
+
+def test_a_message_that_was_not_accepted_is_not_sent_again(tmp_path: Path) -> None:
+    with (
+        daemon_that_says(tmp_path, "") as (daemon, asked),
+        pytest.raises(ConnectionLostError),
+    ):
+        list(daemon.send("hi", on_break=ignore))
+    assert len(asked) == 1
+
+
+def test_nothing_is_read_after_a_loop_has_come_to_rest(tmp_path: Path) -> None:
+    stream = frame(ACCEPTED) + frame(IDLE) + frame(END)
+    with daemon_that_says(tmp_path, stream) as (daemon, _):
+        assert list(daemon.send("hi")) == [ACCEPTED, IDLE]
+
+
+def test_watching_is_resumed_behind_the_last_event(tmp_path: Path) -> None:
+    with daemon_that_says(tmp_path, frame(ROUTED) + frame(DELTA), frame(END)) as (daemon, asked):
+        items = list(daemon.events("01jd3v6k2m9x4q8w", on_break=ignore))
+    assert items == [ROUTED, DELTA, END]
+    assert [headers.get("last-event-id") for headers in asked] == [None, "3"]
+
+
+def test_breaks_in_a_row_are_counted_from_the_last_connection_that_stood(tmp_path: Path) -> None:
+    counted: list[int] = []
+    with daemon_that_says(tmp_path, frame(ROUTED), "", frame(END)) as (daemon, _):
+        list(daemon.events("x", on_break=lambda _, breaks: counted.append(breaks)))
+    assert counted == [1, 1]
+
+
+def test_an_event_of_a_newer_daemon_is_passed_on_unread(tmp_path: Path) -> None:
+    new = frame(ROUTED).replace("route.decided", "route.doubted")
+    with daemon_that_says(tmp_path, new + frame(END)) as (daemon, _):
+        first, _ = daemon.events("x")
+    assert first.type == "route.doubted"
+    assert first.body is None
+
+
+def test_a_token_that_was_made_only_just_now_is_used(tmp_path: Path) -> None:
+    """A daemon that starts for the first time listens a moment before its token is there."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        (tmp_path / "token").write_text("fresh\n")
+        known = request.headers["Authorization"] == "Bearer fresh"
+        status = 200 if known else 401
+        write(request, "{}", status=status, media_type="application/problem+json")
+
+    with answering(answer) as port:
+        settings = Settings(data_dir=tmp_path, server=ServerSettings(port=port))
+        with Daemon(settings) as daemon:
+            assert daemon.get("/v1/run-loops") == {}
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8765"),
+        ("0.0.0.0", "http://127.0.0.1:8765"),
+        ("::", "http://[::1]:8765"),
+        ("::1", "http://[::1]:8765"),
+    ],
+)
+def test_a_daemon_that_listens_everywhere_is_reached_on_this_machine(host: str, url: str) -> None:
+    assert base_url(Settings(server=ServerSettings(host=host))) == url

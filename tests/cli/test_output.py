@@ -1,0 +1,63 @@
+"""Ids, lines and settings as the terminal shows them."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from service.cli.output import one_line, plain, visible
+from service.cli.run_loop_ids import choose
+from service.domain.errors import InvalidInputError, NotFoundError
+from service.domain.run_loops import RunLoopSummary
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["loop_tables", "model_words", "output", "sse", "toml", "turn_view"],
+)
+def test_the_examples_in_the_code_are_true(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"service.cli.{module}")).failed == 0
+
+
+@given(st.text(), st.integers(4, 40))
+def test_a_line_never_takes_more_cells_than_it_may(text: str, width: int) -> None:
+    line = one_line(text, width)
+    assert cell_len(line) <= width
+    assert "\n" not in line
+
+
+@given(st.text())
+def test_shown_words_hold_no_control_characters(text: str) -> None:
+    for words in (plain(text), visible(text)):
+        assert all(char in "\t\n" or char.isprintable() or ord(char) > 0x9F for char in words)
+
+
+def loop(run_loop_id: str) -> RunLoopSummary:
+    at = datetime(2026, 3, 31, tzinfo=UTC)
+    return RunLoopSummary(
+        id=run_loop_id, owner="me", goal="x", status="idle", created_at=at, updated_at=at
+    )
+
+
+def test_an_id_is_found_by_its_beginning() -> None:
+    assert choose("01a", [loop("01abc"), loop("01bcd")]) == "01abc"
+
+
+def test_a_whole_id_counts_even_where_others_begin_with_it() -> None:
+    assert choose("trip", [loop("trip-2"), loop("trip")]) == "trip"
+
+
+def test_an_ambiguous_beginning_names_the_loops_that_it_could_mean() -> None:
+    with pytest.raises(InvalidInputError, match=r"01abc.*01abd"):
+        choose("01ab", [loop("01abc"), loop("01abd")])
+
+
+def test_an_unknown_beginning_is_not_found() -> None:
+    with pytest.raises(NotFoundError):
+        choose("02", [loop("01abc")])

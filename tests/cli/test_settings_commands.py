@@ -1,0 +1,148 @@
+"""`rondo config`, `models` and `doctor`: what they say about the setup."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "data", 1)
+
+
+def test_config_is_toml_that_reads_back_as_what_is_in_effect(terminal: Terminal) -> None:
+    result = terminal.run("config", RONDO_LLM__MODEL='say "番茄"', RONDO_LOG_LEVEL="debug")
+    assert result.exit_code == 0
+    settings = tomllib.loads(result.stdout)
+    assert settings["llm"]["model"] == 'say "番茄"'
+    assert settings["log_level"] == "debug"
+    assert settings["data_dir"] == str(terminal.data_dir)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_config_hides_secrets(terminal: Terminal, form: tuple[str, ...]) -> None:
+    result = terminal.run("config", *form, OPENAI_API_KEY="sk-hush", TAVILY_API_KEY="tvly-hush")
+    assert result.exit_code == 0
+    assert "hush" not in result.stdout
+
+
+def test_config_says_which_file_was_read(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('log_level = "error"\n')
+    result = terminal.run("config", "--json", RONDO_CONFIG=str(file))
+    found = json.loads(result.stdout)
+    assert found["file"] == str(file)
+    assert found["settings"]["log_level"] == "error"
+
+
+def test_models_lists_what_is_known_and_what_is_here(terminal: Terminal, tmp_path: Path) -> None:
+    result = terminal.run("models", "list", "--json", RONDO_MODELS_DIR=str(tmp_path / "models"))
+    models = json.loads(result.stdout)
+    assert {"smollm2-135m", "qwen2.5-coder-0.5b"} <= {model["name"] for model in models}
+    assert all(model["path"] is None for model in models)
+
+
+def test_models_says_honestly_what_the_small_model_cannot_do(terminal: Terminal) -> None:
+    result = terminal.run("models", "list")
+    assert result.exit_code == 0
+    assert "invents facts" in result.stderr
+    assert "RONDO_LLM__MODEL" in result.stderr
+
+
+def test_pulling_an_unknown_model_names_those_that_are_known(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    result = terminal.run("models", "pull", "gpt-7", RONDO_MODELS_DIR=str(tmp_path / "models"))
+    assert result.exit_code == 1
+    assert "smollm2-135m" in result.stderr
+
+
+def test_a_file_that_is_not_the_known_one_is_not_used(terminal: Terminal, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"not a model")
+    result = terminal.run(
+        "models", "pull", "smollm2-135m", "--from", str(wrong), RONDO_MODELS_DIR=str(tmp_path / "m")
+    )
+    assert result.exit_code == 1
+    assert "SHA-256" in result.stderr
+    assert not (tmp_path / "m" / "smollm2-135m.gguf").exists()
+
+
+def test_nothing_is_pulled_where_an_endpoint_is_configured(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    result = terminal.run(
+        "models",
+        "pull",
+        "--if-needed",
+        OPENAI_BASE_URL="http://127.0.0.1:1/v1",
+        RONDO_MODELS_DIR=str(tmp_path / "m"),
+    )
+    assert result.exit_code == 0
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_model_that_is_not_known_is_a_broken_setting(terminal: Terminal) -> None:
+    finding = looked_at(terminal, "language model", RONDO_LLM__MODEL="gpt-7")
+    assert finding["verdict"] == "broken"
+    assert "qwen2.5-coder-0.5b" in finding["advice"]
+
+
+def test_an_endpoint_that_does_not_answer_is_broken_and_its_key_is_not_shown(
+    terminal: Terminal,
+) -> None:
+    finding = looked_at(
+        terminal,
+        "language model",
+        OPENAI_BASE_URL="http://127.0.0.1:1/v1",
+        OPENAI_API_KEY="sk-secret",
+        RONDO_LLM__MODEL="small",
+    )
+    assert finding["verdict"] == "broken"
+    assert "http://127.0.0.1:1/v1" in finding["words"]
+    assert "sk-secret" not in str(finding)
+
+
+def test_a_token_that_others_can_read_is_noted(terminal: Terminal) -> None:
+    terminal.data_dir.mkdir()
+    (terminal.data_dir / "token").write_text("x")
+    (terminal.data_dir / "token").chmod(0o644)
+    finding = looked_at(terminal, "token")
+    assert finding["verdict"] == "note"
+    assert "chmod 600" in finding["advice"]
+
+
+def test_a_data_folder_that_cannot_be_made_is_broken(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    finding = looked_at(Terminal(tmp_path / "file" / "data", 1), "data folder")
+    assert finding["verdict"] == "broken"
+
+
+def test_the_missing_web_search_key_is_explained(terminal: Terminal) -> None:
+    finding = looked_at(terminal, "web search")
+    assert finding["verdict"] == "note"
+    assert "TAVILY_API_KEY" in finding["advice"]
+    assert looked_at(terminal, "web search", TAVILY_API_KEY="x")["verdict"] == "ok"
+
+
+@pytest.mark.slow
+def test_doctor_ends_with_an_error_only_when_something_needed_is_broken(
+    terminal: Terminal,
+) -> None:
+    assert terminal.run("doctor").exit_code == 0
+    assert terminal.run("doctor", RONDO_LLM__MODEL="gpt-7").exit_code == 1
+
+
+def looked_at(terminal: Terminal, name: str, **variables: str) -> dict[str, str]:
+    """What doctor finds of one part, with the embedder left out as it takes seconds."""
+    result = terminal.run("doctor", "--json", RONDO_EMBEDDER__KIND="none", **variables)
+    report = json.loads(result.stdout)
+    assert result.exit_code == (0 if report["ok"] else 1)
+    found: list[dict[str, str]] = [each for each in report["checks"] if each["name"] == name]
+    return found[0]
