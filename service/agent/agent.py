@@ -6,6 +6,7 @@ yields is only a view of what the agent's own tasks do.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
@@ -18,13 +19,14 @@ from anyio.abc import TaskGroup
 from reactivex import Observable
 
 from service.agent.brain import Brain
+from service.agent.context import system_message
 from service.agent.executors import Executor, Workbench, builtin_executors
 from service.agent.lifecycle import Lifecycle
 from service.agent.llm.protocol import LLM
 from service.agent.reception import Reception
 from service.agent.router import Router
 from service.agent.scheduler import Scheduler
-from service.domain.errors import ConflictError, InvalidInputError, Problem
+from service.domain.errors import ConflictError, InvalidInputError, LLMError, Problem
 from service.domain.events import (
     TERMINAL,
     ErrorOccurred,
@@ -47,6 +49,8 @@ from service.memory.memory import Memory
 from service.memory.protocol import Vectors
 from service.tools.approval import ApprovalPolicy
 from service.tools.registry import ToolRegistry
+
+log = logging.getLogger(__name__)
 
 LONGEST_MESSAGE = 1_000_000
 """Characters of one message."""
@@ -149,11 +153,20 @@ class Agent:
         self._reception = Reception(group, self.memory, router, self._scheduler.wake)
         lifecycle = Lifecycle(self.memory, options.linger_seconds)
         self.memory.on_rest = lifecycle.tell
+        group.start_soon(self._warm_up, name="warm up")
         group.start_soon(self.memory.work, name="memory")
         group.start_soon(lifecycle.run, name="lifecycle")
         group.start_soon(self._reception.run, name="reception")
         for state in self.memory.short_term.states():
             self._scheduler.wake(state.id)
+
+    async def _warm_up(self) -> None:
+        opening = system_message(datetime.now(UTC), instructions=self.options.system_prompt)
+        try:
+            await self.llm.warm_up([opening], tools=self.tools.definitions())
+        except LLMError as error:
+            # Whoever sends a message will hear of it, and so will whoever asks for the status.
+            log.warning("the language model is not ready: %s", error.problem().in_words())
 
     async def _embed(self, texts: Sequence[str]) -> Vectors | None:
         await self.memory.warmed_up()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from service.domain.events import Recollection
-from service.domain.messages import Message, TextPart
+from service.domain.messages import Message, NotePart
 from service.domain.state import RunLoopState
 from service.memory.tokens import BYTES_PER_TOKEN
 
@@ -86,8 +86,7 @@ def _newest(rounds: Sequence[Sequence[Message]], left: int) -> list[Sequence[Mes
 
 
 def _noted(notes: Sequence[str], message: Message) -> Message:
-    """A person's message, with what they did not say in parts of their own before it."""
-    parts = tuple(TextPart(text=f"{note}\n\n") for note in notes)
+    parts = tuple(NotePart(note=note) for note in notes)
     return Message(role=message.role, content=(*parts, *message.content))
 
 

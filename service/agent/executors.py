@@ -21,6 +21,7 @@ from service.agent.generate import Generated, generate
 from service.agent.llm.protocol import LLM
 from service.agent.recall import recall
 from service.agent.retry import retrying
+from service.agent.tuned import RECALL_SHARE
 from service.domain.errors import LLMError, RondoError
 from service.domain.events import (
     ErrorOccurred,
@@ -150,7 +151,8 @@ async def _observe(bench: Workbench, loop: Loop) -> None:
     if not state.iterations:
         await bench.memory_ready()
         try:
-            pieces = await recall(bench.memory, state, max_tokens=bench.recall_tokens)
+            budget = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
+            pieces = await recall(bench.memory, state, max_tokens=budget)
         except RondoError as error:
             # Remembering is a help, not a condition: the answer goes on, the person is told.
             bodies.append(ErrorOccurred(problem=error.problem()))

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.agent.tuned import RECALL_HITS, RECALL_MIN_COSINE, RECALL_MIN_LEXICAL
-from service.domain.anchors import MemoryHit, Segment
+from service.agent.tuned import (
+    RECALL_HITS,
+    RECALL_MIN_COSINE,
+    RECALL_MIN_LEXICAL,
+    RECALL_WITHIN_COSINE,
+)
+from service.domain.anchors import MemoryHit, SearchResult, Segment
 from service.domain.events import Recollection
 from service.domain.state import RunLoopState
 from service.memory.protocol import MemoryReader, SearchFilters
@@ -39,7 +44,7 @@ async def recall(
             await memory.search(words, owner=state.owner, limit=RECALL_HITS, filters=narrowed)
         ).hits
     anywhere = await memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
-    hits += [hit for hit in anywhere.hits if _is_near(hit, anywhere.mode)]
+    hits += _near(anywhere)
     for hit in hits:
         if hit.anchor.run_loop_id == state.id:
             continue
@@ -66,12 +71,13 @@ async def _last_words(memory: MemoryReader, run_loop_id: str, owner: str) -> tup
     return (*around.before, around.focus, *around.after)
 
 
-def _is_near(hit: MemoryHit, mode: str) -> bool:
-    """Whether a hit says something about the matter, and is not merely the best of nothing."""
-    scores = hit.scores or {}
-    if mode == "lexical":
-        return scores.get("lexical", 0.0) >= RECALL_MIN_LEXICAL
-    return scores.get("cosine", 0.0) >= RECALL_MIN_COSINE
+def _near(found: SearchResult) -> list[MemoryHit]:
+    """The hits that say something about the matter, and are not merely the best of nothing."""
+    part, bound = "lexical", RECALL_MIN_LEXICAL
+    if found.mode == "hybrid":
+        nearest = max(((hit.scores or {}).get("cosine", 0.0) for hit in found.hits), default=0.0)
+        part, bound = "cosine", max(RECALL_MIN_COSINE, nearest - RECALL_WITHIN_COSINE)
+    return [hit for hit in found.hits if (hit.scores or {}).get(part, 0.0) >= bound]
 
 
 def _within(segments: Iterable[Segment], max_tokens: int) -> tuple[Recollection, ...]:

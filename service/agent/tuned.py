@@ -22,5 +22,9 @@ RECALL_HITS = 4
 """How many hits of long-term memory a new loop is given."""
 RECALL_MIN_COSINE = 0.83
 """Cosine (multilingual-e5-small) below which a hit says nothing about the matter."""
+RECALL_WITHIN_COSINE = 0.04
+"""How much farther than the nearest hit another one may be."""
+RECALL_SHARE = 0.04
+"""Most of a model's window that recall takes: a model on one core reads 90 tokens a second."""
 RECALL_MIN_LEXICAL = 0.5
 """Where only words can be searched: the share of the best hit's score that counts as near."""

@@ -43,7 +43,14 @@ class ImageUrlPart(_Part):
     url: str
 
 
-ContentPart = Annotated[TextPart | ThinkPart | ImageUrlPart, Field(discriminator="type")]
+class NotePart(_Part):
+    """What the house puts beside a person's words for the model, such as what it remembers."""
+
+    type: Literal["note"] = "note"
+    note: str
+
+
+ContentPart = Annotated[TextPart | ThinkPart | ImageUrlPart | NotePart, Field(discriminator="type")]
 
 
 class ToolCall(_Part):
@@ -100,13 +107,19 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """All text parts, joined."""
+        """All text parts, joined: what was said."""
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def notes(self) -> str:
+        """All notes, each a paragraph."""
+        return "\n\n".join(part.note for part in self.content if isinstance(part, NotePart))
 
     @cached_property
     def size(self) -> int:
-        """Bytes of UTF-8 that a model is given: text, and names and arguments of tool calls."""
-        words = (self.text, *(call.name + call.arguments for call in self.tool_calls))
+        """Bytes of UTF-8 that a model is given: text, notes, names and arguments of tool calls."""
+        calls = (call.name + call.arguments for call in self.tool_calls)
+        words = (self.text, self.notes, *calls)
         return sum(len(each.encode("utf-8", "replace")) for each in words)
 
     @property

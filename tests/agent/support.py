@@ -52,6 +52,11 @@ class FunctionLLM:
         for part in parts:
             yield part
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        pass
+
     def status(self) -> LLMStatus:
         return LLMStatus(ready=True, detail="ready")
 

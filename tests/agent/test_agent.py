@@ -142,7 +142,7 @@ async def test_a_message_to_a_finished_loop_opens_a_new_one_that_knows_it(
         loop = await agent.run_loop(second[0].run_loop_id)
         assert loop.id != loop_id
         assert loop.predecessor_id == loop_id
-        assert "4711" in llm.calls[-1][1].text
+        assert "4711" in llm.calls[-1][1].notes
 
 
 async def test_what_was_said_in_a_finished_loop_is_recalled_in_a_new_one(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_what_was_said_in_a_finished_loop_is_recalled_in_a_new_one(tmp_pat
         await agent.memory.archivist.drain()
         second = await sent(agent, "我能吃花生酱吗？")
         assert "memory.recalled" in types(second)
-        assert "我对花生过敏" in llm.calls[-1][1].text
+        assert "我对花生过敏" in llm.calls[-1][1].notes
 
 
 async def test_an_idle_loop_completes_when_no_follow_up_comes(tmp_path: Path) -> None:

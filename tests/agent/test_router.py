@@ -82,6 +82,11 @@ class Judge:
             raise self.answer
         yield TextDelta(self.answer)
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        pass
+
     def status(self) -> LLMStatus:
         return LLMStatus(ready=self.ready, detail="")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from service.agent.llm.action_reader import ActionReader
 from service.agent.llm.action_schema import ActionSchema
 from service.agent.llm.json_text import JsonStringReader
-from service.agent.llm.tool_adapter import MOST_ROUNDS, ToolAdapter, may_call_tools
+from service.agent.llm.tool_adapter import MOST_ROUNDS, ToolAdapter
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
@@ -153,14 +153,15 @@ def test_a_history_is_rendered_in_the_form_that_is_asked_of_the_model() -> None:
             Message.user("Thanks"),
         ]
     )
-    assert [(turn.role, turn.text) for turn in turns][-6:] == [
-        ("system", "Be kind."),
+    assert turns[0].role == "system"
+    assert turns[0].text.startswith("Be kind.")
+    assert [(turn.role, turn.text) for turn in turns][-5:] == [
         ("user", "My dog?"),
         (
             "assistant",
             '{"action":"reply","text":"Let me see."}\n{"action":"search","query":"dog"}',
         ),
-        ("user", "Result of search:\nRex"),
+        ("user", "Result of search:\nRex\n\n(Tell the user.)"),
         ("assistant", '{"action":"reply","text":"It is Rex."}'),
         ("user", "Thanks"),
     ]
@@ -168,26 +169,44 @@ def test_a_history_is_rendered_in_the_form_that_is_asked_of_the_model() -> None:
 
 def test_every_conversation_with_the_same_tools_begins_alike() -> None:
     adapter = ToolAdapter([tool("memory_search"), tool("calculator")])
-    first = adapter.conversation([Message.system("A"), Message.user("x")])
-    second = adapter.conversation([Message.system("B"), Message.user("y")])
-    assert first[:-2] == second[:-2]
+    first = adapter.conversation([Message.system("Be kind."), Message.user("x")])
+    second = adapter.conversation([Message.system("Be kind."), Message.user("y")])
+    assert first[:-1] == second[:-1]
     assert len(first) > 10
 
 
 def test_thirty_tools_still_fit() -> None:
     adapter = ToolAdapter([tool(f"tool_{number}") for number in range(30)])
-    assert len(adapter.schema(may_call=True)["anyOf"]) == 31
+    assert len(adapter.schema([])["anyOf"]) == 31
     assert len(adapter.conversation([])[0].text) < 4000
 
 
+def actions(schema: dict[str, Any]) -> list[str]:
+    shapes = schema.get("anyOf", [schema])
+    return [shape["properties"]["action"]["const"] for shape in shapes]
+
+
+def test_a_tool_that_has_just_answered_is_not_called_again_at_once() -> None:
+    adapter = ToolAdapter([tool("search"), tool("expand")])
+    history = [Message.user("x")]
+    assert actions(adapter.schema(history)) == ["reply", "search", "expand"]
+    history.append(Message.assistant("", (ToolCall(id="a", name="search"),)))
+    history.append(Message.tool(ToolResult(id="a", content="found")))
+    assert actions(adapter.schema(history)) == ["reply", "expand"]
+    history.append(Message.assistant("", (ToolCall(id="b", name="expand"),)))
+    history.append(Message.tool(ToolResult(id="b", content="more")))
+    assert actions(adapter.schema(history)) == ["reply", "search"]
+
+
 def test_a_model_that_goes_round_in_circles_must_reply() -> None:
+    adapter = ToolAdapter([tool("search"), tool("expand")])
     history = [Message.user("x")]
     for number in range(MOST_ROUNDS):
-        assert may_call_tools(history)
-        call = ToolCall(id=str(number), name="search")
+        call = ToolCall(id=str(number), name=("search", "expand")[number % 2])
         history += [
             Message.assistant("", (call,)),
             Message.tool(ToolResult(id=str(number), content="")),
         ]
-    assert not may_call_tools(history)
-    assert may_call_tools([*history, Message.assistant("Nothing."), Message.user("again")])
+    assert actions(adapter.schema(history)) == ["reply"]
+    history += [Message.assistant("Nothing."), Message.user("again")]
+    assert actions(adapter.schema(history)) == ["reply", "search", "expand"]

@@ -88,7 +88,7 @@ async def test_a_file_that_is_no_model_ends_the_start_with_words(tmp_path: Path)
     catalog = [KnownModel("tiny", "", 8, sha256, "", "", 4096, (FileSource(file),))]
     llm = EmbeddedLLM(store=ModelStore(tmp_path / "models", catalog=catalog), name="tiny")
     with pytest.raises(LLMNotReadyError, match="while loading"):
-        await llm.start()
+        await llm.warm_up([])
     await llm.aclose()
 
 
@@ -102,7 +102,7 @@ def weights() -> ModelStore:
 @pytest.fixture(scope="module")
 async def embedded(weights: ModelStore) -> AsyncIterator[EmbeddedLLM]:
     llm = EmbeddedLLM(store=weights)
-    await llm.start(tools=TOOLS)
+    await llm.warm_up([], tools=TOOLS)
     yield llm
     await llm.aclose()
 
@@ -267,7 +267,7 @@ from service.agent.llm.embedded import EmbeddedLLM
 from service.models.store import ModelStore
 async def main():
     llm = EmbeddedLLM(store=ModelStore(Path({str(weights.models_dir)!r})))
-    await llm.start()
+    await llm.warm_up([])
     print(llm._process.pid, flush=True)
     await anyio.sleep_forever()
 anyio.run(main)
@@ -287,7 +287,7 @@ anyio.run(main)
 async def test_closing_while_the_model_loads_leaves_nothing_behind(weights: ModelStore) -> None:
     llm = EmbeddedLLM(store=weights)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(llm.start)
+        tasks.start_soon(llm.warm_up, ())
         while llm.status().detail != "loading qwen2.5-coder-0.5b":
             await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()

@@ -11,7 +11,7 @@ parameters only these are offered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from service.domain.tools import ToolDefinition
@@ -38,10 +38,18 @@ class ActionSchema:
     @property
     def schema(self) -> Schema:
         """The schema of an answer. The order is kept by the engine, so the action comes first."""
+        return self.schema_without(())
+
+    def schema_without(self, names: Collection[str]) -> Schema:
+        """The schema of an answer that must not be one of these actions."""
         return {
             "anyOf": [
                 self.reply_schema,
-                *(self._action(name, shape) for name, shape in self._shapes.items()),
+                *(
+                    self._action(name, shape)
+                    for name, shape in self._shapes.items()
+                    if name not in names
+                ),
             ]
         }
 

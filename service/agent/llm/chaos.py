@@ -69,6 +69,12 @@ class ChaosLLM:
         """The inner model's window."""
         return self._inner.context_tokens
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        """Get the inner model ready."""
+        await self._inner.warm_up(opening, tools=tools)
+
     def status(self) -> LLMStatus:
         """The inner model's status."""
         return self._inner.status()

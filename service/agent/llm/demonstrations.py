@@ -51,6 +51,13 @@ _ALL = (
         result="2025-03-02 09:30 (America/New_York)",
     ),
     Demonstration("Help me plan a birthday party.", "Gladly! How many guests will come, and when?"),
+    Demonstration(
+        "[You remember this from earlier conversations, word for word, each with its anchor. It may"
+        " or may not matter here:\n- 05kq2w7d9f3hsx1m:0.0, Monday, 2025-03-03, the person said: My"
+        " bike is a red Brompton, I keep it in the cellar.\n- 05kq2w7d9f3hsx1m:0.1, Monday,"
+        " 2025-03-03, you answered: Noted.]\n\nWhere do I keep my bike?",
+        "You keep your bike in the cellar.",
+    ),
     Demonstration("Who wrote Hamlet?", "William Shakespeare wrote Hamlet."),
     Demonstration(
         "What happened in the elections today?",
@@ -60,20 +67,28 @@ _ALL = (
     Demonstration(
         "My sister is called Mia.", "Thank you, I have noted that your sister is called Mia."
     ),
+    Demonstration("我在银行工作，每天八点上班。", "好的，我记住了：您在银行工作，每天八点上班。"),
+    Demonstration(
+        "[You remember this from earlier conversations, word for word, each with its anchor. It may"
+        " or may not matter here:\n- 05m8y4c6b2zvtp0r:0.0, Tuesday, 2025-03-04, the person said:"
+        " 我老婆的生日是五月六号，她喜欢百合花。]\n\n我老婆喜欢什么花？",
+        "您太太喜欢百合花。",
+    ),
     Demonstration("晚上好", "晚上好！有什么可以帮您？"),
     Demonstration(
         "What did I say about my garden?",
         "You said that you planted tomatoes in your garden.",
         tool="memory_search",
         arguments=(("query", "garden"),),
-        result="User: I planted tomatoes in the garden.",
+        result="Found in memory, best first.\n\n[05jz7a3n8e1rkw5g:0.0] 2025-02-11 18:20,"
+        " user_message\nI planted tomatoes in the garden.",
     ),
     Demonstration(
         "我上次说我的车停在哪里？",
         "我没有找到您说过的停车位置。",
         tool="memory_search",
         arguments=(("query", "我的车停在哪里"),),
-        result="没有找到。",
+        result="Nothing was found in memory.",
     ),
     Demonstration(
         "When is my meeting with Tom? I told you.",

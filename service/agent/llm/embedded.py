@@ -16,7 +16,7 @@ from service.agent.llm.action_reader import ActionReader
 from service.agent.llm.embedded_process import ModelProcess
 from service.agent.llm.openai_compatible import OpenAICompatibleLLM
 from service.agent.llm.protocol import LLMStatus
-from service.agent.llm.tool_adapter import ToolAdapter, may_call_tools, speaks_of_tools
+from service.agent.llm.tool_adapter import ToolAdapter, speaks_of_tools
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
@@ -126,21 +126,24 @@ class EmbeddedLLM:
             case phase:
                 return LLMStatus(False, f"{phase} {self._name}")
 
-    async def start(self, *, tools: Sequence[ToolDefinition] = ()) -> None:
-        """Get the model ready, so that the first call does not wait for it.
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        """Fetch and load the model, and have it read how every conversation begins.
 
-        Args:
-            tools: what will be offered: that part of the prompt is read now, which takes seconds.
+        Reading that takes some ten seconds; the server keeps it for all later calls.
 
         Raises:
             LLMNotReadyError: it cannot be made ready; says why and what to do.
-            LLMConnectionError: the process died meanwhile.
+            LLMError: the process died meanwhile.
         """
         await self._ready()
-        if tools:
+        if opening or tools:
+            said = [*opening, Message.user("Hi")]
             with contextlib.suppress(LLMStreamError):  # a token is not an answer
-                async for _ in self.stream([Message.user("Hi")], tools=tools, max_tokens=1):
-                    pass
+                async with aclosing(self.stream(said, tools=tools, max_tokens=1)) as parts:
+                    async for _ in parts:
+                        pass
 
     async def aclose(self) -> None:
         """Stop the process and whatever leads up to it. Later calls fail."""
@@ -174,7 +177,7 @@ class EmbeddedLLM:
         adapter: ToolAdapter | None = None
         if response_schema is None and (tools or speaks_of_tools(messages)):
             adapter = self._adapter(tools)
-            response_schema = adapter.schema(may_call=bool(tools) and may_call_tools(messages))
+            response_schema = adapter.schema(messages)
             messages = adapter.conversation(messages)
         answer = client.stream(
             messages, response_schema=response_schema, max_tokens=bound, temperature=warmth

@@ -84,6 +84,11 @@ class OpenAICompatibleLLM:
         """How many tokens a call may hold."""
         return self._context_tokens
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        """Nothing: calls cost money, and an endpoint is ready or will say that it is not."""
+
     def status(self) -> LLMStatus:
         """Ready until a call fails; the next that succeeds makes it ready again."""
         if self._problem is not None:

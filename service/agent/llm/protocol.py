@@ -61,6 +61,20 @@ class LLM(Protocol):
         """
         ...
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        """Get ready, so that the first answer does not wait for it.
+
+        Args:
+            opening: how every conversation begins; a local model reads it now.
+            tools: what will be offered.
+
+        Raises:
+            LLMError: it cannot be made ready; `status` says why.
+        """
+        ...
+
     def status(self) -> LLMStatus:
         """Whether the model can answer now. Does no I/O."""
         ...

@@ -110,6 +110,11 @@ class ScriptedLLM:
         """The window to report."""
         return self._context_tokens
 
+    async def warm_up(
+        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        """Nothing is to be made ready."""
+
     def status(self) -> LLMStatus:
         """Always ready."""
         return LLMStatus(True, f"{self._model}: answers come from a script")

@@ -1,8 +1,8 @@
 """Lets a model that knows no tool calls use tools: it answers in JSON, one action at a time.
 
-A conversation is rendered so that its beginning is the same in every run loop (instructions, tools,
-examples), and what differs (the caller's system message, the history) comes behind it. The server
-keeps what it has read of a prompt, and reading is what takes the time: some 90 tokens a second.
+A conversation is rendered so that its beginning is the same in every run loop: the caller's system
+message, tools, examples. The server keeps what it has read of a prompt, and reading is what takes
+the time: some 90 tokens a second.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from service.domain.messages import Message, ToolCall
 from service.domain.tools import ToolDefinition
 
 MOST_ROUNDS = 3
-"""After so many tool results in a row only a reply is allowed: small models go round in circles."""
+"""After so many rounds of tool calls only a reply is allowed: small models go round in circles."""
+
+MEMORY_TOOLS = frozenset({"memory_search", "memory_expand"})
 
 _INSTRUCTIONS = (
-    "You are a personal assistant with a long memory. Answer in the user's language, briefly.\n\n"
     "You answer with one JSON object. It is either a reply to the user or a tool call.\n"
     "- {reply}(text): talk to the user: greet, chat, explain, write, translate, answer."
 )
@@ -33,15 +34,34 @@ class ToolAdapter:
 
     def __init__(self, tools: Sequence[ToolDefinition]) -> None:
         self.form = ActionSchema(tools)
-        self._opening = [Message.system(self._instructions(tools)), *self._examples(tools)]
+        self._preface = self._instructions(tools)
+        self._shown = list(self._examples(tools))
 
-    def schema(self, *, may_call: bool) -> Schema:
-        """What the answer must satisfy: a reply, or an action too."""
-        return self.form.schema if may_call else self.form.reply_schema
+    def schema(self, messages: Sequence[Message]) -> Schema:
+        """What the next answer must satisfy: a reply, or an action too.
+
+        A tool that has just given its result is left out, and after `MOST_ROUNDS` all of them are:
+        a small model would call it again rather than speak of what it gave. The tools of memory
+        are left out where what is remembered stands beside the question already.
+        """
+        rounds = _rounds(messages)
+        if len(rounds) >= MOST_ROUNDS:
+            return self.form.reply_schema
+        left_out = set(rounds[0]) if rounds else set()
+        asked = next((said for said in reversed(messages) if said.role == "user"), None)
+        if asked is not None and asked.notes:
+            left_out |= MEMORY_TOOLS
+        return self.form.schema_without(left_out)
 
     def conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages as the model shall see them."""
-        return [*self._opening, *self._turns(messages)]
+        """The messages as the model shall see them.
+
+        The caller's system message comes first, before the form of the answers: put behind the
+        examples, a small model recites it.
+        """
+        system = [message.text for message in messages[:1] if message.role == "system"]
+        opening = Message.system("\n\n".join((*system, self._preface)))
+        return [opening, *self._shown, *self._turns(messages[len(system) :])]
 
     def _instructions(self, tools: Sequence[ToolDefinition]) -> str:
         longest = _LONG_DESCRIPTION if len(tools) <= _FEW_TOOLS else _SHORT_DESCRIPTION
@@ -98,18 +118,24 @@ def speaks_of_tools(messages: Sequence[Message]) -> bool:
     return any(message.tool_calls or message.role == "tool" for message in messages)
 
 
-def may_call_tools(messages: Sequence[Message]) -> bool:
-    """Whether the model has not used tools too often since a person last spoke."""
-    rounds = 0
+def _rounds(messages: Sequence[Message]) -> list[set[str]]:
+    """Names of the tools that were called since a person spoke last, round by round, newest first.
+
+    >>> call = ToolCall(id="c", name="search")
+    >>> _rounds([Message.user("Hi"), Message.assistant("", (call,))])
+    [{'search'}]
+    """
+    rounds: list[set[str]] = []
     for message in reversed(messages):
         if message.role == "user":
             break
-        rounds += bool(message.tool_calls)
-    return rounds < MOST_ROUNDS
+        if message.tool_calls:
+            rounds.append({call.name for call in message.tool_calls})
+    return rounds
 
 
 def _result(name: str, content: str) -> str:
-    return f"Result of {name}:\n{content}"
+    return f"Result of {name}:\n{content}\n\n(Tell the user.)"
 
 
 def _arguments(call: ToolCall) -> dict[str, object]:

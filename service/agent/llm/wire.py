@@ -62,9 +62,10 @@ def _message(message: Message) -> Wire:
 
 
 def _content(message: Message) -> str | list[Wire]:
+    notes = f"{message.notes}\n\n" if message.notes else ""
     if message.role != "user" or not any(isinstance(p, ImageUrlPart) for p in message.content):
-        return _clean(message.text)
-    pieces: list[Wire] = []
+        return _clean(notes + message.text)
+    pieces: list[Wire] = [{"type": "text", "text": _clean(notes)}] if notes else []
     for part in message.content:
         if isinstance(part, TextPart):
             pieces.append({"type": "text", "text": _clean(part.text)})
