@@ -17,7 +17,7 @@ from service.agent.llm.action_schema import ActionSchema
 from service.agent.llm.json_text import JsonStringReader
 from service.agent.llm.tool_adapter import MOST_ROUNDS, ToolAdapter
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.messages import Message, NotePart, TextPart, ToolCall, ToolResult
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolDefinition
 
@@ -196,6 +196,14 @@ def test_a_tool_that_has_just_answered_is_not_called_again_at_once() -> None:
     history.append(Message.assistant("", (ToolCall(id="b", name="expand"),)))
     history.append(Message.tool(ToolResult(id="b", content="more")))
     assert actions(adapter.schema(history)) == ["reply", "search"]
+
+
+def test_where_memory_stands_beside_the_question_it_is_not_searched_again() -> None:
+    adapter = ToolAdapter([tool("memory_search"), tool("memory_expand"), tool("calculator")])
+    noted = Message(role="user", content=(NotePart(note="You remember…"), TextPart(text="Well?")))
+    assert actions(adapter.schema([noted])) == ["reply", "calculator"]
+    later = [noted, Message.assistant("Yes."), Message.user("And then?")]
+    assert "memory_search" in actions(adapter.schema(later))
 
 
 def test_a_model_that_goes_round_in_circles_must_reply() -> None:
