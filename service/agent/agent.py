@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic_core import to_json
 from reactivex import Observable
 
 from service.agent.brain import Brain
@@ -34,6 +35,7 @@ from service.domain.events import (
     EventBody,
     InputReceived,
     InputRequired,
+    RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
     RunLoopIdle,
@@ -167,6 +169,8 @@ class Agent:
         except LLMError as error:
             # Whoever sends a message will hear of it, and so will whoever asks for the status.
             log.warning("the language model is not ready: %s", error.problem().in_words())
+        except Exception:
+            log.exception("the language model could not be made ready")
 
     async def _embed(self, texts: Sequence[str]) -> Vectors | None:
         await self.memory.warmed_up()
@@ -226,9 +230,9 @@ class Agent:
         """
         if isinstance(message, str):
             message = Message.user(message)
-        _check(message)
+        _check(message, metadata or {})
         if run_loop_id is not None:
-            await self.memory.journal.replay(run_loop_id, owner=owner)
+            await self.memory.journal.check_owner(run_loop_id, owner=owner)
         entry = InboxEntry(
             message_id=new_id(),
             owner=owner,
@@ -269,6 +273,12 @@ class Agent:
                     return
                 if event.seq is None and isinstance(event.body, ErrorOccurred):
                     return
+                if isinstance(event.body, RouteDecided) and event.body.message_id == message_id:
+                    state = self.memory.short_term.state(event.run_loop_id)
+                    if state is not None and state.awaiting is not None:
+                        # The loop was waiting before: it hears the message after the answer.
+                        yield _transient(event, state.awaiting)
+                        return
 
     def events(
         self, *, owner: str = "me", run_loop_id: str | None = None, after: int | None = None
@@ -376,21 +386,31 @@ class Agent:
         return state
 
 
-def _check(message: Message) -> None:
+def _check(message: Message, metadata: dict[str, Any]) -> None:
+    if message.role != "user" or message.tool_calls or message.tool_call_id:
+        raise InvalidInputError(
+            f"a message of role {message.role} cannot be sent",
+            advice="Send what a person says; the rest is the assistant's.",
+        )
     if not message.text.strip() and not any(p.type == "image_url" for p in message.content):
         raise InvalidInputError("the message is empty", advice="Write something.")
-    try:
-        message.text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"the message is not valid text at character {error.start}",
-            advice="Send it as UTF-8; a character may have been cut in half.",
-        ) from error
     if len(message.text) > LONGEST_MESSAGE:
         raise InvalidInputError(
             f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",
             advice="Send a part of it, or put it into a file that a tool can read.",
         )
+    try:
+        message.model_dump_json()
+        to_json(metadata)
+    except (UnicodeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the message or its metadata cannot be stored: {error}",
+            advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values.",
+        ) from error
+
+
+def _transient(beside: Event, body: EventBody) -> Event:
+    return beside.model_copy(update={"seq": None, "body": body})
 
 
 def _error_event(problem: Problem) -> Event:

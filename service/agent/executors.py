@@ -185,15 +185,26 @@ def _without_calls(message: Message) -> Message:
 async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> None:
     """Run the calls side by side; each comes to exactly one result, whatever happens."""
     pending = {waiting.call.id: waiting for waiting in loop.state.pending}
+    failures: list[RondoError] = []
+
+    async def work(waiting: PendingCall) -> None:
+        try:
+            await _call_tool(bench, waiting, loop)
+        except RondoError as error:  # out of the group it would come wrapped, and stop the others
+            failures.append(error)
+
     async with anyio.create_task_group() as group:
         for call in instruction.calls:
-            group.start_soon(_call_tool, bench, pending[call.id], loop)
+            group.start_soon(work, pending[call.id])
+    if failures:
+        raise failures[0]
 
 
 async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None:
     call = waiting.call
     tool = bench.tools.get(call.name)
-    has_side_effects = tool is not None and tool.effect == "side_effects"
+    # A tool that is gone since it began may have had any effect.
+    has_side_effects = tool is None or tool.effect not in ("read_only", "idempotent")
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
     if refusal is not None:
         await loop.emit(_finished(call, refusal, is_error=True))

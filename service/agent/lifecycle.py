@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 
 import anyio
 
-from service.domain.errors import ConflictError
+from service.domain.errors import ConflictError, StorageError
 from service.domain.events import RunLoopCompleted
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory
+
+log = logging.getLogger(__name__)
 
 _LONGEST_SLEEP = 60.0  # clocks are set, machines sleep: look again at least once a minute
 
@@ -50,3 +53,5 @@ class Lifecycle:
             )
         except ConflictError:
             return  # a follow-up came just now
+        except StorageError as error:
+            log.error("run loop %s cannot be completed yet: %s", state.id, error)

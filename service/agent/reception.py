@@ -42,7 +42,7 @@ class Reception:
         self._memory = memory
         self._router = router
         self._delivered = delivered
-        self._changed = anyio.Event()
+        self._changes: dict[str, anyio.Event] = {}
         self._problems: dict[str, Problem] = {}
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
 
@@ -76,9 +76,10 @@ class Reception:
             NotFoundError: no such message was accepted.
         """
         while True:
-            changed = self._changed
+            changed = self._changes.setdefault(message_id, anyio.Event())
             found = await self._memory.journal.inbox.delivery(message_id)
             if found is not None:
+                self._changes.pop(message_id, None)
                 return found
             if message_id in self._problems:
                 return self._problems[message_id]
@@ -91,26 +92,46 @@ class Reception:
             self._group.start_soon(self._deliver, entry)
 
     async def _deliver(self, entry: InboxEntry) -> None:
+        """Bring a message to its loop. Whatever happens, the next message gets its turn."""
+        message_id = entry.message_id
         while True:
             try:
-                run_loop_id = await self._route_and_append(entry)
+                run_loop_id = await self._attempt(entry)
+            except StorageError as error:
+                # It is safe in the inbox: whoever waits is told, and we try again.
+                log.error("message %s cannot be delivered yet: %s", message_id, error)
+                self._tell(message_id, error.problem())
+                await anyio.sleep(_STORAGE_RETRY_SECONDS)
+            except Exception as error:
+                log.exception("message %s cannot be delivered before the next start", message_id)
+                self._tell(message_id, _mistake(error))
+                return
+            else:
+                self._problems.pop(message_id, None)
+                if run_loop_id is not None:
+                    self._delivered(run_loop_id)
+                self._tell(message_id)
+                return
+
+    async def _attempt(self, entry: InboxEntry) -> str | None:
+        """The loop that the message is in now; None when it had been delivered before."""
+        while True:
+            try:
+                return await self._route_and_append(entry)
             except ConflictError:
                 # The loop ended while it was being chosen: choose again.
                 if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
-                    return
-            except StorageError as error:
-                # It is safe in the inbox: whoever waits is told, and we try again.
-                log.error("message %s cannot be delivered yet: %s", entry.message_id, error)
-                self._problems[entry.message_id] = error.problem()
-                self._tell()
-                await anyio.sleep(_STORAGE_RETRY_SECONDS)
-            else:
-                self._problems.pop(entry.message_id, None)
-                self._delivered(run_loop_id)
-                self._tell()
-                return
+                    return None
 
     async def _route_and_append(self, entry: InboxEntry) -> str:
+        route = await self._route(entry)
+        received = MessageReceived(
+            message_id=entry.message_id, message=entry.message, metadata=entry.metadata
+        )
+        decided = RouteDecided(message_id=entry.message_id, route=route)
+        return await self._append(entry, route, received, decided)
+
+    async def _route(self, entry: InboxEntry) -> Route:
         requested = None
         if entry.requested_run_loop_id is not None:
             try:
@@ -119,17 +140,20 @@ class Reception:
                 )
             except NotFoundError:
                 log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
-        route = await self._router.route(
-            entry.message.text,
-            active=self._memory.short_term.states(entry.owner),
-            now=datetime.now(UTC),
-            requested=requested,
-        )
-        received = MessageReceived(
-            message_id=entry.message_id, message=entry.message, metadata=entry.metadata
-        )
-        decided = RouteDecided(message_id=entry.message_id, route=route)
-        return await self._append(entry, route, received, decided)
+        try:
+            return await self._router.route(
+                entry.message.text,
+                active=self._memory.short_term.states(entry.owner),
+                now=datetime.now(UTC),
+                requested=requested,
+            )
+        except StorageError:
+            raise
+        except Exception as error:
+            # A mistake of the router's must not keep a message from being answered.
+            log.exception("message %s could not be routed", entry.message_id)
+            reason = f"where it belongs could not be decided ({type(error).__name__})"
+            return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
 
     async def _append(
         self, entry: InboxEntry, route: Route, received: MessageReceived, decided: RouteDecided
@@ -141,7 +165,8 @@ class Reception:
             )
             return route.run_loop_id
         run_loop_id = new_id()
-        started = RunLoopStarted(goal=entry.message.text, predecessor_id=route.predecessor_id)
+        goal = entry.message.text.strip() or "(an image)"
+        started = RunLoopStarted(goal=goal, predecessor_id=route.predecessor_id)
         await journal.append(
             run_loop_id,
             started,
@@ -153,6 +178,18 @@ class Reception:
         )
         return run_loop_id
 
-    def _tell(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+    def _tell(self, message_id: str, problem: Problem | None = None) -> None:
+        if problem is not None:
+            self._problems[message_id] = problem
+        changed = self._changes.pop(message_id, None)
+        if changed is not None:
+            changed.set()
+
+
+def _mistake(error: Exception) -> Problem:
+    return Problem(
+        kind="internal",
+        title="The message could not be worked on",
+        detail=f"{type(error).__name__}: {error}",
+        advice="It is safe, and is tried again at the next start; the daemon's log says more.",
+    )

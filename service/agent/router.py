@@ -102,7 +102,8 @@ class Router:
         message = self._vectors[spoken]
         scored: list[tuple[RunLoopState, float | None]] = []
         for state in active:
-            cosine = max(float(message @ self._vectors[turn]) for turn in turns[state.id])
+            cosines = [float(message @ self._vectors[turn]) for turn in turns[state.id]]
+            cosine = max(cosines, default=-1.0)
             minutes = max((now - state.updated_at).total_seconds(), 0) / 60
             scored.append((state, cosine - ROUTER_RECENCY_WEIGHT * math.log1p(minutes)))
         return sorted(scored, key=lambda pair: pair[1] or 0.0, reverse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,13 +14,15 @@ from anyio.abc import TaskGroup
 from service.agent.brain import Brain
 from service.agent.executors import Executor
 from service.agent.runner import run
-from service.domain.errors import NotFoundError, Problem, RondoError
+from service.domain.errors import NotFoundError, Problem, RondoError, StorageError
 from service.domain.events import ErrorOccurred, Event, EventBody, RunLoopFailed
 from service.domain.instructions import InstructionKind
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 
 log = logging.getLogger(__name__)
+
+_STORAGE_RETRY_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class Scheduler:
         self._brain = brain
         self._executors = executors
         self._runs: dict[str, _Run] = {}
-        self._stopping: set[str] = set()
+        self._stopping: Counter[str] = Counter()
 
     def wake(self, run_loop_id: str) -> None:
         """See to it that a loop goes on, if it has something to do."""
@@ -57,58 +60,64 @@ class Scheduler:
         self._runs[run_loop_id] = _Run()
         self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
 
-    def is_running(self, run_loop_id: str) -> bool:
-        """Whether a loop's task is at work."""
-        return run_loop_id in self._runs
-
     async def stop(self, run_loop_id: str) -> None:
         """Stop a loop's task and wait until its work has really ended. `release` lets it go on."""
-        self._stopping.add(run_loop_id)
+        self._stopping[run_loop_id] += 1
         running = self._runs.get(run_loop_id)
         if running is not None:
             running.scope.cancel()
             await running.ended.wait()
 
     def release(self, run_loop_id: str) -> None:
-        """After `stop`: the loop may run again."""
-        self._stopping.discard(run_loop_id)
+        """After `stop`: the loop may run again, once all who stopped it have let it go."""
+        self._stopping[run_loop_id] -= 1
+        if self._stopping[run_loop_id] <= 0:
+            del self._stopping[run_loop_id]
         self.wake(run_loop_id)
 
     async def _run(self, run_loop_id: str) -> None:
         running = self._runs[run_loop_id]
-        parked = False
         try:
             with running.scope:
-                handle = LoopHandle(self._memory, run_loop_id)
-                parked = not await self._guarded(handle)
+                await self._persist(LoopHandle(self._memory, run_loop_id))
         finally:
             # From here to the next await nothing can come between: a message that came in while
             # the loop was coming to rest finds no task, and starts one.
             del self._runs[run_loop_id]
             running.ended.set()
-        if not parked:
-            self.wake(run_loop_id)
+        self.wake(run_loop_id)
 
-    async def _guarded(self, handle: LoopHandle) -> bool:
-        """Run a loop; False when it had to be left where it was."""
+    async def _persist(self, handle: LoopHandle) -> None:
+        """Run a loop; while nothing can be journaled, stay where it is, and try again."""
+        while True:
+            try:
+                await self._run_or_fail(handle)
+            except StorageError as error:
+                log.error("run loop %s waits where it is: %s", handle.id, error)
+                handle.stream(ErrorOccurred(problem=error.problem()))
+                await anyio.sleep(_STORAGE_RETRY_SECONDS)
+            else:
+                return
+
+    async def _run_or_fail(self, handle: LoopHandle) -> None:
         try:
             await run(handle, self._brain, self._executors)
-        except RondoError as error:
-            # Nothing could be journaled, so nothing is: the loop stays as it was, and goes on
-            # with its next message or the next start.
-            log.error("run loop %s is left where it was: %s", handle.id, error)
-            handle.stream(ErrorOccurred(problem=error.problem()))
-            return False
+        except StorageError:
+            raise
         except Exception as error:
             log.exception("run loop %s failed", handle.id)
-            problem = Problem(
-                kind="internal",
-                title="The assistant made a mistake of its own",
-                detail=f"{type(error).__name__}: {error}",
-                advice="Please report it; the daemon's log has the details.",
-            )
-            await handle.emit(RunLoopFailed(problem=problem))
-        return True
+            problem = error.problem() if isinstance(error, RondoError) else _mistake(error)
+            if handle.state.is_active:
+                await handle.emit(RunLoopFailed(problem=problem))
+
+
+def _mistake(error: Exception) -> Problem:
+    return Problem(
+        kind="internal",
+        title="The assistant made a mistake of its own",
+        detail=f"{type(error).__name__}: {error}",
+        advice="Please report it; the daemon's log has the details.",
+    )
 
 
 class LoopHandle:

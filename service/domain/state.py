@@ -276,6 +276,11 @@ def _with_unseen(state: RunLoopState) -> RunLoopState:
 def _end(state: RunLoopState, status: Status, at: datetime) -> RunLoopState:
     for waiting in state.pending:
         notice = f"Not finished: the run loop was {status} first."
+        if waiting.started:
+            notice = (
+                f"Interrupted, as the run loop was {status}: whether the tool did its work is"
+                " unknown. Check before it is called again."
+            )
         state = _act(state, ToolResult(id=waiting.call.id, content=notice, is_error=True))
     state = _with_unseen(state)
     return replace(state, status=status, completed_at=at, awaiting=None, thinking=False)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import anyio.to_thread
+from anyio import to_thread
 from pydantic import BaseModel
 
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.messages import Message
 from service.memory.sqlite import SqliteFile
+from service.memory.tasks import run_to_end
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS inbox (
@@ -68,9 +69,10 @@ class Receipt:
 class Inbox:
     """Accepts messages. Shares the journal's file and its lock of one writer."""
 
-    def __init__(self, file: SqliteFile, lock: anyio.Lock) -> None:
+    def __init__(self, file: SqliteFile, lock: anyio.Lock, threads: anyio.CapacityLimiter) -> None:
         self._file = file
         self._lock = lock
+        self._threads = threads
 
     async def accept(
         self,
@@ -85,13 +87,15 @@ class Inbox:
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
+        return await run_to_end(self._accept_in_turn(entry, idempotency_key, request_hash))
+
+    async def _accept_in_turn(
+        self, entry: InboxEntry, key: str | None, request_hash: str | None
+    ) -> Receipt:
         async with self._lock:
-            # A cancelled caller must not keep us from learning what was written.
-            with anyio.CancelScope(shield=True):
-                receipt = await anyio.to_thread.run_sync(
-                    self._accept, entry, idempotency_key, request_hash
-                )
-        return receipt
+            return await to_thread.run_sync(
+                self._accept, entry, key, request_hash, limiter=self._threads
+            )
 
     def _accept(self, entry: InboxEntry, key: str | None, request_hash: str | None) -> Receipt:
         with self._file.transaction(durable=True) as db:
@@ -123,10 +127,11 @@ class Inbox:
 
     async def undelivered(self) -> list[InboxEntry]:
         """Messages that were accepted and are in no run loop yet, oldest first."""
-        rows = await anyio.to_thread.run_sync(
+        rows = await to_thread.run_sync(
             self._file.select,
             "SELECT message_id, owner, request FROM inbox WHERE run_loop_id IS NULL"
             " ORDER BY accepted_at, message_id",
+            limiter=self._threads,
         )
         return [_Request.model_validate_json(row[2]).entry(row[0], row[1]) for row in rows]
 
@@ -136,10 +141,11 @@ class Inbox:
         Raises:
             NotFoundError: no such message was accepted.
         """
-        rows = await anyio.to_thread.run_sync(
+        rows = await to_thread.run_sync(
             self._file.select,
             "SELECT run_loop_id, first_seq FROM inbox WHERE message_id = ?",
             (message_id,),
+            limiter=self._threads,
         )
         if not rows:
             raise NotFoundError(f"no message {message_id} was accepted")

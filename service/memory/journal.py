@@ -12,6 +12,7 @@ runs where it is called; one that must reach it runs in a worker thread.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,15 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
+from anyio import to_thread
 
-from service.domain.errors import ConflictError, NotFoundError
+from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import BODY, TRANSIENT, Event, EventBody
 from service.domain.run_loops import ACTIVE, RunLoopSummary, Status
 from service.domain.state import RunLoopState, begin, evolve, fold
 from service.memory import inbox
 from service.memory.inbox import Inbox
 from service.memory.sqlite import Row, SqliteFile
+from service.memory.tasks import run_to_end
+
+log = logging.getLogger(__name__)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -64,6 +68,17 @@ class Commit:
     state: RunLoopState
 
 
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """What somebody wants to be written."""
+
+    run_loop_id: str
+    bodies: Sequence[EventBody]
+    owner: str | None
+    if_last_seq: int | None
+    delivering: str | None
+
+
 Listener = Callable[[Commit], None]
 
 
@@ -82,10 +97,12 @@ class Journal:
             f" of {path.parent} to start without history.",
         )
         self._lock = anyio.Lock(fast_acquire=True)
+        # Threads of its own: others may use up those that are shared, tools above all.
+        self._threads = anyio.CapacityLimiter(4)
         self._listener: Listener = lambda commit: None
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
-        self.inbox = Inbox(self._file, self._lock)
+        self.inbox = Inbox(self._file, self._lock, self._threads)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
         """Open or create the file; gives the states of all active loops.
@@ -98,14 +115,24 @@ class Journal:
         rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self._last_seq = rows[0][0] if rows else 0
         for loop_id in self._ids(ACTIVE):
-            state = fold(self.read_blocking(run_loop_id=loop_id))
-            if state is not None:
+            try:
+                state = self._replay(loop_id)
+            except StorageError as error:
+                self._set_aside(loop_id, error)
+            else:
                 self._states[loop_id] = state
         return list(self._states.values())
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+    def _set_aside(self, run_loop_id: str, error: StorageError) -> None:
+        """One history that cannot be read must not keep the others from going on."""
+        log.error("run loop %s is set aside as failed: %s", run_loop_id, error)
+        with self._file.transaction(durable=True) as db:
+            db.execute("UPDATE run_loops SET status = 'failed' WHERE id = ?", (run_loop_id,))
+
+    async def aclose(self) -> None:
+        """Close the file, after the commit that is under way."""
+        async with self._lock:
+            self._file.close()
 
     @property
     def last_seq(self) -> int:
@@ -136,26 +163,43 @@ class Journal:
                 was delivered before.
             StorageError: the disk refuses; nothing was written.
         """
+        wanted = _Append(run_loop_id, bodies, owner, if_last_seq, delivering)
+        if not durable and not self._lock.locked():
+            return self._commit(wanted)
+        return await run_to_end(self._append_in_turn(wanted, durable=durable))
+
+    async def _append_in_turn(self, wanted: _Append, *, durable: bool) -> Commit:
         async with self._lock:
-            state = self._states.get(run_loop_id)
-            if state is None and owner is None:
-                raise ConflictError(f"run loop {run_loop_id} has ended")
-            if if_last_seq is not None and (state is None or state.last_seq != if_last_seq):
-                raise ConflictError(f"run loop {run_loop_id} has gone on meanwhile")
-            commit = self._stamp(state, run_loop_id, owner, bodies)
-            if durable:
-                # A cancelled caller must not keep us from learning what was written.
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(self._write_durably, commit, delivering)
-            else:
-                self._write(commit, delivering, durable=False)
-            self._last_seq = commit.state.last_seq
-            if commit.state.is_active:
-                self._states[run_loop_id] = commit.state
-            else:
-                self._states.pop(run_loop_id, None)
-            self._listener(commit)
-            return commit
+            if not durable:
+                return self._commit(wanted)
+            commit = self._prepare(wanted)
+            await to_thread.run_sync(
+                self._write_durably, commit, wanted.delivering, limiter=self._threads
+            )
+            return self._take_over(commit)
+
+    def _commit(self, wanted: _Append) -> Commit:
+        commit = self._prepare(wanted)
+        self._write(commit, wanted.delivering, durable=False)
+        return self._take_over(commit)
+
+    def _prepare(self, wanted: _Append) -> Commit:
+        state = self._states.get(wanted.run_loop_id)
+        if state is None and wanted.owner is None:
+            raise ConflictError(f"run loop {wanted.run_loop_id} has ended")
+        expected = wanted.if_last_seq
+        if expected is not None and (state is None or state.last_seq != expected):
+            raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
+        return self._stamp(state, wanted.run_loop_id, wanted.owner, wanted.bodies)
+
+    def _take_over(self, commit: Commit) -> Commit:
+        self._last_seq = commit.state.last_seq
+        if commit.state.is_active:
+            self._states[commit.state.id] = commit.state
+        else:
+            self._states.pop(commit.state.id, None)
+        self._listener(commit)
+        return commit
 
     def _stamp(
         self,
@@ -220,7 +264,7 @@ class Journal:
                 owner=owner, run_loop_id=run_loop_id, after=after, limit=limit
             )
 
-        return await anyio.to_thread.run_sync(work)
+        return await to_thread.run_sync(work, limiter=self._threads)
 
     def read_blocking(
         self,
@@ -254,15 +298,40 @@ class Journal:
 
         Raises:
             NotFoundError: this owner has no such loop.
+            StorageError: its history cannot be read.
         """
+        await self.check_owner(run_loop_id, owner=owner)
         state = self._states.get(run_loop_id)
         if state is None:
-            state = fold(await self.read(run_loop_id=run_loop_id))
-        if state is None or (owner is not None and state.owner != owner):
+            state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
+        return state
+
+    async def check_owner(self, run_loop_id: str, *, owner: str | None) -> None:
+        """See to it that a loop is there, and is this owner's (None: anybody's).
+
+        Raises:
+            NotFoundError: this owner has no such loop.
+        """
+        rows = await self._in_thread("SELECT owner FROM run_loops WHERE id = ?", (run_loop_id,))
+        if not rows or owner not in (None, rows[0][0]):
             raise NotFoundError(
                 f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
             )
+
+    def _replay(self, run_loop_id: str) -> RunLoopState:
+        try:
+            state = fold(self.read_blocking(run_loop_id=run_loop_id))
+            if state is None:
+                raise ValueError("it has no events")
+        except ValueError as error:  # pydantic's errors are of this kind too
+            raise StorageError(
+                f"the history of run loop {run_loop_id} cannot be read: {error}",
+                advice="It may be of a newer version of Rondo; the other run loops go on.",
+            ) from error
         return state
+
+    async def _in_thread(self, query: str, values: Sequence[Any]) -> list[Row]:
+        return await to_thread.run_sync(self._file.select, query, values, limiter=self._threads)
 
     async def summaries(
         self,
@@ -292,8 +361,7 @@ class Journal:
         where.add(
             "(created_at, id) < (SELECT created_at, id FROM run_loops WHERE id = ?)", before_id
         )
-        rows = await anyio.to_thread.run_sync(
-            self._file.select,
+        rows = await self._in_thread(
             "SELECT id, owner, goal, status, created_at, updated_at, completed_at,"
             f" predecessor_id, iteration_count FROM run_loops {where}"
             " ORDER BY created_at DESC, id DESC LIMIT ?",
@@ -303,7 +371,7 @@ class Journal:
 
     async def finished_ids(self) -> list[str]:
         """The ids of all loops that have ended, oldest first."""
-        return await anyio.to_thread.run_sync(self._ids, _ENDED)
+        return await to_thread.run_sync(self._ids, _ENDED, limiter=self._threads)
 
     def _ids(self, statuses: frozenset[Status]) -> list[str]:
         rows = self._file.select(

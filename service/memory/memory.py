@@ -6,7 +6,9 @@ short-term memory and its subscribers, and a loop that has ended goes to the arc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +44,8 @@ class Memory:
         self.on_rest: Callable[[], None] = lambda: None
         """Called when a loop has come to rest."""
         self._warm = anyio.Event()
+        self._patience_ends = math.inf
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Take the folder and open what is in it. Loads no model.
@@ -50,14 +54,16 @@ class Memory:
             DataFolderInUseError: another process owns the folder.
             StorageError: the folder cannot be used.
         """
-        self._folder.acquire()
-        try:
+        async with AsyncExitStack() as stack:
+            self._folder.acquire()
+            stack.callback(self._folder.release)
+            stack.push_async_callback(self.journal.aclose)
             for state in await anyio.to_thread.run_sync(self.journal.open, self._follow):
                 self.short_term.add(state)
+            stack.callback(self.short_term.close)
             await self.long_term.start()
-        except BaseException:
-            self._folder.release()
-            raise
+            stack.push_async_callback(self.long_term.aclose)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -67,22 +73,19 @@ class Memory:
         traceback: TracebackType | None,
     ) -> None:
         """Close the files and give the folder back."""
-        try:
-            await self.long_term.aclose()
-            self.journal.close()
-        finally:
-            self._folder.release()
+        await self._stack.aclose()
 
     async def work(self) -> None:
         """Load what is heavy, finish what a crash left undone, and archive, for ever."""
+        self._patience_ends = anyio.current_time() + _LONGEST_WARM_UP
         async with anyio.create_task_group() as group:
             group.start_soon(self.archivist.run)
             await self.long_term.warm_up()
             self._warm.set()
 
     async def warmed_up(self) -> None:
-        """Wait, for a while, until the embedder is loaded or known to be missing."""
-        with anyio.move_on_after(_LONGEST_WARM_UP):
+        """Wait, for a while from the start, until the embedder is loaded or known to be missing."""
+        with anyio.CancelScope(deadline=self._patience_ends):
             await self._warm.wait()
 
     async def finished_run_loops(self) -> Iterable[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import reactivex
 from reactivex import Observable
@@ -23,7 +23,7 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.feed import Feed
 from service.memory.journal import Commit, Journal
-from service.memory.subscribers import EventSubscriber, StateSubscriber
+from service.memory.subscribers import EventSubscriber, StateSubscriber, Subscriber
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class ShortTermMemory:
         self._feed = feed
         # Replaced, never changed in place: subscribers read it from their own threads.
         self._states: dict[str, RunLoopState] = {}
-        self._watchers: tuple[Callable[[], None], ...] = ()
+        self._subscribers: tuple[Subscriber[Any], ...] = ()
         self._changing = threading.Lock()
 
     # --- the store
@@ -82,34 +82,38 @@ class ShortTermMemory:
     @property
     def active(self) -> Observable[tuple[RunLoop, ...]]:
         """The active loops: at once, and whenever one changes."""
-        return self._observable(self.get_active)
+        return self._observable(lambda observer: StateSubscriber(self.get_active, observer))
 
     def observe(self, run_loop_id: str) -> Observable[RunLoop | None]:
-        """One loop: at once, whenever it changes, and None once it has ended."""
-        return self._observable(lambda: self.get(run_loop_id))
+        """One loop: at once, and whenever it changes; once it has ended None, and no more."""
+        return self._observable(
+            lambda observer: StateSubscriber(lambda: self.get(run_loop_id), observer)
+        )
 
     def events(self, run_loop_id: str | None = None) -> Observable[Event]:
         """The events of one loop, or of all, from now on; each journaled one exactly once."""
 
-        def subscribe(
-            observer: ObserverBase[Event], scheduler: SchedulerBase | None = None
-        ) -> DisposableBase:
-            subscriber = EventSubscriber(self._journal, self._feed, observer, run_loop_id)
-            return Disposable(subscriber.stop)
+        return self._observable(
+            lambda observer: EventSubscriber(self._journal, self._feed, observer, run_loop_id)
+        )
 
-        return reactivex.create(subscribe)
+    def close(self) -> None:
+        """Complete all subscriptions: nothing more will come."""
+        for subscriber in self._subscribers:
+            subscriber.complete()
 
-    def _observable(self, read: Callable[[], T]) -> Observable[T]:
+    def _observable(self, make: Callable[[ObserverBase[T]], Subscriber[T]]) -> Observable[T]:
         def subscribe(
             observer: ObserverBase[T], scheduler: SchedulerBase | None = None
         ) -> DisposableBase:
-            subscriber = StateSubscriber(read, observer)
+            subscriber = make(observer)
             with self._changing:
-                self._watchers = (*self._watchers, subscriber.wake)
+                self._subscribers = (*self._subscribers, subscriber)
+            subscriber.start()
 
             def dispose() -> None:
                 with self._changing:
-                    self._watchers = tuple(w for w in self._watchers if w != subscriber.wake)
+                    self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
                 subscriber.stop()
 
             return Disposable(dispose)
@@ -117,5 +121,5 @@ class ShortTermMemory:
         return reactivex.create(subscribe)
 
     def _tell(self) -> None:
-        for watcher in self._watchers:
-            watcher()
+        for subscriber in self._subscribers:
+            subscriber.wake()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,11 @@ from typing import Any
 
 from service.domain.errors import ConflictError, StorageError
 
+log = logging.getLogger(__name__)
+
 _CHECKPOINT_BYTES = 4_000_000
+_SCHEMA_VERSION = 1
+"""Of all files; raised when a schema changes, together with how older files are brought along."""
 
 Row = tuple[Any, ...]
 
@@ -36,11 +41,18 @@ class SqliteFile:
         """Open the file, and create what the schema asks for.
 
         Raises:
-            StorageError: the file cannot be opened, or is damaged.
+            StorageError: the file cannot be opened, is damaged, or was written by a newer version.
         """
         with self._errors():
             self._writer = _connect(self._path)
+            version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+            if version > _SCHEMA_VERSION:
+                raise StorageError(
+                    f"{self._path.name} was written by a newer version of Rondo",
+                    advice="Use that version, or start with another data folder.",
+                )
             self._writer.executescript(self._schema)
+            self._writer.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
 
@@ -78,12 +90,15 @@ class SqliteFile:
         """Move the write-ahead log into the file, once it has grown past a few megabytes.
 
         SQLite would do so inside whichever commit fills the log, on the event loop's thread too;
-        calling this from a worker thread keeps that from happening.
+        calling this from a worker thread keeps that from happening. It is mere housekeeping: what
+        was committed is safe in the log, so a failure is logged, and tried again later.
         """
         wal = self._path.with_name(self._path.name + "-wal")
-        if wal.exists() and wal.stat().st_size > _CHECKPOINT_BYTES:
-            with self._errors():
+        try:
+            if wal.exists() and wal.stat().st_size > _CHECKPOINT_BYTES:
                 _opened(self._writer, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except (sqlite3.DatabaseError, OSError) as error:
+            log.warning("the log of %s cannot be taken in yet: %s", self._path.name, error)
 
     def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows of a query.
@@ -104,6 +119,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 10000")  # a back stop for `checkpoint`
+    # Once it is taken in, the log shrinks to this, so that its size tells what is new in it.
+    connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_BYTES // 4}")
     connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection

@@ -19,22 +19,29 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class _Subscriber(ABC, Generic[T]):
+class Subscriber(ABC, Generic[T]):
     """A thread that hands values to an observer whenever it is woken."""
 
     def __init__(self, observer: ObserverBase[T]) -> None:
         self._observer = observer
         self._bell = threading.Event()
         self._stopped = False
+        self._completing = False
 
     @abstractmethod
     def _hand_out(self) -> None: ...
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin to hand out values."""
         threading.Thread(target=self._run, name="rondo-subscriber", daemon=True).start()
 
     def wake(self) -> None:
         """There may be something new. Never blocks."""
+        self._bell.set()
+
+    def complete(self) -> None:
+        """Hand out what is there, and then tell the observer that nothing more will come."""
+        self._completing = True
         self._bell.set()
 
     def stop(self) -> None:
@@ -46,7 +53,11 @@ class _Subscriber(ABC, Generic[T]):
         try:
             while not self._stopped:
                 self._bell.clear()
+                last = self._completing
                 self._hand_out()
+                if last and not self._stopped:
+                    self.stop()
+                    self._observer.on_completed()
                 self._bell.wait()
         except Exception as error:
             log.exception("a subscriber raised; it is told, and gets nothing more")
@@ -54,19 +65,23 @@ class _Subscriber(ABC, Generic[T]):
             self._observer.on_error(error)
 
 
-class StateSubscriber(_Subscriber[T]):
+class StateSubscriber(Subscriber[T]):
     """Hands out the newest state; states that came and went meanwhile are skipped."""
 
     def __init__(self, read: Callable[[], T], observer: ObserverBase[T]) -> None:
         super().__init__(observer)
         self._read = read
-        self._start()
 
     def _hand_out(self) -> None:
-        self._observer.on_next(self._read())
+        if self._completing:
+            return  # the newest state was handed out before
+        value = self._read()
+        self._observer.on_next(value)
+        if value is None:
+            self.complete()  # what was observed has ended
 
 
-class EventSubscriber(_Subscriber[Event]):
+class EventSubscriber(Subscriber[Event]):
     """Hands out events; those that found no room in the mailbox come from the journal."""
 
     def __init__(
@@ -80,10 +95,10 @@ class EventSubscriber(_Subscriber[Event]):
         self._journal = journal
         self._feed = feed
         self._run_loop_id = run_loop_id
-        self._last = journal.last_seq
         self._mailbox = Mailbox(wake=self.wake, owner=None, run_loop_id=run_loop_id)
         feed.open(self._mailbox)
-        self._start()
+        # Only now: what is journaled between the two lines is in the mailbox, and not lost.
+        self._last = journal.last_seq
 
     def stop(self) -> None:
         """Hand out nothing more, and keep nothing more."""

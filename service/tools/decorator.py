@@ -11,6 +11,7 @@ annotations. A parameter annotated `ToolContext` is filled in, and the model doe
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import json
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
@@ -28,6 +30,7 @@ from service.tools.arguments import read_arguments
 from service.tools.schema import arguments_of, parameters_schema
 from service.tools.text import well_formed
 
+_THREADS = 32
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the endpoints of all providers take
 
 
@@ -46,9 +49,9 @@ class FunctionTool:
     async def run(self, arguments: str, context: ToolContext) -> str:
         """Call the function once.
 
-        A function that is not async runs in a worker thread. Cancelling lets go of that thread,
-        which nothing can stop: what may block for long belongs into an async function or a child
-        process.
+        A function that is not async runs in a worker thread, which nothing can stop: what may block
+        for long belongs into an async function or a child process. When the call is cancelled, a
+        thread with side effects is waited for, as long as the call may take; others are let go.
 
         Raises:
             ToolFailure: the arguments cannot be used, or the function says so.
@@ -61,10 +64,49 @@ class FunctionTool:
         if inspect.iscoroutinefunction(self.function):
             result = call()
         else:
-            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+            result = await self._in_thread(call)
         if inspect.isawaitable(result):
             result = await result
         return in_words(result)
+
+    async def _in_thread(self, call: Callable[[], object]) -> object:
+        outcome: list[object] = []
+        errors: list[BaseException] = []
+
+        def attempt() -> None:
+            try:
+                outcome.append(call())
+            except BaseException as error:  # noqa: BLE001 - out of a task, SystemExit ends it all
+                errors.append(error)
+
+        begun = anyio.current_time()
+        work = asyncio.ensure_future(
+            anyio.to_thread.run_sync(attempt, abandon_on_cancel=True, limiter=_threads())
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            left = begun + self.timeout_seconds - anyio.current_time()
+            if self.effect == "side_effects" and not work.done() and left > 0:
+                with anyio.move_on_after(left, shield=True):
+                    await asyncio.wait([work])
+            work.cancel()
+            raise
+        if errors:
+            raise errors[0]
+        return outcome[0]
+
+
+def _threads() -> anyio.CapacityLimiter:
+    """Threads of the tools' own, so that slow ones keep nobody else from theirs."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        _limiter.set(anyio.CapacityLimiter(_THREADS))
+        return _limiter.get()
+
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("threads of tools")
 
 
 def tool(

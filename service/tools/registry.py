@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 
 import anyio
 
@@ -79,42 +77,6 @@ class ToolRegistry:
         return ToolResult(
             id=call.id, content=fitted(well_formed(content), self._output_limit), is_error=is_error
         )
-
-    async def execute_each(
-        self, calls: Sequence[ToolCall], context_of: Callable[[ToolCall], ToolContext]
-    ) -> AsyncGenerator[tuple[ToolCall, ToolResult], None]:
-        """Run calls side by side and yield each with its result as it finishes.
-
-        Closing the iterator early cancels what still runs, and returns once that has stopped.
-        ``async for`` alone does not close it: wrap it in `contextlib.aclosing`.
-        """
-        # Tasks rather than a task group: a cancel scope must not stay open across a yield.
-        tasks = {
-            asyncio.create_task(self.execute(call, context), name=f"tool {call.name}"): call
-            for call, context in [(call, context_of(call)) for call in calls]
-        }
-        waiting = set(tasks)
-        try:
-            while waiting:
-                finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in [task for task in tasks if task in finished]:
-                    yield tasks[task], task.result()
-        finally:
-            for task in waiting:
-                task.cancel()
-            if waiting:
-                with anyio.CancelScope(shield=True):
-                    await asyncio.wait(waiting)
-
-    async def execute_all(
-        self, calls: Sequence[ToolCall], context_of: Callable[[ToolCall], ToolContext]
-    ) -> tuple[ToolResult, ...]:
-        """Run calls side by side; their results in the order of the calls."""
-        results: dict[int, ToolResult] = {}
-        async with aclosing(self.execute_each(calls, context_of)) as finished:
-            async for call, result in finished:
-                results[id(call)] = result
-        return tuple(results[id(call)] for call in calls)
 
     async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
         tool = self._tools.get(call.name)

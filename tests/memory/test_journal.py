@@ -50,7 +50,7 @@ async def test_what_is_read_back_folds_to_the_state_that_was_live(path: Path) ->
     opened = Opened(path)
     await begin_loop(opened.journal, goal="你好 👋\x00 \n")
     commit = await opened.journal.append("a", IterationStarted(index=0))
-    opened.journal.close()
+    await opened.journal.aclose()
 
     again = Opened(path)
     assert again.active == [commit.state]
@@ -66,7 +66,7 @@ async def test_sequence_numbers_count_over_all_loops_and_go_on_after_a_restart(
     opened = Opened(path)
     await begin_loop(opened.journal, "a")
     await begin_loop(opened.journal, "b")
-    opened.journal.close()
+    await opened.journal.aclose()
     again = Opened(path)
     commit = await again.journal.append("a", IterationStarted(index=0))
     assert commit.events[0].seq == 5
@@ -188,7 +188,7 @@ async def test_an_accepted_message_waits_across_a_restart_until_it_is_in_a_loop(
     journal = Opened(path).journal
     await journal.inbox.accept(entry("先说这个", "m1"))
     await journal.inbox.accept(entry("then this", "m2"))
-    journal.close()
+    await journal.aclose()
 
     journal = Opened(path).journal
     waiting = await journal.inbox.undelivered()
@@ -220,7 +220,7 @@ async def test_the_words_of_a_delivered_message_are_stored_once(path: Path) -> N
     await journal.append(
         "a", RunLoopStarted(goal="x"), received("singular words"), owner="me", delivering="m1"
     )
-    journal.close()
+    await journal.aclose()
     with sqlite3.connect(path) as db:
         rows = db.execute("SELECT request FROM inbox").fetchall()
     assert rows == [(None,)]

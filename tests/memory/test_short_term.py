@@ -53,7 +53,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     memory = ShortTermMemory(journal, feed)
     journal.open(memory.update)
     yield Store(journal, feed, memory)
-    journal.close()
+    await journal.aclose()
 
 
 async def wait_for(done: threading.Event) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+
+import anyio
 
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.tools import ToolContext
@@ -26,3 +29,20 @@ def registry_of(*tools: Tool) -> ToolRegistry:
 async def result_of(tool: Tool, /, **arguments: object) -> ToolResult:
     """What the model gets when it calls this tool."""
     return await registry_of(tool).execute(call_of(tool.definition.name, **arguments), CONTEXT)
+
+
+async def execute_all(
+    registry: ToolRegistry,
+    calls: Sequence[ToolCall],
+    context_of: Callable[[ToolCall], ToolContext],
+) -> list[ToolResult]:
+    """Run calls side by side, as a run loop does; their results in the order of the calls."""
+    results: dict[int, ToolResult] = {}
+
+    async def execute(number: int, call: ToolCall) -> None:
+        results[number] = await registry.execute(call, context_of(call))
+
+    async with anyio.create_task_group() as group:
+        for number, call in enumerate(calls):
+            group.start_soon(execute, number, call)
+    return [results[number] for number in range(len(calls))]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import aclosing
 
 import anyio
 import pytest
@@ -13,7 +12,7 @@ from service.domain.tools import ToolContext
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
-from tests.tools.support import CONTEXT, call_of, registry_of, result_of
+from tests.tools.support import CONTEXT, call_of, execute_all, registry_of, result_of
 
 pytestmark = pytest.mark.anyio
 
@@ -175,38 +174,15 @@ async def test_calls_run_side_by_side_and_their_results_keep_the_order_of_the_ca
 
     registry = registry_of(first, second)
     calls = [call_of("first", "a"), call_of("second", "b"), call_of("third", "c")]
-    results = await registry.execute_all(calls, context_of)
+    results = await execute_all(registry, calls, context_of)
     assert [result.id for result in results] == ["a", "b", "c"]
     assert [result.is_error for result in results] == [False, False, True]
 
 
-async def test_each_result_can_be_had_as_soon_as_it_is_there() -> None:
-    release = anyio.Event()
-
-    @tool()
-    async def slow() -> str:
-        """Wait."""
-        await release.wait()
-        return "slow"
-
-    finished = []
-    registry = registry_of(slow, echo)
-    calls = [call_of("slow", "a"), call_of("echo", "b", text="quick")]
-    async with aclosing(registry.execute_each(calls, context_of)) as results:
-        async for call, result in results:
-            finished.append((call.id, result.content))
-            release.set()
-    assert finished == [("b", "quick"), ("a", "slow")]
-
-
 async def test_two_calls_with_one_id_have_a_result_each() -> None:
     calls = [call_of("echo", text="one"), call_of("echo", text="two")]
-    results = await registry_of(echo).execute_all(calls, context_of)
+    results = await execute_all(registry_of(echo), calls, context_of)
     assert [result.content for result in results] == ["one", "two"]
-
-
-async def test_no_calls_have_no_results() -> None:
-    assert await registry_of(echo).execute_all([], context_of) == ()
 
 
 async def test_each_call_has_its_own_context() -> None:
@@ -216,7 +192,7 @@ async def test_each_call_has_its_own_context() -> None:
         return context.idempotency_key
 
     calls = [call_of("key", "a"), call_of("key", "b")]
-    results = await registry_of(key).execute_all(calls, context_of)
+    results = await execute_all(registry_of(key), calls, context_of)
     assert [result.content for result in results] == ["a", "b"]
 
 
@@ -249,7 +225,7 @@ async def test_cancelling_passes_through_once_the_work_has_stopped() -> None:
 
         async def run() -> None:
             nonlocal ended_by_itself
-            await registry.execute_all([call_of("linger")], context_of)
+            await execute_all(registry, [call_of("linger")], context_of)
             ended_by_itself = True
 
         group.start_soon(run)
@@ -269,19 +245,9 @@ async def test_cancelling_a_task_of_asyncio_passes_through_too() -> None:
     assert lingering.stopped
 
 
-async def test_leaving_the_results_early_stops_what_still_runs() -> None:
-    lingering = Lingering()
-    registry = registry_of(lingering.tool, echo)
-    calls = [call_of("linger"), call_of("echo", text="quick")]
-    async with aclosing(registry.execute_each(calls, context_of)) as results:
-        async for _ in results:
-            break
-    assert lingering.stopped
-
-
 async def test_the_limit_of_time_around_all_calls_is_the_callers() -> None:
     lingering = Lingering()
     with anyio.move_on_after(0.05) as scope:
-        await registry_of(lingering.tool).execute_all([call_of("linger")], context_of)
+        await execute_all(registry_of(lingering.tool), [call_of("linger")], context_of)
     assert scope.cancelled_caught
     assert lingering.stopped

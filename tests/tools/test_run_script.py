@@ -11,7 +11,7 @@ import pytest
 
 from service.domain.messages import ToolResult
 from service.tools.builtins.run_script import run_script_tool
-from tests.tools.support import CONTEXT, call_of, registry_of, result_of
+from tests.tools.support import CONTEXT, call_of, execute_all, registry_of, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -225,7 +225,7 @@ async def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     (tmp_path / "s.sh").write_text('echo "$1" > mine; sleep 0.1; cat mine; ls | wc -l')
     registry = registry_of(run_script_tool(tmp_path))
     calls = [call_of("run_script", word, name="s.sh", arguments=[word]) for word in ("one", "two")]
-    results = await registry.execute_all(calls, lambda call: CONTEXT)
+    results = await execute_all(registry, calls, lambda call: CONTEXT)
     for word, result in zip(("one", "two"), results, strict=True):
         assert f"stdout:\n{word}\n1" in result.content
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from service.domain.messages import ToolResult
 from service.tools.builtins.web_search import web_search_tool
-from tests.tools.support import CONTEXT, call_of, registry_of, result_of
+from tests.tools.support import CONTEXT, call_of, execute_all, registry_of, result_of
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +138,7 @@ async def test_searches_run_side_by_side(tavily: Tavily) -> None:
     registry = registry_of(web_search_tool(SecretStr("k"), api_base_url=tavily.url))
     calls = [call_of("web_search", str(number), query=f"q{number}") for number in range(5)]
     with anyio.fail_after(60):
-        results = await registry.execute_all(calls, lambda call: CONTEXT)
+        results = await execute_all(registry, calls, lambda call: CONTEXT)
     assert [result.is_error for result in results] == [False] * 5
     assert sorted(str(asked["query"]) for _, asked in tavily.asked) == [f"q{n}" for n in range(5)]
 
