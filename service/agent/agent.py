@@ -130,6 +130,7 @@ class Agent:
             tools=self.tools,
             memory=self.memory.long_term,
             memory_ready=self.memory.warmed_up,
+            load=self.memory.load,
             instructions=options.system_prompt,
             recall_tokens=options.recall_tokens,
             answer_tokens=options.answer_tokens,

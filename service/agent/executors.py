@@ -48,6 +48,7 @@ from service.domain.instructions import (
     RequestHumanApprove,
 )
 from service.domain.messages import Message, TextPart, ToolCall
+from service.domain.run_loops import RunLoop
 from service.domain.state import PendingCall, RunLoopState
 from service.domain.stream import StreamPart, TextDelta, ThinkDelta
 from service.domain.tools import ToolContext
@@ -91,6 +92,8 @@ class Workbench:
     memory: MemoryReader
     memory_ready: Callable[[], Awaitable[None]]
     """Waits until memory can be searched by meaning, or for as long as that is worth waiting."""
+    load: Callable[[str], Awaitable[RunLoop | None]]
+    """Gives a run loop by its id, also one that has just ended; None when it is gone."""
     instructions: str = ""
     recall_tokens: int = 800
     answer_tokens: int = 2048
@@ -152,7 +155,8 @@ async def _observe(bench: Workbench, loop: Loop) -> None:
         await bench.memory_ready()
         try:
             budget = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
-            pieces = await recall(bench.memory, state, max_tokens=budget)
+            known = state.predecessor_id and await bench.load(state.predecessor_id)
+            pieces = await recall(bench.memory, state, predecessor=known or None, max_tokens=budget)
         except RondoError as error:
             # Remembering is a help, not a condition: the answer goes on, the person is told.
             bodies.append(ErrorOccurred(problem=error.problem()))

@@ -6,19 +6,22 @@ from collections.abc import Iterable
 
 from service.agent.tuned import (
     RECALL_HITS,
+    RECALL_LAST_WORDS,
     RECALL_MIN_COSINE,
     RECALL_MIN_LEXICAL,
     RECALL_WITHIN_COSINE,
 )
 from service.domain.anchors import MemoryHit, SearchResult, Segment
 from service.domain.events import Recollection
+from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.protocol import MemoryReader, SearchFilters
+from service.memory.segmenter import segment
 from service.memory.tokens import estimate_tokens
 
 
 async def recall(
-    memory: MemoryReader, state: RunLoopState, *, max_tokens: int
+    memory: MemoryReader, state: RunLoopState, *, predecessor: RunLoop | None, max_tokens: int
 ) -> tuple[Recollection, ...]:
     """Pieces of long-term memory about what a loop was just told.
 
@@ -29,6 +32,8 @@ async def recall(
     Args:
         memory: where to look.
         state: a loop whose newest messages have not been observed yet.
+        predecessor: the finished loop that it takes up. Its last words come from there, as it may
+            not have been archived yet.
         max_tokens: bound of all pieces together; 0 gives none.
     """
     words = "\n".join(message.text for message in state.unseen).strip()
@@ -36,39 +41,21 @@ async def recall(
         return ()
     found: dict[str, Segment] = {}
     hits: list[MemoryHit] = []
-    if state.predecessor_id is not None:
-        for segment in await _last_words(memory, state.predecessor_id, state.owner):
-            found[segment.anchor.text] = segment
-        narrowed = SearchFilters(run_loop_id=state.predecessor_id)
-        hits += (
-            await memory.search(words, owner=state.owner, limit=RECALL_HITS, filters=narrowed)
-        ).hits
+    if predecessor is not None:
+        for piece in segment(predecessor)[-RECALL_LAST_WORDS:]:
+            found[piece.anchor.text] = piece
+        narrowed = SearchFilters(run_loop_id=predecessor.id)
+        within = await memory.search(words, owner=state.owner, limit=RECALL_HITS, filters=narrowed)
+        hits += within.hits
     anywhere = await memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
     hits += _near(anywhere)
     for hit in hits:
         if hit.anchor.run_loop_id == state.id:
             continue
         around = await memory.expand(hit.anchor.ref, owner=state.owner, before=1, after=1)
-        for segment in (*around.before, around.focus, *around.after):
-            found.setdefault(segment.anchor.text, segment)
+        for piece in (*around.before, around.focus, *around.after):
+            found.setdefault(piece.anchor.text, piece)
     return _within(found.values(), max_tokens)
-
-
-async def _last_words(memory: MemoryReader, run_loop_id: str, owner: str) -> tuple[Segment, ...]:
-    """The last segments of a remembered loop."""
-    loop = await memory.run_loop(run_loop_id, owner=owner)
-    if loop is None or not loop.iterations:
-        return ()
-    newest = await memory.search(
-        loop.iterations[-1].response or loop.goal,
-        owner=owner,
-        limit=1,
-        filters=SearchFilters(run_loop_id=run_loop_id),
-    )
-    if not newest.hits:
-        return ()
-    around = await memory.expand(newest.hits[0].anchor.ref, owner=owner, before=3, after=3)
-    return (*around.before, around.focus, *around.after)
 
 
 def _near(found: SearchResult) -> list[MemoryHit]:
@@ -83,9 +70,9 @@ def _near(found: SearchResult) -> list[MemoryHit]:
 def _within(segments: Iterable[Segment], max_tokens: int) -> tuple[Recollection, ...]:
     pieces: list[Recollection] = []
     left = max_tokens
-    for segment in segments:
-        left -= estimate_tokens(segment.content)
+    for piece in segments:
+        left -= estimate_tokens(piece.content)
         if left < 0:
             break
-        pieces.append(Recollection(anchor=segment.anchor, content=segment.content))
+        pieces.append(Recollection(anchor=piece.anchor, content=piece.content))
     return tuple(pieces)

@@ -20,6 +20,8 @@ ROUTER_NEW_BELOW = 0.78
 # own: what answers them lay at 0.85 and above, the rest mostly below 0.83.
 RECALL_HITS = 4
 """How many hits of long-term memory a new loop is given."""
+RECALL_LAST_WORDS = 6
+"""How many of a finished loop's last segments the loop that takes it up is given."""
 RECALL_MIN_COSINE = 0.83
 """Cosine (multilingual-e5-small) below which a hit says nothing about the matter."""
 RECALL_WITHIN_COSINE = 0.04

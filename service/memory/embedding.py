@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
 
 from service.domain.anchors import AnchorRef
+from service.domain.errors import EmbeddingError
 from service.memory.dense import DenseSide
 from service.memory.embedding_states import EmbeddingStates, PendingSegment
 from service.memory.tokens import estimate_tokens
 from service.memory.tuned import EMBEDDING_BATCH, EMBEDDING_BATCH_TOKENS
+
+log = logging.getLogger(__name__)
 
 _REMOVED_AT_ONCE = 500
 
@@ -25,6 +29,7 @@ class EmbeddingQueue:
         self._dense = dense
         self._embedder: int | None = None
         self._done_up_to = 0
+        self._refused = 0
         self.embedded = 0
         """How many segments this queue has embedded since it was made."""
 
@@ -66,11 +71,33 @@ class EmbeddingQueue:
         )
         batch = _within_tokens(waiting)
         if batch:
-            self._dense.add([pending.segment for pending in batch])
-            self._states.mark_embedded(self._embedder, [pending.number for pending in batch])
+            done = self._add(batch)
+            self._states.mark_embedded(self._embedder, [pending.number for pending in done])
             self._done_up_to = batch[-1].number
-            self.embedded += len(batch)
+            self.embedded += len(done)
         return removed or bool(batch)
+
+    def _add(self, batch: list[PendingSegment]) -> list[PendingSegment]:
+        """Embed a batch; when it is refused, each by itself, so that one text blocks no others."""
+        try:
+            self._dense.add([pending.segment for pending in batch])
+        except EmbeddingError:
+            done = [pending for pending in batch if len(batch) > 1 and self._takes(pending)]
+            if not done:
+                raise  # not one text is at fault, but the embedder
+            return done
+        return batch
+
+    def _takes(self, pending: PendingSegment) -> bool:
+        try:
+            self._dense.add([pending.segment])
+        except EmbeddingError as error:
+            # It is found by its words meanwhile, and is tried again at the next start.
+            anchor = pending.segment.anchor
+            self._refused += 1
+            log.warning("%s is not embedded: %s", anchor, error.problem().in_words())
+            return False
+        return True
 
     def count(self) -> int:
         """How many segments have their vector, of all owners; 0 before `load`."""
@@ -80,7 +107,8 @@ class EmbeddingQueue:
         """How many of this owner's segments wait; 0 before `load`."""
         if self._embedder is None:
             return 0
-        return self._states.count_pending(self._embedder, beyond=self._done_up_to, owner=owner)
+        waiting = self._states.count_pending(self._embedder, beyond=self._done_up_to, owner=owner)
+        return waiting + self._refused
 
     def without_vector(self, refs: Iterable[AnchorRef], owner: str) -> frozenset[AnchorRef]:
         """Those of this owner's segments that wait; none before `load`."""

@@ -137,7 +137,6 @@ async def test_a_message_to_a_finished_loop_opens_a_new_one_that_knows_it(
         first = await sent(agent, "the password of the shed is 4711")
         loop_id = first[0].run_loop_id
         await agent.complete(loop_id)
-        await agent.memory.archivist.drain()
         second = await sent(agent, "what was it again?", loop_id)
         loop = await agent.run_loop(second[0].run_loop_id)
         assert loop.id != loop_id

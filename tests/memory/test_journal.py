@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
+import time
 from pathlib import Path
+from typing import cast
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from service.domain.errors import ConflictError, NotFoundError, StorageError
@@ -98,16 +103,84 @@ async def test_many_at_once_are_written_one_after_another_and_heard_in_order(pat
     assert seqs == list(range(1, 61))
 
 
-async def test_a_cancelled_writer_leaves_the_file_and_the_state_in_agreement(path: Path) -> None:
+@pytest.mark.parametrize("natively", [False, True])
+async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreement(
+    path: Path, monkeypatch: pytest.MonkeyPatch, natively: bool
+) -> None:
     opened = Opened(path)
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await begin_loop(opened.journal)
-    states = [commit.state for commit in opened.commits]
-    events = await opened.journal.read()
-    assert (fold(events) is None) == (not states)
-    if states:
-        assert fold(events) == states[-1]
+    writing = threading.Event()
+    write = opened.journal._write
+
+    def slowly(commit: Commit, delivering: str | None, *, durable: bool) -> None:
+        writing.set()
+        time.sleep(0.2)
+        write(commit, delivering, durable=durable)
+
+    monkeypatch.setattr(opened.journal, "_write", slowly)
+    if natively:
+        task = asyncio.create_task(begin_loop(opened.journal))
+        assert await anyio.to_thread.run_sync(writing.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        async with anyio.create_task_group() as group:
+            group.start_soon(begin_loop, opened.journal)
+            assert await anyio.to_thread.run_sync(writing.wait, 20)
+            group.cancel_scope.cancel()
+    await begin_loop(opened.journal, "b")  # the journal goes on, behind the first commit
+    assert [commit.state.id for commit in opened.commits] == ["a", "b"]
+    assert [e.run_loop_id for e in await opened.journal.read()] == ["a", "a", "b", "b"]
+
+
+async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(path)
+
+    class Refusing:
+        def execute(self, statement: str) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("service.memory.sqlite._opened", lambda connection, path: connection)
+    file = opened.journal._file
+    checkpoint = file.checkpoint
+
+    def failing() -> None:
+        writer, file._writer = file._writer, cast(sqlite3.Connection, Refusing())
+        try:
+            checkpoint()
+        finally:
+            file._writer = writer
+
+    monkeypatch.setattr(file, "checkpoint", failing)
+    await begin_loop(opened.journal)
+    commit = await opened.journal.append("a", received("more"), durable=True)
+    assert fold(await opened.journal.read()) == commit.state
+
+
+async def test_a_history_that_cannot_be_read_does_not_keep_the_others_from_going_on(
+    path: Path,
+) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal, "broken")
+    await begin_loop(journal, "fine")
+    await journal.aclose()
+    with sqlite3.connect(path) as db:
+        db.execute('UPDATE events SET body = \'{"type": "of.the.future"}\' WHERE seq = 2')
+    again = Opened(path)
+    assert [state.id for state in again.active] == ["fine"]
+    with pytest.raises(StorageError, match="cannot be read"):
+        await again.journal.replay("broken")
+
+
+async def test_a_file_of_a_newer_version_is_refused_in_words(path: Path) -> None:
+    await Opened(path).journal.aclose()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StorageError, match="newer version"):
+        Journal(path).open(lambda commit: None)
 
 
 async def test_transient_events_are_never_journaled(path: Path) -> None:

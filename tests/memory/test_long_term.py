@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.errors import InvalidInputError, NotFoundError
+from service.domain.errors import EmbeddingError, InvalidInputError, NotFoundError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.ledger import Ledger
 from service.memory.long_term import LongTermMemory
-from service.memory.protocol import SearchFilters
+from service.memory.protocol import SearchFilters, Vectors
 from service.memory.tokens import estimate_tokens
 from tests.memory.remembering import NOON, WordEmbedder, anchors, remembering, run_loop, tool_turn
 
@@ -188,20 +189,37 @@ async def test_embedding_goes_on_where_a_crash_broke_it_off(tmp_path: Path) -> N
     loops = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(30)]
     async with remembering(tmp_path, WordEmbedder(fail_after=40), *loops) as memory:
         broken = await memory.stats()
-        assert (broken.embedded, broken.pending) == (32, 28)
+        assert (broken.embedded, broken.pending) == (40, 20)
         assert "the model has left" in (broken.problem or "")
         result = await memory.search("question 29", owner="me")
         assert result.hits[0].anchor.run_loop_id == "r29", "it has no vector, but its words"
-        assert "28 segments" in (result.notice or "")
+        assert "20 segments" in (result.notice or "")
 
     embedder = WordEmbedder()
     async with remembering(tmp_path, embedder) as memory:
-        assert len(embedder.passages) == 28, "what was embedded is not embedded again"
+        assert len(embedder.passages) == 20, "what was embedded is not embedded again"
         whole = await memory.stats()
         assert (whole.segments, whole.embedded, whole.pending) == (60, 60, 0)
         assert whole.problem is None
         assert (await memory.search("question 29", owner="me")).notice is None
         assert (await memory.embed_pending()).embedded == 0
+
+
+async def test_one_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -> None:
+    class Picky(WordEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            if any("forbidden" in text for text in texts):
+                raise EmbeddingError("this text is not taken")
+            return super().embed_passages(texts)
+
+    loops = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(12)]
+    bad = run_loop("bad", ("forbidden words", "fine"))
+    async with remembering(tmp_path, Picky(), *loops[:6], bad, *loops[6:]) as memory:
+        stats = await memory.stats()
+        assert (stats.embedded, stats.pending) == (25, 1)
+        result = await memory.search("forbidden", owner="me")
+        assert result.hits[0].anchor.run_loop_id == "bad", "it has no vector, but its words"
+        assert "1 segments" in (result.notice or "")
 
 
 async def test_a_batch_that_reached_the_index_unmarked_is_not_doubled(tmp_path: Path) -> None:

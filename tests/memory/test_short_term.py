@@ -97,9 +97,11 @@ async def test_a_subscriber_of_one_loop_is_told_when_it_has_ended(store: Store) 
         if loop is None:
             ended.set()
 
-    store.memory.observe("a").subscribe(on_next)
+    completed = threading.Event()
+    store.memory.observe("a").subscribe(on_next, on_completed=completed.set)
     await store.journal.append("a", RunLoopIdle(), RunLoopCompleted())
     await wait_for(ended)
+    await wait_for(completed)
     assert statuses[-1] is None
 
 
@@ -134,6 +136,17 @@ async def test_a_subscriber_that_raises_is_told_and_the_others_go_on(store: Stor
     await store.begin("a")
     await wait_for(failed)
     await wait_for(heard)
+
+
+async def test_closing_completes_every_subscription(store: Store) -> None:
+    completed = [threading.Event() for _ in range(3)]
+    await store.begin("a")
+    store.memory.active.subscribe(on_completed=completed[0].set)
+    store.memory.observe("a").subscribe(on_completed=completed[1].set)
+    store.memory.events().subscribe(on_completed=completed[2].set)
+    store.memory.close()
+    for event in completed:
+        await wait_for(event)
 
 
 # --- the feed

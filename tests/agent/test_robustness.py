@@ -1,0 +1,240 @@
+"""What goes wrong around a run loop ends neither the loop nor the agent, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from service.agent.agent import Agent
+from service.domain.errors import InvalidInputError, StorageError
+from service.domain.events import EventBody
+from service.domain.messages import ImageUrlPart, Message, ToolCall
+from service.domain.routes import Route
+from service.memory.journal import Commit
+from service.tools.decorator import tool
+from tests.agent.support import (
+    Answer,
+    FunctionLLM,
+    answer_of,
+    call,
+    echo,
+    request_of,
+    running_agent,
+    sent,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def refuse_once(agent: Agent, refuses: Callable[[EventBody], bool]) -> list[EventBody]:
+    """Let the disk be full the first time that such an event is to be journaled."""
+    append = agent.memory.journal.append
+    refused: list[EventBody] = []
+
+    async def failing(run_loop_id: str, *bodies: EventBody, **options: Any) -> Commit:
+        if not refused and any(refuses(body) for body in bodies):
+            refused.extend(bodies)
+            raise StorageError("database or disk is full", advice="Free some space.")
+        return await append(run_loop_id, *bodies, **options)
+
+    agent.memory.journal.append = failing  # type: ignore[method-assign]
+    return refused
+
+
+async def until(agent: Agent, run_loop_id: str, type_: str) -> None:
+    with anyio.fail_after(30):
+        async with aclosing(agent.events(run_loop_id=run_loop_id, after=0)) as events:
+            async for event in events:
+                if event.type == type_:
+                    return
+
+
+@tool(effect="read_only")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def looks(messages: Sequence[Message]) -> Answer:
+    return "Done." if messages[-1].role == "tool" else [call("look")]
+
+
+async def test_a_loop_that_meets_a_full_disk_goes_on_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.agent.scheduler._STORAGE_RETRY_SECONDS", 0.05)
+    async with running_agent(tmp_path, looks, look) as agent:
+        refused = refuse_once(agent, lambda body: body.type == "tool.finished")
+        events = await sent(agent, "look")
+        assert events[-1].type == "error"  # whoever waits is told
+        assert refused
+        await until(agent, events[0].run_loop_id, "run_loop.idle")
+        loop = await agent.run_loop(events[0].run_loop_id)
+        assert [result.content for result in loop.iterations[0].tool_results] == ["seen"]
+        assert loop.iterations[1].response == "Done."
+
+
+async def test_a_full_disk_while_a_loop_lapses_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.agent.lifecycle._LONGEST_SLEEP", 0.05)
+    async with running_agent(tmp_path, linger_seconds=0.05) as agent:
+        refused = refuse_once(agent, lambda body: body.type == "run_loop.completed")
+        events = await sent(agent, "hello")
+        await until(agent, events[0].run_loop_id, "run_loop.completed")
+        assert refused
+
+
+async def test_a_router_that_breaks_still_lets_every_message_be_answered(tmp_path: Path) -> None:
+    async with running_agent(tmp_path) as agent:
+        await sent(agent, "first")
+
+        async def broken(*args: Any, **options: Any) -> Route:
+            raise KeyError("a bug")
+
+        agent._reception._router.route = broken  # type: ignore[method-assign]
+        events = await sent(agent, "second")
+        assert answer_of(events) == "You said: second"
+        assert answer_of(await sent(agent, "third")) == "You said: third"
+
+
+async def test_an_image_without_words_is_a_message_too(tmp_path: Path) -> None:
+    picture = Message(role="user", content=(ImageUrlPart(url="data:image/png;base64,AA=="),))
+    async with running_agent(tmp_path, lambda messages: "A picture.") as agent:
+        async with aclosing(agent.send(picture)) as events:
+            assert answer_of([event async for event in events]) == "A picture."
+        assert answer_of(await sent(agent, "and now words")) == "A picture."
+
+
+async def test_a_message_to_a_loop_that_waits_for_a_person_says_so_at_once(
+    tmp_path: Path,
+) -> None:
+    @tool(needs_approval=True)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    async with running_agent(tmp_path, lambda messages: [call("launch")], launch) as agent:
+        first = await sent(agent, "launch")
+        with anyio.fail_after(20):
+            second = await sent(agent, "well?", first[0].run_loop_id)
+        assert request_of(second) == request_of(first)
+
+
+async def test_cancelling_waits_for_a_thread_that_changes_the_world(tmp_path: Path) -> None:
+    started, finished = threading.Event(), threading.Event()
+
+    @tool(effect="side_effects")
+    def write() -> str:
+        """Write, which takes a moment."""
+        started.set()
+        time.sleep(0.3)
+        finished.set()
+        return "written"
+
+    async with (
+        running_agent(tmp_path, lambda messages: [call("write")], write) as agent,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(sent, agent, "write")
+        assert await anyio.to_thread.run_sync(started.wait, 20)
+        loop = await agent.cancel(agent.memory.short_term.get_active()[0].id)
+        assert finished.is_set()
+        result = loop.iterations[0].tool_results[0]
+        assert result.is_error
+        assert "unknown" in result.content
+
+
+async def test_two_who_cancel_at_once_leave_nothing_running(tmp_path: Path) -> None:
+    started = anyio.Event()
+
+    @tool()
+    async def hang() -> str:
+        """Hang."""
+        started.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    async with (
+        running_agent(tmp_path, lambda messages: [call("hang")], hang) as agent,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(sent, agent, "hang")
+        with anyio.fail_after(20):
+            await started.wait()
+            loop_id = agent.memory.short_term.get_active()[0].id
+            refuse_once(agent, lambda body: body.type == "run_loop.cancelled")
+            outcomes: list[str] = []
+
+            async def cancel() -> None:
+                try:
+                    outcomes.append((await agent.cancel(loop_id)).status)
+                except StorageError:
+                    outcomes.append("refused")
+
+            async with anyio.create_task_group() as both:
+                both.start_soon(cancel)
+                both.start_soon(cancel)
+        assert sorted(outcomes) == ["cancelled", "refused"]
+        assert not agent._scheduler._runs
+
+
+async def test_a_call_that_began_before_a_crash_is_not_run_when_its_tool_is_gone(
+    tmp_path: Path,
+) -> None:
+    started = anyio.Event()
+
+    @tool()
+    async def hang() -> str:
+        """Hang."""
+        started.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return messages[-1].text if messages[-1].role == "tool" else [call("hang")]
+
+    async with running_agent(tmp_path, respond, hang) as agent, anyio.create_task_group() as group:
+        group.start_soon(sent, agent, "hang")
+        await started.wait()
+        loop_id = agent.memory.short_term.get_active()[0].id
+        group.cancel_scope.cancel()
+    async with running_agent(tmp_path, respond) as agent:
+        await until(agent, loop_id, "run_loop.idle")
+        loop = await agent.run_loop(loop_id)
+        assert "unknown" in loop.iterations[0].tool_results[0].content
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(role="tool", tool_call_id="x", content=Message.user("result").content),
+        Message.assistant("I say"),
+        Message(role="user", tool_calls=(ToolCall(id="x", name="y"),)),
+        Message.user("half of \ud83d a character"),
+    ],
+)
+async def test_what_would_break_a_history_is_refused_in_words(
+    tmp_path: Path, message: Message
+) -> None:
+    async with running_agent(tmp_path) as agent:
+        with pytest.raises(InvalidInputError):
+            await agent.accept(message)
+        with pytest.raises(InvalidInputError):
+            await agent.accept("fine", metadata={"half": "\ud83d"})
+
+
+async def test_a_model_that_cannot_be_warmed_up_does_not_end_the_agent(tmp_path: Path) -> None:
+    class Cold(FunctionLLM):
+        async def warm_up(self, *args: Any, **options: Any) -> None:
+            raise OSError("no such device")
+
+    async with running_agent(tmp_path, Cold(echo)) as agent:
+        assert answer_of(await sent(agent, "hello")) == "You said: hello"
