@@ -85,6 +85,7 @@ class EmbeddingQueue:
             done = [pending for pending in batch if len(batch) > 1 and self._takes(pending)]
             if not done:
                 raise  # not one text is at fault, but the embedder
+            self._refused += len(batch) - len(done)
             return done
         return batch
 
@@ -94,7 +95,6 @@ class EmbeddingQueue:
         except EmbeddingError as error:
             # It is found by its words meanwhile, and is tried again at the next start.
             anchor = pending.segment.anchor
-            self._refused += 1
             log.warning("%s is not embedded: %s", anchor, error.problem().in_words())
             return False
         return True
