@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from service.agent.tuned import (
     RECALL_HITS,
     RECALL_LAST_WORDS,
     RECALL_MIN_COSINE,
+    RECALL_MIN_COSINE_CJK,
     RECALL_MIN_LEXICAL,
     RECALL_WITHIN_COSINE,
 )
@@ -18,6 +20,8 @@ from service.domain.state import RunLoopState
 from service.memory.protocol import MemoryReader, SearchFilters
 from service.memory.segmenter import segment
 from service.memory.tokens import estimate_tokens
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
 
 
 async def recall(
@@ -48,7 +52,7 @@ async def recall(
         within = await memory.search(words, owner=state.owner, limit=RECALL_HITS, filters=narrowed)
         hits += within.hits
     anywhere = await memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
-    hits += _near(anywhere)
+    hits += _near(anywhere, words)
     for hit in hits:
         if hit.anchor.run_loop_id == state.id:
             continue
@@ -58,12 +62,13 @@ async def recall(
     return _within(found.values(), max_tokens)
 
 
-def _near(found: SearchResult) -> list[MemoryHit]:
+def _near(found: SearchResult, words: str) -> list[MemoryHit]:
     """The hits that say something about the matter, and are not merely the best of nothing."""
     part, bound = "lexical", RECALL_MIN_LEXICAL
     if found.mode == "hybrid":
         nearest = max(((hit.scores or {}).get("cosine", 0.0) for hit in found.hits), default=0.0)
-        part, bound = "cosine", max(RECALL_MIN_COSINE, nearest - RECALL_WITHIN_COSINE)
+        least = RECALL_MIN_COSINE_CJK if _HAN.search(words) else RECALL_MIN_COSINE
+        part, bound = "cosine", max(least, nearest - RECALL_WITHIN_COSINE)
     return [hit for hit in found.hits if (hit.scores or {}).get(part, 0.0) >= bound]
 
 

@@ -170,7 +170,8 @@ def _fallback(
             return _join(best, 0.5, reason, "fallback", candidates=shown)
         reason = f"{undecided}; nothing active is close enough in meaning ({score:.2f})"
         return _new(0.5, reason, "fallback", candidates=shown)
-    if len(scored) == 1 and (now - best.updated_at).total_seconds() < 120:
+    recent = (now - best.updated_at).total_seconds() < 120
+    if len(scored) == 1 and recent and best.awaiting is None:
         reason = (
             f"{undecided}, there is no embedder, and “{_short(best.goal)}” was spoken of just now"
         )

@@ -11,9 +11,9 @@ ROUTER_TURN_CHARACTERS = 400
 """How much of a turn is compared."""
 ROUTER_RECENCY_WEIGHT = 0.02
 """What a factor of e in the minutes since a loop's last word takes off its cosine."""
-ROUTER_JOIN_ABOVE = 0.88
+ROUTER_JOIN_ABOVE = 0.86
 """Score from which a message joins without asking the model."""
-ROUTER_NEW_BELOW = 0.78
+ROUTER_NEW_BELOW = 0.80
 """Score below which a message opens a new loop without asking the model."""
 
 # --- recall. Set by hand on a dozen English and Chinese questions and remembered sentences of our
@@ -24,6 +24,8 @@ RECALL_LAST_WORDS = 6
 """How many of a finished loop's last segments the loop that takes it up is given."""
 RECALL_MIN_COSINE = 0.83
 """Cosine (multilingual-e5-small) below which a hit says nothing about the matter."""
+RECALL_MIN_COSINE_CJK = 0.865
+"""The same for what is said in Chinese, where unrelated sentences reach 0.86."""
 RECALL_WITHIN_COSINE = 0.04
 """How much farther than the nearest hit another one may be."""
 RECALL_SHARE = 0.04

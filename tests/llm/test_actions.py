@@ -200,6 +200,7 @@ def test_a_tool_that_has_just_answered_is_not_called_again_at_once() -> None:
 
 def test_where_memory_stands_beside_the_question_it_is_not_searched_again() -> None:
     adapter = ToolAdapter([tool("memory_search"), tool("memory_expand"), tool("calculator")])
+    assert actions(adapter.schema([Message.user("Hello")])) == ["reply", "calculator"]
     noted = Message(role="user", content=(NotePart(note="You remember…"), TextPart(text="Well?")))
     assert actions(adapter.schema([noted])) == ["reply", "calculator"]
     later = [noted, Message.assistant("Yes."), Message.user("And then?")]

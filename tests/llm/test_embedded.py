@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -137,7 +138,7 @@ async def test_it_chats_without_a_tool(embedded: EmbeddedLLM, words: str) -> Non
         ("what is 23*19", "calculator", "23"),
         ("23乘以19等于多少？", "calculator", "23"),
         ("What time is it in Tokyo?", "current_time", "Tokyo"),
-        ("东京现在几点？", "current_time", "Tokyo"),
+        ("东京现在几点？", "current_time", "Tokyo|东京"),
         ("What did I tell you about my dog?", "memory_search", "dog"),
         ("我们上次讨论的那个餐厅叫什么？", "memory_search", "餐厅"),
     ],
@@ -145,9 +146,11 @@ async def test_it_chats_without_a_tool(embedded: EmbeddedLLM, words: str) -> Non
 async def test_it_calls_the_tool_that_the_words_ask_for(
     embedded: EmbeddedLLM, words: str, tool: str, argument: str
 ) -> None:
-    (call,) = (await ask(embedded, Message.user(words))).tool_calls
+    # Not the first message: what memory knows of that is put beside it, and not searched for.
+    before = (Message.user("Hello!"), Message.assistant("Hello! How can I help you?"))
+    (call,) = (await ask(embedded, *before, Message.user(words))).tool_calls
     assert call.name == tool
-    assert argument in call.arguments
+    assert re.search(argument, call.arguments)
 
 
 @pytest.mark.slow

@@ -1,10 +1,10 @@
 """Examples that show a small model how to answer with actions.
 
 Put before a conversation as turns of it. Without them Qwen2.5-Coder-0.5B chose the right action in
-14 of 27 messages (English and Chinese), with them in 96 of 100. The wording, the order and the mix
-of languages were chosen by trials on most of these messages, so that others will go a little worse;
-small changes of order matter, and want a new trial. An example is shown only where its tool is
-offered.
+14 of 27 messages (English and Chinese), with them in 23 of 27 whole conversations of our own, five
+of them about what it had been told in others. Wording, order and mix of languages were chosen by
+such trials, so that other messages will go a little worse; a small change of order changes answers,
+and wants a new trial. An example is shown only where its tool is offered.
 """
 
 from __future__ import annotations
@@ -47,8 +47,15 @@ _ALL = (
         "现在纽约几点？",
         "纽约现在是 9:30。",
         tool="current_time",
-        arguments=(("timezone", "America/New_York"),),
-        result="2025-03-02 09:30 (America/New_York)",
+        arguments=(("timezone", "纽约"),),
+        result="Sunday, 2025-03-02 09:30:00 (UTC-05:00, America/New_York)",
+    ),
+    Demonstration(
+        "What date is it today?",
+        "Today is Sunday, 2 March 2025.",
+        tool="current_time",
+        arguments=(("timezone", "local"),),
+        result="Sunday, 2025-03-02 15:30:00 (UTC+01:00, local time)",
     ),
     Demonstration("Help me plan a birthday party.", "Gladly! How many guests will come, and when?"),
     Demonstration(
@@ -65,7 +72,8 @@ _ALL = (
         arguments=(("query", "election results today"),),
     ),
     Demonstration(
-        "My sister is called Mia.", "Thank you, I have noted that your sister is called Mia."
+        "My colleague Mia moved to Rome and plays the violin.",
+        "Thank you, I have noted that your colleague Mia moved to Rome and plays the violin.",
     ),
     Demonstration("我在银行工作，每天八点上班。", "好的，我记住了：您在银行工作，每天八点上班。"),
     Demonstration(
@@ -92,8 +100,10 @@ _ALL = (
     ),
     Demonstration(
         "When is my meeting with Tom? I told you.",
+        "I found nothing about a meeting with Tom. When is it?",
         tool="memory_search",
         arguments=(("query", "meeting with Tom"),),
+        result="Nothing was found in memory for 'meeting with Tom'.",
     ),
 )
 

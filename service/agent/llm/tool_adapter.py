@@ -42,14 +42,16 @@ class ToolAdapter:
 
         A tool that has just given its result is left out, and after `MOST_ROUNDS` all of them are:
         a small model would call it again rather than speak of what it gave. The tools of memory
-        are left out where what is remembered stands beside the question already.
+        are left out of the first answer: memory was looked through when the conversation began,
+        what it knows of the matter stands beside the question, and a small model takes whatever
+        a second search gives for the answer.
         """
         rounds = _rounds(messages)
         if len(rounds) >= MOST_ROUNDS:
             return self.form.reply_schema
         left_out = set(rounds[0]) if rounds else set()
-        asked = next((said for said in reversed(messages) if said.role == "user"), None)
-        if asked is not None and asked.notes:
+        asked = [message for message in messages if message.role == "user"]
+        if len(asked) == 1 or any(message.notes for message in asked[-1:]):
             left_out |= MEMORY_TOOLS
         return self.form.schema_without(left_out)
 
