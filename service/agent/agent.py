@@ -7,23 +7,23 @@ yields is only a view of what the agent's own tasks do.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic_core import to_json
 from reactivex import Observable
 
 from service.agent.brain import Brain
 from service.agent.context import system_message
-from service.agent.executors import Executor, Workbench, builtin_executors
+from service.agent.executors import Workbench, builtin_executors
 from service.agent.lifecycle import Lifecycle
 from service.agent.llm.protocol import LLM
+from service.agent.message_check import check_message
+from service.agent.options import AgentOptions
 from service.agent.reception import Reception
 from service.agent.router import Router
 from service.agent.scheduler import Scheduler
@@ -41,7 +41,6 @@ from service.domain.events import (
     RunLoopIdle,
 )
 from service.domain.ids import new_id
-from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
@@ -53,29 +52,6 @@ from service.tools.approval import ApprovalPolicy
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
-
-LONGEST_MESSAGE = 1_000_000
-"""Characters of one message."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """How an agent behaves."""
-
-    max_iterations: int = 10
-    system_prompt: str = ""
-    """Added to the built-in one."""
-    auto_classify: bool = True
-    """False: every message without an id opens a new loop."""
-    linger_seconds: float = 900
-    recall_tokens: int = 800
-    answer_tokens: int = 2048
-    """Tokens kept free for an answer in the model's window."""
-    max_retries: int = 3
-    router_uses_llm: bool = True
-    router_timeout_seconds: float = 15
-    executors: Mapping[InstructionKind, Executor] = field(default_factory=dict)
-    """Instead of the built-in ones."""
 
 
 def create_agent(
@@ -231,9 +207,9 @@ class Agent:
         """
         if isinstance(message, str):
             message = Message.user(message)
-        _check(message, metadata or {})
+        check_message(message, metadata or {})
         if run_loop_id is not None:
-            await self.memory.journal.check_owner(run_loop_id, owner=owner)
+            await self.memory.journal.run_loops.check_owner(run_loop_id, owner=owner)
         entry = InboxEntry(
             message_id=new_id(),
             owner=owner,
@@ -385,29 +361,6 @@ class Agent:
                 advice="Send a message with its id to take the matter up again.",
             )
         return state
-
-
-def _check(message: Message, metadata: dict[str, Any]) -> None:
-    if message.role != "user" or message.tool_calls or message.tool_call_id:
-        raise InvalidInputError(
-            f"a message of role {message.role} cannot be sent",
-            advice="Send what a person says; the rest is the assistant's.",
-        )
-    if not message.text.strip() and not any(p.type == "image_url" for p in message.content):
-        raise InvalidInputError("the message is empty", advice="Write something.")
-    if len(message.text) > LONGEST_MESSAGE:
-        raise InvalidInputError(
-            f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",
-            advice="Send a part of it, or put it into a file that a tool can read.",
-        )
-    try:
-        message.model_dump_json()
-        to_json(metadata)
-    except (UnicodeError, ValueError) as error:
-        raise InvalidInputError(
-            f"the message or its metadata cannot be stored: {error}",
-            advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values.",
-        ) from error
 
 
 def _transient(beside: Event, body: EventBody) -> Event:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from service.agent.agent import Agent, AgentOptions, create_agent
+from service.agent.agent import Agent, create_agent
 from service.agent.llm import create_llm
+from service.agent.options import AgentOptions
 from service.config import Settings
 from service.memory.embedders import create_embedder
 from service.memory.memory import Memory

@@ -30,6 +30,9 @@ async def retrying(
 ) -> T:
     """Make a call, and make it again while it fails with a retryable `LLMError`.
 
+    An endpoint that asks for a wait of more than a minute is not waited for: that is for the person
+    to know at once.
+
     Args:
         call: what to do.
         max_retries: how often to do it again.
@@ -48,7 +51,7 @@ async def retrying(
         return await call()  # tenacity awaits coroutine functions only, and `call` may be a lambda
 
     attempts = AsyncRetrying(
-        retry=retry_if_exception(lambda e: isinstance(e, LLMError) and e.retryable),
+        retry=retry_if_exception(_is_worth_another_try),
         stop=stop_after_attempt(max_retries + 1),
         wait=_wait,
         sleep=anyio.sleep,
@@ -58,9 +61,15 @@ async def retrying(
     return await attempts(once)
 
 
+def _is_worth_another_try(error: BaseException) -> bool:
+    if not isinstance(error, LLMError) or not error.retryable:
+        return False
+    return error.retry_after is None or error.retry_after <= _LONGEST_WAIT
+
+
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, LLMError) else None
     if asked is not None:
-        return min(max(asked, 0.0), _LONGEST_WAIT)
+        return max(asked, 0.0)
     return _backoff(state)

@@ -20,8 +20,9 @@ from typing import Any
 
 import anyio
 
-from service.agent.agent import AgentOptions, create_agent
+from service.agent.agent import create_agent
 from service.agent.llm.scripted import ScriptedLLM
+from service.agent.options import AgentOptions
 from service.bench.floor import bare_commits
 from service.domain.events import Event
 from service.domain.stream import StreamPart

@@ -1,8 +1,7 @@
 """The journal: what happened, append-only, in SQLite. It is the truth; all else is derived from it.
 
-Two tables: ``events``, and ``run_loops``, a projection for lists that is written in the same
-transaction. The inbox lives in the same file, so that a message can move from it into a loop
-atomically.
+The table of run loops, for lists, is written in the same transaction as their events. The inbox
+lives in the same file, so that a message can move from it into a loop atomically.
 
 What survives what: appends with ``durable=True`` survive power loss, the others survive the
 process being killed (https://sqlite.org/pragma.html#pragma_synchronous). There is one writer and
@@ -17,19 +16,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio import to_thread
 
-from service.domain.errors import ConflictError, NotFoundError, StorageError
+from service.domain.errors import ConflictError, StorageError
 from service.domain.events import BODY, TRANSIENT, Event, EventBody
-from service.domain.run_loops import ACTIVE, RunLoopSummary, Status
+from service.domain.run_loops import ACTIVE
 from service.domain.state import RunLoopState, begin, evolve, fold
-from service.memory import inbox
+from service.memory import inbox, run_loop_table
 from service.memory.inbox import Inbox
-from service.memory.sqlite import Row, SqliteFile
+from service.memory.run_loop_table import RunLoopTable, millis_of, moment_of, project
+from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end
+from service.memory.where import Where
 
 log = logging.getLogger(__name__)
 
@@ -42,22 +42,7 @@ CREATE TABLE IF NOT EXISTS events (
     body TEXT NOT NULL                      -- JSON
 );
 CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
-CREATE TABLE IF NOT EXISTS run_loops (
-    id TEXT PRIMARY KEY,
-    owner TEXT NOT NULL,
-    goal TEXT NOT NULL,
-    status TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    completed_at INTEGER,
-    predecessor_id TEXT,
-    iteration_count INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS run_loops_of_owner ON run_loops (owner, created_at, id);
-CREATE INDEX IF NOT EXISTS run_loops_by_status ON run_loops (status);
 """
-
-_ENDED: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +77,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(
             path,
-            _SCHEMA + inbox.SCHEMA,
+            _SCHEMA + run_loop_table.SCHEMA + inbox.SCHEMA,
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or move it out"
             f" of {path.parent} to start without history.",
         )
@@ -102,6 +87,7 @@ class Journal:
         self._listener: Listener = lambda commit: None
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
+        self.run_loops = RunLoopTable(self._file, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
@@ -114,7 +100,7 @@ class Journal:
         self._listener = listener
         rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self._last_seq = rows[0][0] if rows else 0
-        for loop_id in self._ids(ACTIVE):
+        for loop_id in self.run_loops.ids(ACTIVE):
             try:
                 state = self._replay(loop_id)
             except StorageError as error:
@@ -126,8 +112,7 @@ class Journal:
     def _set_aside(self, run_loop_id: str, error: StorageError) -> None:
         """One history that cannot be read must not keep the others from going on."""
         log.error("run loop %s is set aside as failed: %s", run_loop_id, error)
-        with self._file.transaction(durable=True) as db:
-            db.execute("UPDATE run_loops SET status = 'failed' WHERE id = ?", (run_loop_id,))
+        self.run_loops.set_aside(run_loop_id)
 
     async def aclose(self) -> None:
         """Close the file, after the commit that is under way."""
@@ -233,18 +218,12 @@ class Journal:
 
     def _write(self, commit: Commit, delivering: str | None, *, durable: bool) -> None:
         rows = [
-            (e.seq, e.owner, e.run_loop_id, _millis(e.at), e.body.model_dump_json())
+            (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
             for e in commit.events
         ]
         with self._file.transaction(durable=durable) as db:
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-            db.execute(
-                "INSERT INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
-                " updated_at = excluded.updated_at, completed_at = excluded.completed_at,"
-                " iteration_count = excluded.iteration_count",
-                _projection(commit.state),
-            )
+            project(db, commit.state)
             if delivering is not None:
                 first = rows[0][0] or 0
                 inbox.deliver(db, delivering, commit.state.id, first)
@@ -275,7 +254,7 @@ class Journal:
         limit: int | None = None,
     ) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
-        where = _Where("seq > ?", after)
+        where = Where("seq > ?", after)
         where.add("run_loop_id = ?", run_loop_id)
         where.add("owner = ?", owner)
         rows = self._file.select(
@@ -287,7 +266,7 @@ class Journal:
                 seq=seq,
                 owner=whose,
                 run_loop_id=loop_id,
-                at=_moment(at),
+                at=moment_of(at),
                 body=BODY.validate_json(body),
             )
             for seq, whose, loop_id, at, body in rows
@@ -300,23 +279,11 @@ class Journal:
             NotFoundError: this owner has no such loop.
             StorageError: its history cannot be read.
         """
-        await self.check_owner(run_loop_id, owner=owner)
+        await self.run_loops.check_owner(run_loop_id, owner=owner)
         state = self._states.get(run_loop_id)
         if state is None:
             state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
         return state
-
-    async def check_owner(self, run_loop_id: str, *, owner: str | None) -> None:
-        """See to it that a loop is there, and is this owner's (None: anybody's).
-
-        Raises:
-            NotFoundError: this owner has no such loop.
-        """
-        rows = await self._in_thread("SELECT owner FROM run_loops WHERE id = ?", (run_loop_id,))
-        if not rows or owner not in (None, rows[0][0]):
-            raise NotFoundError(
-                f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
-            )
 
     def _replay(self, run_loop_id: str) -> RunLoopState:
         try:
@@ -330,110 +297,7 @@ class Journal:
             ) from error
         return state
 
-    async def _in_thread(self, query: str, values: Sequence[Any]) -> list[Row]:
-        return await to_thread.run_sync(self._file.select, query, values, limiter=self._threads)
-
-    async def summaries(
-        self,
-        *,
-        owner: str,
-        statuses: frozenset[Status] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        before_id: str | None = None,
-        limit: int = 50,
-    ) -> list[RunLoopSummary]:
-        """Run loops of an owner, newest first.
-
-        Args:
-            owner: whose.
-            statuses: only these; None for all.
-            since: created at or after.
-            until: created before.
-            before_id: go on after this loop (paging).
-            limit: at most so many.
-        """
-        where = _Where("owner = ?", owner)
-        if statuses is not None:
-            where.add(f"status IN ({','.join('?' * len(statuses))})", *sorted(statuses))
-        where.add("created_at >= ?", since and _millis(since))
-        where.add("created_at < ?", until and _millis(until))
-        where.add(
-            "(created_at, id) < (SELECT created_at, id FROM run_loops WHERE id = ?)", before_id
-        )
-        rows = await self._in_thread(
-            "SELECT id, owner, goal, status, created_at, updated_at, completed_at,"
-            f" predecessor_id, iteration_count FROM run_loops {where}"
-            " ORDER BY created_at DESC, id DESC LIMIT ?",
-            (*where.values, limit),
-        )
-        return [_summary(row) for row in rows]
-
-    async def finished_ids(self) -> list[str]:
-        """The ids of all loops that have ended, oldest first."""
-        return await to_thread.run_sync(self._ids, _ENDED, limiter=self._threads)
-
-    def _ids(self, statuses: frozenset[Status]) -> list[str]:
-        rows = self._file.select(
-            f"SELECT id FROM run_loops WHERE status IN ({','.join('?' * len(statuses))})"
-            " ORDER BY created_at, id",
-            sorted(statuses),
-        )
-        return [row[0] for row in rows]
-
-
-class _Where:
-    """A WHERE clause; conditions without a value are left out."""
-
-    def __init__(self, condition: str, value: Any) -> None:
-        self._conditions = [condition]
-        self.values: list[Any] = [value]
-
-    def add(self, condition: str, *values: Any) -> None:
-        if values != (None,):
-            self._conditions.append(condition)
-            self.values.extend(values)
-
-    def __str__(self) -> str:
-        return f"WHERE {' AND '.join(self._conditions)}"
-
 
 def _now() -> datetime:
     """The present moment, in the milliseconds that are stored."""
-    return _moment(_millis(datetime.now(UTC)))
-
-
-def _millis(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
-
-
-def _moment(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
-
-
-def _projection(state: RunLoopState) -> Row:
-    return (
-        state.id,
-        state.owner,
-        state.goal,
-        state.status,
-        _millis(state.created_at),
-        _millis(state.updated_at),
-        _millis(state.completed_at) if state.completed_at else None,
-        state.predecessor_id,
-        len(state.iterations),
-    )
-
-
-def _summary(row: Row) -> RunLoopSummary:
-    return RunLoopSummary(
-        id=row[0],
-        owner=row[1],
-        goal=row[2],
-        status=row[3],
-        created_at=_moment(row[4]),
-        updated_at=_moment(row[5]),
-        completed_at=None if row[6] is None else _moment(row[6]),
-        predecessor_id=row[7],
-        iteration_count=row[8],
-    )
+    return moment_of(millis_of(datetime.now(UTC)))

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from service.agent.agent import Agent, AgentOptions, create_agent
+from service.agent.agent import Agent, create_agent
 from service.agent.llm.protocol import LLMStatus
+from service.agent.options import AgentOptions
 from service.domain.errors import LLMStatusError
 from service.domain.events import Event, InputRequired
 from service.domain.messages import Message

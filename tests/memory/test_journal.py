@@ -232,10 +232,10 @@ async def test_run_loops_are_listed_newest_first_by_pages_and_by_owner(path: Pat
         "other", RunLoopStarted(goal="x"), received("x"), owner="somebody", durable=False
     )
     await journal.append("loop1", RunLoopIdle(), RunLoopCompleted())
-    first = await journal.summaries(owner="me", limit=2)
-    rest = await journal.summaries(owner="me", limit=9, before_id=first[-1].id)
+    first = await journal.run_loops.summaries(owner="me", limit=2)
+    rest = await journal.run_loops.summaries(owner="me", limit=9, before_id=first[-1].id)
     assert [s.id for s in (*first, *rest)] == ["loop4", "loop3", "loop2", "loop1", "loop0"]
-    done = await journal.summaries(owner="me", statuses=frozenset({"completed"}))
+    done = await journal.run_loops.summaries(owner="me", statuses=frozenset({"completed"}))
     assert [s.id for s in done] == ["loop1"]
     assert done[0].completed_at is not None
 

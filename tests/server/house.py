@@ -13,10 +13,11 @@ from typing import Any
 import anyio
 import httpx2
 
-from service.agent.agent import Agent, AgentOptions, create_agent
+from service.agent.agent import Agent, create_agent
 from service.agent.llm.protocol import LLMStatus
 from service.agent.llm.script import parse_script
 from service.agent.llm.scripted import ScriptedLLM
+from service.agent.options import AgentOptions
 from service.config import EmbedderSettings, ServerSettings, Settings
 from service.domain.messages import Message
 from service.domain.stream import StreamPart

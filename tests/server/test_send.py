@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.agent import AgentOptions
+from service.agent.options import AgentOptions
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from tests.server.house import PatientLLM, running
 
@@ -208,7 +208,17 @@ async def test_a_run_loop_that_needs_a_person_says_what_it_asks_and_goes_on_with
         assert twice.status_code == 409
 
 
-@pytest.mark.parametrize("answer", [{"approved": "true"}, {"approved": 1}, {"approve": True}, {}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"approved": "true"},
+        {"approved": 1},
+        {"approve": True},
+        {},
+        {"approved": True, "text": "no, do not"},
+        {"approved": True, "text": ""},
+    ],
+)
 async def test_an_answer_that_is_not_clearly_a_yes_is_never_one(
     tmp_path: Path, answer: dict[str, Any]
 ) -> None:
@@ -239,3 +249,25 @@ async def test_a_daemon_that_stops_tells_those_who_wait_that_their_message_is_sa
     async with running(tmp_path) as house:
         loops = (await house.client.get("/v1/run-loops")).json()["run_loops"]
         assert [loop["goal"] for loop in loops] == ["Hello"]
+
+
+async def test_different_idempotency_keys_at_once_are_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as house:
+        keys = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+        response = await house.client.post("/v1/send", json={"message": "Hello"}, headers=keys)
+        assert response.status_code == 400
+        assert (await house.client.get("/v1/run-loops")).json()["run_loops"] == []
+        keys[1] = keys[0]
+        response = await house.client.post("/v1/send", json={"message": "Hello"}, headers=keys)
+        assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/event-stream;q=0", "text/event-stream; q=0.0, application/json"]
+)
+async def test_a_client_that_wants_no_stream_gets_none(tmp_path: Path, accept: str) -> None:
+    async with running(tmp_path) as house:
+        response = await house.client.post(
+            "/v1/send", json={"message": "Hello"}, headers={"Accept": accept}
+        )
+        assert response.json()["response"] == "Answer to Hello"

@@ -37,12 +37,15 @@ class ChunkReader:
     """Turns the chunks of one stream into stream parts; keeps what later chunks refer to."""
 
     model: str
+    longest: int = 1_000_000
+    """How many characters the answer may have. A chunk without any counts as one."""
     finish_reason: str | None = None
     """As the endpoint said it; None until it did."""
     has_content: bool = False
     """Whether there was a visible letter or a tool call."""
     chunks: int = 0
     """How many chunks there were."""
+    _length: int = 0
     _calls: list[_Call] = field(default_factory=list)
     _slots: dict[int, int] = field(default_factory=dict)
     """Which of `_calls` an index of the endpoint means at present."""
@@ -51,10 +54,11 @@ class ChunkReader:
         """The parts of one chunk.
 
         Raises:
-            LLMStreamError: the chunk is not a JSON object, or has a stray piece of a tool call.
+            LLMStreamError: the chunk is not a JSON object, or has a stray piece of a tool call;
+                or the answer does not come to an end.
         """
         if not isinstance(chunk, Mapping):
-            raise _malformed(f"a chunk is not an object: {str(chunk)[:80]!r}")
+            raise _malformed(f"a chunk is not a JSON object but a {type(chunk).__name__}")
         self.chunks += 1
         parts: list[StreamPart] = []
         for choice in _objects(chunk.get("choices")):
@@ -62,6 +66,15 @@ class ChunkReader:
                 continue  # one answer was asked for
             parts.extend(self._choice(choice))
         parts.extend(self._usage(chunk.get("usage")))
+        self._length += max(1, sum(map(_length, parts)))
+        if self._length > self.longest:
+            endless = LLMStreamError(
+                f"{self.model} went on past {self.longest:,} characters, and was broken off",
+                advice="The endpoint does not keep to RONDO_LLM__MAX_TOKENS: raise it for longer"
+                " answers, or choose another model.",
+            )
+            endless.retryable = False  # once more would take as long, and cost as much
+            raise endless
         return parts
 
     @property
@@ -116,6 +129,7 @@ class ChunkReader:
             yield ToolCallDelta(slot, id=call.id, name=name, arguments=call.held + arguments)
         else:
             call.held += arguments
+            self._length += len(arguments)
 
     def _slot(self, index: object, call_id: str | None, name: str | None) -> int:
         """The place of the call that a piece belongs to; opens a new one where it must."""
@@ -150,6 +164,18 @@ class ChunkReader:
                 input_tokens=_count(usage.get("prompt_tokens")),
                 output_tokens=_count(usage.get("completion_tokens")),
             )
+
+
+def _length(part: StreamPart) -> int:
+    match part:
+        case TextDelta(text=text):
+            return len(text)
+        case ThinkDelta(think=think):
+            return len(think)
+        case ToolCallDelta(arguments=arguments):
+            return len(arguments)
+        case TokenUsage():
+            return 0
 
 
 def _thoughts(delta: Mapping[str, object]) -> Iterator[StreamPart]:

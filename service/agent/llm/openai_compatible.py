@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
+_LEAST_BOUND = 65_536  # characters
+_CHARACTERS_A_TOKEN = 16  # four, and four times that, so that no honest answer is cut
 
 
 class OpenAICompatibleLLM:
@@ -68,7 +70,7 @@ class OpenAICompatibleLLM:
         self._api_key = api_key
         self._temperature = temperature
         self._max_tokens = max_tokens
-        self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, model, timeout_seconds)
+        self._endpoint = Endpoint(base_url or OPENAI_BASE_URL, model, timeout_seconds, api_key)
         self._client: openai.AsyncOpenAI | None = None
         self._making = anyio.Lock()
         self._closed = False
@@ -90,9 +92,12 @@ class OpenAICompatibleLLM:
         """Nothing: calls cost money, and an endpoint is ready or will say that it is not."""
 
     def status(self) -> LLMStatus:
-        """Ready until a call fails; the next that succeeds makes it ready again."""
+        """Ready until a call fails; the next that succeeds makes it ready again.
+
+        The words are our own: this is shown to whoever asks, and endpoints quote keys.
+        """
         if self._problem is not None:
-            return LLMStatus(False, self._problem.in_words())
+            return LLMStatus(False, self._problem.model_copy(update={"detail": ""}).in_words())
         return LLMStatus(True, f"{self._model} at {self._endpoint.place}")
 
     async def aclose(self) -> None:
@@ -118,7 +123,8 @@ class OpenAICompatibleLLM:
             LLMError: of the kind that fits.
         """
         body = self._body(messages, tools, response_schema, max_tokens, temperature)
-        reader = ChunkReader(self._model)
+        bound = (max_tokens or self._max_tokens) * _CHARACTERS_A_TOKEN
+        reader = ChunkReader(self._model, longest=max(bound, _LEAST_BOUND))
         answer: openai.AsyncStream[object] | None = None
         try:
             answer = await self._send(body)
@@ -218,6 +224,11 @@ class OpenAICompatibleLLM:
         reader.finish()
         if reader.chunks == 0:
             kind = answer.response.headers.get("content-type", "nothing")
+            if kind.startswith("text/event-stream"):
+                raise LLMStreamError(
+                    f"{place} sent an empty stream",
+                    advice="Try again; if it goes on, ask the endpoint's provider.",
+                )
             raise LLMStreamError(
                 f"{place} answered with {kind} instead of a stream of chunks",
                 advice="Check RONDO_LLM__BASE_URL: it mostly ends in /v1.",

@@ -6,10 +6,11 @@ the class (see `service.domain.errors`).
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     import openai
 
 _SETTINGS = "RONDO_LLM__BASE_URL (or OPENAI_BASE_URL)"
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai)-[\w*-]{4,}"
+    r"|(?<=bearer )(?=\S*\d)[^\s\"',;]{8,}"
+    r"|(?<![\w-])(?=[a-z_-]*\d)[\w-]{32,}",
+    re.ASCII | re.IGNORECASE,
+)
 _KEY_SETTINGS = "RONDO_LLM__API_KEY (or OPENAI_API_KEY)"
 
 
@@ -37,6 +44,7 @@ class Endpoint:
     base_url: str
     model: str
     timeout_seconds: float
+    api_key: str = field(default="", repr=False)
 
     @property
     def place(self) -> str:
@@ -46,7 +54,18 @@ class Endpoint:
             port = f":{parts.port}" if parts.port else ""
         except ValueError:
             port = ""
-        return f"{parts.hostname or self.base_url}{port}"
+        return f"{parts.hostname or self.base_url.rpartition('@')[2]}{port}"
+
+    def without_keys(self, text: str) -> str:
+        """What the endpoint said, with ``***`` for our key and for all that looks like one.
+
+        >>> endpoint = Endpoint("http://x/v1", "m", 1, api_key="hunter2")
+        >>> endpoint.without_keys("hunter2 is not sk-proj-1234, nor is Bearer abcd1234.xyz")
+        '*** is not ***, nor is Bearer ***'
+        """
+        if self.api_key:
+            text = re.sub(rf"(?<!\w){re.escape(self.api_key)}(?!\w)", "***", text)
+        return _KEY.sub("***", text)
 
 
 def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LLMError:
@@ -73,13 +92,14 @@ def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
             return _in_stream(error, endpoint)
         case ValueError() if streaming:  # corrupt JSON, or bytes that are not UTF-8
             return LLMStreamError(
-                f"{endpoint.place} sent a chunk that cannot be read ({error})",
+                f"{endpoint.place} sent a chunk that cannot be read"
+                f" ({endpoint.without_keys(str(error))})",
                 advice="Try again; if it goes on, the endpoint or a proxy before it is at fault.",
             )
         case _:
             return LLMError(
                 f"the call of {endpoint.model} at {endpoint.place} failed:"
-                f" {type(error).__name__}: {error}",
+                f" {type(error).__name__}: {endpoint.without_keys(str(error))}",
                 advice=f"Check {_SETTINGS} and the other llm settings; `rondo doctor` tries them.",
             )
 
@@ -121,23 +141,27 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 def _status_error(error: openai.APIStatusError, endpoint: Endpoint) -> LLMStatusError:
     status = error.status_code
+    wait = retry_after(error.response.headers, datetime.now(UTC))
+    asks = "" if wait is None else f"; it asks to wait {f'{wait:,.1f}'.removesuffix('.0')} s"
     return LLMStatusError(
         status,
-        f"{endpoint.place} answered {status}: {_said(error)}",
+        f"{endpoint.place} answered {status}: {_said(error, endpoint)}{asks}",
         advice=_advice(status, endpoint),
-        retry_after=retry_after(error.response.headers, datetime.now(UTC)),
+        retry_after=wait,
     )
 
 
-def _said(error: openai.APIError) -> str:
-    """The endpoint's own words, short. Web pages are not words."""
+def _said(error: openai.APIError, endpoint: Endpoint) -> str:
+    """The endpoint's own words, short and without keys. Web pages are not words."""
     body = error.body
     if isinstance(body, Mapping):
         words = body.get("message") or body.get("detail") or body.get("error")
     else:
         words = body
     text = " ".join(str(words or error.message).split())
-    return "a web page" if text.lower().startswith(("<!doctype", "<html")) else text[:500]
+    if text.lower().startswith(("<!doctype", "<html")):
+        return "a web page"
+    return endpoint.without_keys(text)[:500]  # in this order: half a key is a secret too
 
 
 def _advice(status: int, endpoint: Endpoint) -> str:
@@ -172,7 +196,8 @@ def _timed_out(error: Exception, endpoint: Endpoint) -> LLMTimeoutError:
 def _unreachable(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LLMError:
     causes = list(_causes(error))
     place = endpoint.place
-    detail, advice = f"{place}: {_root_words(causes)}", f"Check the network and {_SETTINGS}."
+    detail = f"{place}: {endpoint.without_keys(_root_words(causes))[:300]}"
+    advice = f"Check the network and {_SETTINGS}."
     if any(
         type(cause).__name__ in ("UnsupportedProtocol", "LocalProtocolError") for cause in causes
     ):
@@ -194,14 +219,14 @@ def _unreachable(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
 def _root_words(causes: list[BaseException]) -> str:
     for cause in reversed(causes):
         if str(cause):
-            return str(cause)[:300]
+            return str(cause)
     return type(causes[-1]).__name__
 
 
 def _in_stream(error: openai.APIError, endpoint: Endpoint) -> LLMError:
     """An error object that came where a chunk should have been."""
     body = error.body if isinstance(error.body, Mapping) else {}
-    said = f"{endpoint.place} reported in mid-stream: {_said(error)}"
+    said = f"{endpoint.place} reported in mid-stream: {_said(error, endpoint)}"
     # The model wrote a call that the endpoint itself found wrong: another try can go well.
     if body.get("code") != "tool_use_failed":
         for name in ("status_code", "status", "code"):

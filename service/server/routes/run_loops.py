@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from service.domain.errors import Problem
+from service.domain.errors import InvalidInputError, Problem
 from service.domain.events import InputRequired, RouteDecided
 from service.domain.routes import Route
 from service.domain.run_loops import ACTIVE, RunLoop, RunLoopSummary, Status, Timestamp
@@ -64,7 +64,7 @@ class InputAnswer(BaseModel):
     approved: bool | None = Field(default=None, strict=True)
     """For a question of the kind ``approve``: whether the calls may run."""
     text: str | None = None
-    """The answer in words; for a no, its reason."""
+    """The answer in words; for a no, its reason. Not with a yes: the words may say otherwise."""
     request_id: str | None = None
     """Which question is answered; the open one when it is not given."""
 
@@ -89,7 +89,7 @@ async def list_run_loops(
     journal = (await daemon.agent()).memory.journal
     if before is not None:
         await journal.replay(before, owner=owner)  # not found rather than an empty page
-    found = await journal.summaries(
+    found = await journal.run_loops.summaries(
         owner=owner,
         statuses=_statuses(status),
         since=since,
@@ -116,6 +116,11 @@ async def complete(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> RunLoop
 @router.post("/{run_loop_id:path}/input")
 async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner: Owner) -> RunLoop:
     """Answer a run loop that waits for a person. Anything but ``"approved": true`` is a no."""
+    if answer.approved and answer.text is not None:
+        raise InvalidInputError(
+            "`approved` is true, and `text` is there too: the words might take the yes back",
+            advice='Send {"approved": true} alone; or with "approved": false the reason in `text`.',
+        )
     agent = await daemon.agent()
     await agent.answer(
         run_loop_id,

@@ -1,0 +1,41 @@
+"""What can be sent: a person's words, that can be stored and that fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+
+from service.domain.errors import InvalidInputError
+from service.domain.messages import Message
+
+LONGEST_MESSAGE = 1_000_000
+"""Characters of one message."""
+
+
+def check_message(message: Message, metadata: dict[str, Any]) -> None:
+    """See to it that a message can be accepted.
+
+    Raises:
+        InvalidInputError: it cannot; says why and what to do.
+    """
+    if message.role != "user" or message.tool_calls or message.tool_call_id:
+        raise InvalidInputError(
+            f"a message of role {message.role} cannot be sent",
+            advice="Send what a person says; the rest is the assistant's.",
+        )
+    if not message.text.strip() and not any(p.type == "image_url" for p in message.content):
+        raise InvalidInputError("the message is empty", advice="Write something.")
+    if len(message.text) > LONGEST_MESSAGE:
+        raise InvalidInputError(
+            f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",
+            advice="Send a part of it, or put it into a file that a tool can read.",
+        )
+    try:
+        message.model_dump_json()
+        to_json(metadata)
+    except (UnicodeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the message or its metadata cannot be stored: {error}",
+            advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values.",
+        ) from error

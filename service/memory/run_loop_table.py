@@ -1,0 +1,164 @@
+"""The table of run loops: one line each, for lists, written together with their events.
+
+A projection: all of it can be told from the events, but not as fast.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from service.domain.errors import NotFoundError
+from service.domain.run_loops import RunLoopSummary, Status
+from service.domain.state import RunLoopState
+from service.memory.sqlite import Row, SqliteFile
+from service.memory.where import Where
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS run_loops (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    goal TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    completed_at INTEGER,
+    predecessor_id TEXT,
+    iteration_count INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS run_loops_of_owner ON run_loops (owner, created_at, id);
+CREATE INDEX IF NOT EXISTS run_loops_by_status ON run_loops (status);
+"""
+
+_ENDED: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
+
+
+def project(db: sqlite3.Connection, state: RunLoopState) -> None:
+    """Within a transaction that writes events: bring a loop's line up to date."""
+    db.execute(
+        "INSERT INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
+        " updated_at = excluded.updated_at, completed_at = excluded.completed_at,"
+        " iteration_count = excluded.iteration_count",
+        _projection(state),
+    )
+
+
+class RunLoopTable:
+    """Reads the lines. The file is the journal's."""
+
+    def __init__(self, file: SqliteFile, threads: anyio.CapacityLimiter) -> None:
+        self._file = file
+        self._threads = threads
+
+    async def summaries(
+        self,
+        *,
+        owner: str,
+        statuses: frozenset[Status] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before_id: str | None = None,
+        limit: int = 50,
+    ) -> list[RunLoopSummary]:
+        """Run loops of an owner, newest first.
+
+        Args:
+            owner: whose.
+            statuses: only these; None for all.
+            since: created at or after.
+            until: created before.
+            before_id: go on after this loop (paging).
+            limit: at most so many.
+        """
+        where = Where("owner = ?", owner)
+        if statuses is not None:
+            where.add(f"status IN ({','.join('?' * len(statuses))})", *sorted(statuses))
+        where.add("created_at >= ?", since and millis_of(since))
+        where.add("created_at < ?", until and millis_of(until))
+        where.add(
+            "(created_at, id) < (SELECT created_at, id FROM run_loops WHERE id = ?)", before_id
+        )
+        rows = await self._in_thread(
+            "SELECT id, owner, goal, status, created_at, updated_at, completed_at,"
+            f" predecessor_id, iteration_count FROM run_loops {where}"
+            " ORDER BY created_at DESC, id DESC LIMIT ?",
+            (*where.values, limit),
+        )
+        return [_summary(row) for row in rows]
+
+    async def check_owner(self, run_loop_id: str, *, owner: str | None) -> None:
+        """See to it that a loop is there, and is this owner's (None: anybody's).
+
+        Raises:
+            NotFoundError: this owner has no such loop.
+        """
+        rows = await self._in_thread("SELECT owner FROM run_loops WHERE id = ?", (run_loop_id,))
+        if not rows or owner not in (None, rows[0][0]):
+            raise NotFoundError(
+                f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
+            )
+
+    async def finished_ids(self) -> list[str]:
+        """The ids of all loops that have ended, oldest first."""
+        return await to_thread.run_sync(self.ids, _ENDED, limiter=self._threads)
+
+    def ids(self, statuses: frozenset[Status]) -> list[str]:
+        """The ids of all loops of these statuses, oldest first. Blocks."""
+        rows = self._file.select(
+            f"SELECT id FROM run_loops WHERE status IN ({','.join('?' * len(statuses))})"
+            " ORDER BY created_at, id",
+            sorted(statuses),
+        )
+        return [row[0] for row in rows]
+
+    def set_aside(self, run_loop_id: str) -> None:
+        """Show a loop whose history cannot be read as failed. Blocks."""
+        with self._file.transaction(durable=True) as db:
+            db.execute("UPDATE run_loops SET status = 'failed' WHERE id = ?", (run_loop_id,))
+
+    async def _in_thread(self, query: str, values: Sequence[Any]) -> list[Row]:
+        return await to_thread.run_sync(self._file.select, query, values, limiter=self._threads)
+
+
+def millis_of(at: datetime) -> int:
+    """A moment as it is stored: milliseconds since the epoch."""
+    return round(at.timestamp() * 1000)
+
+
+def moment_of(millis: int) -> datetime:
+    """A stored moment."""
+    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def _projection(state: RunLoopState) -> Row:
+    return (
+        state.id,
+        state.owner,
+        state.goal,
+        state.status,
+        millis_of(state.created_at),
+        millis_of(state.updated_at),
+        millis_of(state.completed_at) if state.completed_at else None,
+        state.predecessor_id,
+        len(state.iterations),
+    )
+
+
+def _summary(row: Row) -> RunLoopSummary:
+    return RunLoopSummary(
+        id=row[0],
+        owner=row[1],
+        goal=row[2],
+        status=row[3],
+        created_at=moment_of(row[4]),
+        updated_at=moment_of(row[5]),
+        completed_at=None if row[6] is None else moment_of(row[6]),
+        predecessor_id=row[7],
+        iteration_count=row[8],
+    )
