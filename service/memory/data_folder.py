@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,6 +13,60 @@ from typing import Self
 from filelock import FileLock, Timeout
 
 from service.domain.errors import DataFolderInUseError, StorageError
+
+log = logging.getLogger(__name__)
+
+_ANOTHER = "or choose another folder with --data-dir or RONDO_DATA_DIR."
+
+
+def prepare_folder(path: Path) -> None:
+    """Create a data folder for this user only; close one of theirs that is there to others.
+
+    Raises:
+        StorageError: it cannot be created, or something else stands in its place; says what.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+        # A shared folder such as /tmp has the sticky bit, and must stay open to all.
+        shared = found.st_mode & stat.S_ISVTX or path == path.parent
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not shared:
+            path.chmod(0o700)
+            log.warning("%s was open to other users of this machine; now it is yours alone", path)
+    except OSError as error:
+        raise unusable_folder(path, error) from error
+
+
+def unusable_folder(path: Path, error: OSError) -> StorageError:
+    """Why a data folder cannot be used, in words."""
+    title = "The data folder cannot be used"
+    if isinstance(error, IsADirectoryError):
+        return StorageError(
+            f"{error.filename} is a folder, not a file",
+            advice="Move it out of the data folder.",
+            title=title,
+        )
+    if obstacle := _in_the_way(path, error):
+        return StorageError(obstacle, advice=f"Move it away, {_ANOTHER}", title=title)
+    return StorageError(
+        f"{error.filename or path}: {error.strerror or error}",
+        advice=f"Give this user the right to write there, {_ANOTHER}",
+        title=title,
+    )
+
+
+def _in_the_way(path: Path, error: OSError) -> str | None:
+    """What stands where the folder should be, or one of those that it is in."""
+    if error.errno not in (errno.EEXIST, errno.ENOTDIR, errno.ELOOP):
+        return None
+    for place in (path, *path.parents):
+        if place.is_dir():
+            break
+        if place.exists():
+            return f"{place} is a file, not a folder"
+        if place.is_symlink():
+            return f"{place} is a link that leads nowhere or in a circle, not a folder"
+    return None
 
 
 class DataFolder:
@@ -37,7 +94,7 @@ class DataFolder:
             StorageError: the folder cannot be created or written.
         """
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            prepare_folder(self.path)
             self._lock.acquire()
             self._write_pid()
         except Timeout as error:
@@ -47,11 +104,7 @@ class DataFolder:
                 "a folder of its own with --data-dir or RONDO_DATA_DIR.",
             ) from error
         except OSError as error:
-            raise StorageError(
-                f"the data folder {self.path} cannot be used: {error.strerror or error}",
-                advice="Give this user the right to write there, or choose another folder with "
-                "--data-dir or RONDO_DATA_DIR.",
-            ) from error
+            raise unusable_folder(self.path, error) from error
 
     def release(self) -> None:
         """Give the folder up. Does nothing when it is not held."""

@@ -16,7 +16,7 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
-from service.domain.errors import NotFoundError
+from service.domain.errors import NotFoundError, StorageError
 from service.domain.events import TERMINAL, RunLoopIdle
 from service.domain.run_loops import RunLoop
 from service.memory.archivist import Archivist
@@ -52,7 +52,7 @@ class Memory:
 
         Raises:
             DataFolderInUseError: another process owns the folder.
-            StorageError: the folder cannot be used.
+            StorageError: the folder cannot be used, or its journal is lost.
         """
         async with AsyncExitStack() as stack:
             self._folder.acquire()
@@ -63,6 +63,7 @@ class Memory:
             stack.callback(self.short_term.close)
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)
+            await self._check_that_history_is_there()
             self._stack = stack.pop_all()
         return self
 
@@ -90,7 +91,7 @@ class Memory:
 
     async def finished_run_loops(self) -> Iterable[str]:
         """Ids of all run loops that have ended; what long-term memory must have."""
-        return await self.journal.finished_ids()
+        return await self.journal.run_loops.finished_ids()
 
     async def load(self, run_loop_id: str) -> RunLoop | None:
         """A run loop as the journal has it; None when it is gone."""
@@ -98,6 +99,21 @@ class Memory:
             return (await self.journal.replay(run_loop_id)).run_loop()
         except NotFoundError:
             return None
+
+    async def _check_that_history_is_there(self) -> None:
+        """What long-term memory knows came from the journal: one without a past was lost."""
+        if self.journal.last_seq:
+            return
+        known = (await self.long_term.stats()).run_loops
+        if known:
+            folder = self._folder.path
+            raise StorageError(
+                f"journal.sqlite3 in {folder} is missing or empty, but memory.sqlite3 knows"
+                f" {known} run loops that were in it",
+                title="The journal is lost",
+                advice="Restore journal.sqlite3 from a backup; or, to begin anew without this"
+                f" history, move memory.sqlite3* and chroma out of {folder}.",
+            )
 
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)

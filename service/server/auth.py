@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from typing import Annotated
+from urllib.parse import parse_qsl
 
 from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -16,11 +17,15 @@ from service.server.tokens import Token
 OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/docs", "/openapi.json"))
 """What can be had without a token."""
 
+_TOKEN_PARAMETERS = frozenset(("token", "access_token"))
 _OWNER = "me"  # the one owner of a data folder, for now
 
 
 class BearerAuth:
     """Refuses requests without the token with 401, also where there is no route.
+
+    Addresses are logged and kept by programs of all kinds: a token in one is refused with 400, also
+    beside the right header, so that nobody gets used to it.
 
     The owner that the token stands for goes into the request's state.
     """
@@ -31,6 +36,9 @@ class BearerAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request with the token through."""
+        if scope["type"] == "http" and _has_token_in_address(scope):
+            await _TOKEN_IN_ADDRESS.response()(scope, receive, send)
+            return
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             values = Headers(scope=scope).getlist("authorization")
             if not self._is_right(values):
@@ -60,6 +68,20 @@ class BearerAuth:
             f"that is kept in {self._token.file}.",
             headers={"WWW-Authenticate": challenge},
         )
+
+
+_TOKEN_IN_ADDRESS = RequestError(
+    400,
+    "token-in-address",
+    title="A token must not stand in an address",
+    advice="Send it in the header `Authorization: Bearer TOKEN`. If it was the real one, delete the"
+    " file `token` in the data folder: the next start makes a new one.",
+)
+
+
+def _has_token_in_address(scope: Scope) -> bool:
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return any(name.lower() in _TOKEN_PARAMETERS for name, _ in query)
 
 
 _bearer = HTTPBearer(

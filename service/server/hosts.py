@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.server.problems import RequestError
 
+_HTTP_PORT = 80
 _WILDCARDS = frozenset(("0.0.0.0", "::", ""))
 
 
@@ -37,24 +38,29 @@ class SameOrigin:
             await self._app(scope, receive, send)
             return
         try:
-            self._check(Headers(scope=scope))
+            self._check(Headers(scope=scope), port=(scope.get("server") or (None, None))[1])
         except RequestError as error:
             await error.response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, headers: Headers, *, port: int | None) -> None:
+        """`port` is the one that the request came in at, as far as it is known."""
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_ours(_hostname(hosts[0])):
+        name, named_port = _name_and_port(hosts[0]) if len(hosts) == 1 else ("", None)
+        port = port or named_port or _HTTP_PORT
+        # Some programs leave the port out; browsers, the ones that matter here, never do.
+        if not self._is_ours(name) or named_port not in (None, port):
             raise RequestError(
                 403,
                 "foreign-host",
                 title="This host name is not served",
-                detail="the Host header names another host than the one the daemon listens on",
-                advice="Use http://127.0.0.1 with the daemon's port, or set server.host.",
+                detail="the Host header names another host or port than the daemon listens on",
+                advice="Use http://127.0.0.1 with the daemon's port, or set server.host and"
+                " server.port. A tunnel must have the same port at both ends.",
             )
         for origin in headers.getlist("origin"):
-            if origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
+            if origin.lower() != _origin(name, port):
                 raise RequestError(
                     403,
                     "foreign-origin",
@@ -74,9 +80,20 @@ class SameOrigin:
         return self._any_address or address.is_loopback
 
 
-def _hostname(host: str) -> str:
-    """The name in a Host header, without its port; empty when there is none."""
+def _name_and_port(host: str) -> tuple[str, int | None]:
+    """The two parts of a Host header; the name is empty when there is none.
+
+    >>> _name_and_port("[::1]:8765"), _name_and_port("localhost"), _name_and_port("x:y")
+    (('::1', 8765), ('localhost', None), ('', None))
+    """
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        parts = urlsplit(f"//{host}")
+        return parts.hostname or "", parts.port
     except ValueError:
-        return ""
+        return "", None
+
+
+def _origin(name: str, port: int) -> str:
+    """How a browser names our own pages (https://www.rfc-editor.org/rfc/rfc6454#section-6.2)."""
+    name = f"[{name}]" if ":" in name else name
+    return f"http://{name}" if port == _HTTP_PORT else f"http://{name}:{port}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import os
 import socket
@@ -49,6 +50,7 @@ def run(settings: Settings) -> None:
         RondoError: it could not start or go on: the port or the data folder is in use, say.
     """
     with listen(settings.server) as listener:
+        warn_when_others_can_reach(listener)
         # From here on a client is no longer refused, but waits for what takes long: importing.
         from service.server.app import create_app
         from service.server.tokens import load_token
@@ -104,6 +106,17 @@ def listen(settings: ServerSettings) -> socket.socket:
             title="The daemon cannot listen",
             advice="Correct server.host and server.port.",
         ) from error
+
+
+def warn_when_others_can_reach(listener: socket.socket) -> None:
+    """Say in the log when a socket listens for more than this machine."""
+    host = listener.getsockname()[0]
+    if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+        log.warning(
+            "the daemon listens on %s: other machines can reach it, and what is sent, the token"
+            " too, is not encrypted. Set server.host to 127.0.0.1 unless you mean it.",
+            {"0.0.0.0": "all addresses", "::": "all addresses"}.get(host, host),
+        )
 
 
 def url_of(listener: socket.socket) -> str:

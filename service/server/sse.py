@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import anyio
 from pydantic import JsonValue
+from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -29,6 +30,27 @@ _HEARTBEAT = b": heartbeat\n\n"
 _FAREWELL_SECONDS = 1.0
 # No line ends of this format, but of many a client that splits lines as Python does.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+def accepts_stream(headers: Headers) -> bool:
+    """Whether a client asks for an event stream (https://www.rfc-editor.org/rfc/rfc9110#name-accept).
+
+    >>> [accepts_stream(Headers({"accept": f"text/event-stream;q={q}"})) for q in ("0", "0.5")]
+    [False, True]
+    """
+    for entry in ",".join(headers.getlist("accept")).lower().split(","):
+        kind, *parameters = (part.strip() for part in entry.split(";"))
+        weights = [part for part in parameters if part.startswith("q=")]
+        if kind == "text/event-stream" and not any(_is_zero(weight[2:]) for weight in weights):
+            return True
+    return False
+
+
+def _is_zero(weight: str) -> bool:
+    try:
+        return float(weight) == 0
+    except ValueError:
+        return False
 
 
 def frame(event: str, data: JsonValue, *, seq: int | None = None) -> bytes:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import re
 import secrets
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.domain.errors import ConfigurationError, StorageError
+from service.memory.data_folder import prepare_folder
 
 log = logging.getLogger(__name__)
+
+_MOST_BYTES = 4096
+_VISIBLE_ASCII = re.compile(r"[!-~]+")  # what a header can carry as one word
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +39,12 @@ def load_token(data_dir: Path) -> Token:
     """The token of a data folder; makes one where there is none.
 
     Raises:
-        ConfigurationError: the file is empty or not text.
-        StorageError: the file cannot be read or written.
+        ConfigurationError: the file is not one of this user's own, or holds no usable token.
+        StorageError: the data folder cannot be used, or the file cannot be read or written.
     """
     file = token_file(data_dir)
+    prepare_folder(file.parent)
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             return _make(file)
         except FileExistsError:
@@ -65,15 +72,41 @@ def _make(file: Path) -> Token:
 
 
 def _read(file: Path) -> Token:
-    if file.stat().st_mode & 0o077:
-        file.chmod(0o600)
-        log.warning("%s was open to other users of this machine; now it is yours alone", file)
     try:
-        value = file.read_text(encoding="ascii").strip()
-    except UnicodeDecodeError:
-        value = ""
+        # A link may lead to a file that somebody else chose; a pipe would be waited for for ever.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _unusable(f"{file} is a link, not a file") from error
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "something else"
+            raise _unusable(f"{file} is {kind}, not a file")
+        if found.st_uid != os.geteuid():
+            raise _unusable(f"{file} belongs to another user")
+        if found.st_size > _MOST_BYTES:
+            raise _unusable(f"{file} is too long for a token")
+        if found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+            log.warning("%s was open to other users of this machine; now it is yours alone", file)
+        value = os.read(descriptor, _MOST_BYTES).strip().decode("latin-1")
+    finally:
+        os.close(descriptor)
     if not value:
-        raise ConfigurationError(
-            f"{file} holds no token", advice="Delete the file: the next start makes a new one."
+        raise _unusable(f"{file} holds no token")
+    if not _VISIBLE_ASCII.fullmatch(value):
+        raise _unusable(
+            f"{file} holds no token that a program could send: there is white space in it, or"
+            " another character than ASCII's letters, digits and signs"
         )
     return Token(value, file, is_new=False)
+
+
+def _unusable(detail: str) -> ConfigurationError:
+    return ConfigurationError(
+        detail,
+        title="The token file cannot be used",
+        advice="Move it away: the next start makes a new one.",
+    )

@@ -11,7 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from service.agent.llm.chunks import ChunkReader
 from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.retry import retrying
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
@@ -381,3 +383,68 @@ async def test_credentials_in_an_address_do_not_show_in_errors() -> None:
     with pytest.raises(LLMError) as raised:
         await collect(client("http://me:hunter2@127.0.0.1:9/v1"))
     assert "hunter2" not in raised.value.problem().in_words()
+
+
+async def test_keys_in_the_words_of_an_endpoint_do_not_show() -> None:
+    said = f"Wrong key s3cret-of-mine, not sk-proj-0123456789, nor {'a1' * 20}."
+
+    async def handler(call: Call) -> None:
+        await call.reply("401 Unauthorized", {"error": {"message": said}})
+
+    async with endpoint(handler) as served:
+        llm = OpenAICompatibleLLM(model="m", base_url=served.base_url, api_key="s3cret-of-mine")
+        with pytest.raises(LLMStatusError) as raised:
+            await collect(llm)
+    assert "Wrong key ***, not ***, nor ***." in raised.value.detail
+    assert "Wrong key" not in llm.status().detail
+    assert "RONDO_LLM__API_KEY" in llm.status().detail
+
+
+async def test_a_wait_that_is_too_long_fails_at_once_and_is_named() -> None:
+    async def handler(call: Call) -> None:
+        refusal = {"error": {"message": "slow"}}
+        await call.reply("429 Too Many Requests", refusal, {"Retry-After": "3600"})
+
+    async def no_wait(attempt: int, seconds: float, error: LLMError) -> None:
+        raise AssertionError("it waits")
+
+    async with endpoint(handler) as served:
+        llm = client(served.base_url)
+        with pytest.raises(LLMStatusError) as raised:
+            await retrying(lambda: collect(llm), max_retries=3, on_retry=no_wait)
+    assert "asks to wait 3,600 s" in raised.value.detail
+    assert len(served.calls) == 1
+
+
+@pytest.mark.parametrize("events", [(), ("[DONE]",)])
+async def test_a_stream_with_nothing_in_it_is_called_empty(events: tuple[str, ...]) -> None:
+    error = await failure(playing(*events))
+    assert isinstance(error, LLMStreamError)
+    assert "empty stream" in error.detail
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": "x" * 10_000},
+        {"reasoning": "x" * 10_000},
+        {"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "x" * 10_000}}]},
+    ],
+    ids=["words", "reasoning", "arguments without a name"],
+)
+async def test_an_answer_without_end_is_broken_off(delta: dict[str, Any]) -> None:
+    async def handler(call: Call) -> None:
+        await call.begin()
+        while not call.gone.is_set():
+            await call.event(chunk(delta))
+
+    error = await failure(handler, max_tokens=100)
+    assert isinstance(error, LLMStreamError)
+    assert "65,536 characters" in error.detail
+    assert not error.retryable
+
+
+def test_chunks_without_a_word_come_to_an_end_too() -> None:
+    reader = ChunkReader("m", longest=100)
+    with pytest.raises(LLMStreamError, match="went on past 100"):
+        [reader.read(chunk({})) for _ in range(101)]

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import DataFolderInUseError, StorageError
+from service.domain.events import RunLoopStarted
 from service.memory.data_folder import DataFolder
+from service.memory.memory import Memory
+from tests.memory.remembering import run_loop
 
 _OWNER = """
 import sys, time
@@ -62,3 +65,61 @@ def test_a_killed_owner_leaves_the_folder_free(tmp_path: Path) -> None:
             owner.kill()
     with DataFolder(tmp_path):
         pass
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o755)
+    with DataFolder(tmp_path):
+        assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert "open to other users" in caplog.text
+
+
+def test_a_shared_folder_stays_open_to_all(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with DataFolder(tmp_path):
+        assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_what_stands_in_the_way_of_the_folder_is_told_for_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for path, words in (
+        ("file", "file is a file, not a folder"),
+        ("file/home", "file is a file, not a folder"),
+        ("dangling", "dangling is a link that leads nowhere"),
+        ("circle/home", "circle is a link that leads nowhere or in a circle"),
+    ):
+        with pytest.raises(StorageError, match=words) as caught:
+            DataFolder(tmp_path / path).acquire()
+        assert caught.value.title == "The data folder cannot be used"
+
+
+def test_a_folder_in_place_of_the_lock_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "rondo.lock").mkdir()
+    with pytest.raises(StorageError, match=r"rondo\.lock is a folder, not a file"):
+        DataFolder(tmp_path).acquire()
+
+
+@pytest.mark.anyio
+async def test_a_journal_that_was_lost_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
+    async with Memory(tmp_path, None) as memory:
+        await memory.journal.append("r", RunLoopStarted(goal="Bern"), owner="me")
+        await memory.long_term.archive(run_loop("r", ("Where is Bern?", "In Switzerland.")))
+    journal = tmp_path / "journal.sqlite3"
+    kept = journal.read_bytes()
+    for lost in (journal.unlink, lambda: journal.write_bytes(b"")):
+        lost()
+        with pytest.raises(StorageError, match="missing or empty") as caught:
+            await Memory(tmp_path, None).__aenter__()
+        assert "from a backup" in caught.value.advice
+        assert "memory.sqlite3*" in caught.value.advice
+    journal.write_bytes(kept)
+    async with Memory(tmp_path, None) as memory:
+        assert memory.journal.last_seq == 1
+    journal.unlink()
+    (tmp_path / "memory.sqlite3").unlink()
+    async with Memory(tmp_path, None) as memory:
+        assert memory.journal.last_seq == 0

@@ -92,6 +92,36 @@ def test_a_file_that_is_no_database_is_told_in_words(tmp_path: Path) -> None:
     assert "brought in anew from the journal" in caught.value.problem().in_words()
 
 
+def test_words_that_are_damaged_are_told_with_what_to_do(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.archive(run_loop("r", ("Where is Bern?", "In Switzerland.")))
+    ledger.close()
+    with sqlite3.connect(tmp_path / "memory.sqlite3") as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'words_config'")
+    ledger.open()
+    with pytest.raises(StorageError, match="vtable constructor failed") as caught:
+        words(ledger, "Bern")
+    assert "brought in anew from the journal" in caught.value.advice
+
+
+def test_a_folder_in_place_of_the_file_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite3"
+    path.mkdir()
+    with pytest.raises(StorageError, match="is a folder, not a database file"):
+        Ledger(path).open()
+
+
+def test_the_file_and_its_log_are_for_this_user_only(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.archive(run_loop("r", ("a", "b")))
+    path = tmp_path / "memory.sqlite3"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.with_name("memory.sqlite3-wal").stat().st_mode & 0o777 == 0o600
+    ledger.close()
+    path.chmod(0o644)
+    ledger.open()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def _contents(path: Path) -> list[str]:
     with sqlite3.connect(path) as connection:
         return list(connection.iterdump())

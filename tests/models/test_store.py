@@ -65,8 +65,8 @@ def test_a_verified_file_is_not_read_again_until_it_changes(
     assert models.path("tiny") is None
 
 
-def test_a_file_that_is_not_the_known_one_is_set_aside_and_replaced(
-    tmp_path: Path, local_file: FileSource
+def test_a_file_that_is_not_the_known_one_is_set_aside_and_replaced_and_the_log_says_so(
+    tmp_path: Path, local_file: FileSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     models = store(tmp_path, local_file)
     models.models_dir.mkdir()
@@ -74,6 +74,22 @@ def test_a_file_that_is_not_the_known_one_is_set_aside_and_replaced(
     assert models.path("tiny") is None
     assert models.pull("tiny").read_bytes() == WEIGHTS
     assert (models.models_dir / "tiny.gguf.wrong-hash").read_bytes() == b"something else"
+    assert "the file that was there is not the known one; moved to" in caplog.text
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS[::-1], WEIGHTS * 2])
+def test_a_wrong_file_that_a_person_gave_is_refused_and_left_alone(
+    tmp_path: Path, weights: bytes
+) -> None:
+    given = tmp_path / "given.bin"
+    given.write_bytes(weights)
+    with pytest.raises(PullFailedError) as raised:
+        store(tmp_path).pull("tiny", sources=[FileSource(given)])
+    words = raised.value.problem().in_words()
+    assert "the copy was refused, and the file itself left as it is" in words
+    assert "network" not in words
+    assert "deleted" not in words
+    assert given.read_bytes() == weights
 
 
 def test_a_source_with_another_file_is_said_to_be_wrong_and_the_next_one_is_tried(

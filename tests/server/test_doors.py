@@ -10,6 +10,8 @@ import anyio
 import httpx2
 import pytest
 
+from service.config import ServerSettings
+from service.server.main import listen, warn_when_others_can_reach
 from tests.server.house import House, running
 
 pytestmark = pytest.mark.anyio
@@ -53,10 +55,14 @@ async def test_a_wrong_token_is_refused(house: House, given: str) -> None:
     told(response, 401)
 
 
-async def test_a_token_in_the_address_is_not_accepted(house: House) -> None:
-    query = f"token={house.token}&access_token={house.token}"
-    response = await house.client.get(f"/v1/run-loops?{query}", headers={"Authorization": ""})
-    told(response, 401)
+@pytest.mark.parametrize("name", ["token", "access_token", "Access_Token"])
+@pytest.mark.parametrize("path", ["/v1/run-loops", "/healthz"])
+async def test_a_token_in_the_address_is_refused_even_beside_the_right_header(
+    house: House, name: str, path: str
+) -> None:
+    response = await house.client.get(path, params={name: house.token})
+    assert "Authorization" in told(response, 400)["advice"]
+    assert house.token not in response.text
 
 
 async def test_probes_and_documentation_need_no_token(house: House) -> None:
@@ -80,8 +86,14 @@ async def test_a_host_name_that_was_made_to_point_here_is_refused(house: House, 
         told(await house.client.get(path, headers={"Host": host}), 403)
 
 
+async def test_a_host_with_another_port_than_the_daemons_is_refused(house: House) -> None:
+    for host in ("127.0.0.1:1", "localhost:80", "[::1]:9", "127.0.0.1:x"):
+        told(await house.client.get("/healthz", headers={"Host": host}), 403)
+
+
 async def test_loopback_goes_by_any_of_its_names(house: House) -> None:
-    for host in ("localhost:1", "127.0.0.1", "[::1]:9", "LOCALHOST", "127.0.0.2"):
+    port = house.url.rsplit(":", 1)[1]
+    for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}", "LOCALHOST", "127.0.0.2"):
         response = await house.client.get("/healthz", headers={"Host": host})
         assert response.status_code == 200, host
 
@@ -89,9 +101,12 @@ async def test_loopback_goes_by_any_of_its_names(house: House) -> None:
 async def test_web_pages_of_other_sites_are_refused_and_our_own_are_served(
     house: House,
 ) -> None:
-    for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+    encrypted = house.url.replace("http:", "https:")
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1", encrypted):
         response = await house.client.get("/v1/run-loops", headers={"Origin": origin})
         told(response, 403)
+    portless = {"Host": "127.0.0.1", "Origin": "http://127.0.0.1"}
+    told(await house.client.get("/v1/run-loops", headers=portless), 403)
     own = await house.client.get("/v1/run-loops", headers={"Origin": house.url})
     assert own.status_code == 200
 
@@ -193,6 +208,7 @@ async def test_a_mistake_of_our_own_tells_nothing_of_the_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as house:
+        await house.send("hello")  # so that everything is there
 
         async def broken(*args: object, **options: object) -> None:
             raise RuntimeError("secret details")
@@ -201,3 +217,12 @@ async def test_a_mistake_of_our_own_tells_nothing_of_the_inside(
         response = await house.client.get("/v1/memory/stats")
         told(response, 500)
         assert "secret" not in response.text
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_a_daemon_that_other_machines_can_reach_says_so_in_its_log(
+    host: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with listen(ServerSettings(host=host, port=0)) as listener:
+        warn_when_others_can_reach(listener)
+    assert ("other machines can reach it" in caplog.text) is warned

@@ -10,8 +10,10 @@ import pytest
 from service import __version__
 from service.agent.agent import create_agent
 from service.config import Settings
+from service.domain.errors import Problem
 from service.memory.memory import Memory
 from service.server.app import create_app
+from service.server.routes import probes
 from service.tools.builtins.calculator import calculator
 from service.tools.registry import ToolRegistry
 from tests.server.house import PatientLLM, running
@@ -37,6 +39,30 @@ async def test_a_daemon_is_ready_when_its_model_is(tmp_path: Path) -> None:
         assert asleep.status_code == 503
         assert asleep.json()["llm"]["detail"] == "it sleeps"
         assert asleep.json()["memory"]["ready"] is True
+
+
+async def test_a_daemon_whose_disk_is_full_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as house:
+        await house.send("hello")
+        monkeypatch.setattr(probes, "_LEAST_FREE_BYTES", 1 << 62)
+        response = await house.client.get("/readyz")
+        assert response.status_code == 503
+        assert "full" in response.json()["memory"]["detail"]
+
+
+async def test_what_an_endpoint_said_is_not_told_to_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as house:
+        await house.send("hello")
+        said = Problem(kind="embedding", title="Refused", detail="the endpoint said: sk-12345678")
+        monkeypatch.setattr(house.agent.memory.long_term, "_problem", said)
+        ready = await house.client.get("/readyz")
+        assert ready.status_code == 200
+        assert "words only" in ready.json()["memory"]["detail"]
+        assert "sk-12345678" not in ready.text
 
 
 async def test_tools_are_listed_with_what_they_may_do_and_why_others_are_not_offered(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,52 @@ def test_a_data_folder_that_cannot_be_used_is_told_in_words(tmp_path: Path) -> N
     with pytest.raises(StorageError) as caught:
         load_token(tmp_path / "file")
     assert "RONDO_DATA_DIR" in caught.value.advice
+
+
+def test_a_token_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("somebody-elses-secret\n")
+    secret.chmod(0o644)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "token").symlink_to(secret)
+    with pytest.raises(ConfigurationError, match="is a link") as caught:
+        load_token(home)
+    assert "somebody" not in caught.value.problem().in_words()
+    assert secret.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_folder_or_a_pipe_in_place_of_the_token_is_refused_for_what_it_is(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "token").mkdir()
+    with pytest.raises(ConfigurationError, match="token is a folder, not a file") as caught:
+        load_token(tmp_path)
+    assert caught.value.title == "The token file cannot be used"
+    (tmp_path / "token").rmdir()
+    os.mkfifo(tmp_path / "token")
+    with pytest.raises(ConfigurationError, match="not a file"):
+        load_token(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_the_token_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(load_token(tmp_path).file, 12345, 12345)
+    with pytest.raises(ConfigurationError, match="another user"):
+        load_token(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["two words", "two\nlines", "a\tb", "bell\a", "schlüssel", "钥匙", "x" * 10_000]
+)
+def test_a_token_that_no_header_can_carry_is_refused_and_not_printed(
+    tmp_path: Path, content: str
+) -> None:
+    load_token(tmp_path).file.write_text(content, "utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        load_token(tmp_path)
+    words = caught.value.problem().in_words()
+    assert "token" in words
+    assert content not in words

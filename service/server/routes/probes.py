@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Literal
 
+import anyio.to_thread
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
@@ -12,6 +16,8 @@ from service.domain.errors import RondoError
 from service.server.daemon import Daemon, TheDaemon
 
 router = APIRouter(tags=["probes"])
+
+_LEAST_FREE_BYTES = 5_000_000
 
 
 class Health(BaseModel):
@@ -89,6 +95,9 @@ async def _readiness(daemon: Daemon) -> Readiness:
 async def _memory_part(daemon: Daemon) -> Part:
     """Memory works without an embedder too, only less well: it is ready then."""
     agent = await daemon.agent()
+    trouble = await anyio.to_thread.run_sync(_disk_trouble, daemon.settings.data_dir)
+    if trouble is not None:
+        return Part(ready=False, detail=trouble)
     try:
         stats = await agent.memory.long_term.stats()
     except RondoError as error:
@@ -97,4 +106,19 @@ async def _memory_part(daemon: Daemon) -> Part:
         f"{stats.run_loops} run loops in {stats.segments} segments; "
         f"{stats.pending} wait to be embedded"
     )
-    return Part(ready=True, detail=f"{detail}; {stats.problem}" if stats.problem else detail)
+    if stats.problem:  # in words that may quote an endpoint, which need a token
+        detail += "; search goes by words only, /v1/memory/stats says why"
+    return Part(ready=True, detail=detail)
+
+
+def _disk_trouble(folder: Path) -> str | None:
+    """Why nothing can be written in a folder. Asks the file system only: anybody may call this."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return f"the data folder cannot be used: {error.strerror}"
+    if free < _LEAST_FREE_BYTES:
+        return f"the disk of the data folder is full: {free / 1e6:.1f} MB are free"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "the data folder cannot be written"
+    return None

@@ -19,8 +19,8 @@ from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.json_body import JSONRoute
 from service.server.outcome import Outcome
-from service.server.problems import ProblemDetails, problem_response
-from service.server.sse import EventStream, event_frames, frame
+from service.server.problems import ProblemDetails, RequestError, problem_response
+from service.server.sse import EventStream, accepts_stream, event_frames, frame
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -88,7 +88,6 @@ async def send(
     request: Request,
     daemon: TheDaemon,
     owner: Owner,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -99,6 +98,13 @@ async def send(
     ] = None,
 ) -> Response:
     """Send a message. A client that goes away cancels nothing."""
+    if len(set(request.headers.getlist("idempotency-key"))) > 1:
+        raise RequestError(
+            400,
+            "several-idempotency-keys",
+            title="There are several different Idempotency-Key headers",
+            advice="Send one: the same key means the same message.",
+        )
     agent = await daemon.agent()
     with ExitStack() as held:
         # The place is taken before the message is: no piece of its answer is missed.
@@ -112,7 +118,7 @@ async def send(
             request_hash=body.digest(),
         )
         events = agent.follow(receipt.message_id, reader=reader)
-        if "text/event-stream" in accept.lower():
+        if accepts_stream(request.headers):
             return EventStream(
                 _frames(receipt, events),
                 closing=daemon.closing,
