@@ -8,20 +8,35 @@ our own is not given.
 from __future__ import annotations
 
 import os
+import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
+from service.config_words import in_words, is_section, named
 from service.domain.errors import ConfigurationError
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
+_HIDDEN = "**********"
 
 
 def default_data_dir() -> Path:
@@ -36,7 +51,19 @@ def default_models_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rondo" / "models"
 
 
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+def _folder(written: object) -> object:
+    # `Path("")` would be the current folder: not what an empty text is meant to say.
+    if written == "":
+        raise ValueError("it is empty")
+    if not isinstance(written, str | Path):
+        return written
+    try:
+        return Path(written).expanduser().absolute()
+    except RuntimeError as error:  # ~somebody
+        raise ValueError("there is no such person's home") from error
+
+
+Folder = Annotated[Path, BeforeValidator(_folder)]
 """A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
 
 
@@ -125,7 +152,11 @@ class Settings(BaseSettings):
     """All settings, as they are in effect."""
 
     model_config = SettingsConfigDict(
-        env_prefix="RONDO_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="RONDO_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
     )
 
     data_dir: Folder = Field(default_factory=default_data_dir)
@@ -150,7 +181,7 @@ class Settings(BaseSettings):
         """Flags over variables over the file; the common variables come last."""
         return (
             init_settings,
-            env_settings,
+            _Variables(settings_cls),
             TomlConfigSettingsSource(settings_cls, config_file()),
             _CommonVariables(settings_cls),
         )
@@ -161,8 +192,35 @@ class Settings(BaseSettings):
         return self.tools.scripts_dir or self.data_dir / "scripts"
 
     def shown(self) -> dict[str, Any]:
-        """The settings as JSON values, with secrets hidden."""
-        return self.model_dump(mode="json")
+        """The settings as JSON values, with secrets hidden: in addresses too."""
+        shown = self.model_dump(mode="json")
+        for section in shown.values():
+            if isinstance(section, dict):
+                section.update(
+                    {
+                        name: _without_user(value)
+                        for name, value in section.items()
+                        if name.endswith("url")
+                    }
+                )
+        return shown
+
+
+def _without_user(url: str) -> str:
+    # Up to the last @, whatever stands there: a password that is not quoted well is one too.
+    before, at, after = url.rpartition("@")
+    scheme = before[: before.find("://") + 3] if "://" in before else ""
+    return f"{scheme}{_HIDDEN}@{after}" if at else url
+
+
+class _Variables(EnvSettingsSource):
+    """``RONDO_*``. A section that is no JSON is passed on as it is, and so refused by its name."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError:
+            return value
 
 
 class _CommonVariables(PydanticBaseSettingsSource):
@@ -181,6 +239,34 @@ class _CommonVariables(PydanticBaseSettingsSource):
             if value := os.environ.get(variable):
                 sections.setdefault(section, {})[name] = value
         return sections
+
+
+class _UsableSettings(Settings):
+    """The settings without those that are wrong, which are at their defaults."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], *given: PydanticBaseSettingsSource, **named: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """All that can be read."""
+        try:
+            return super().settings_customise_sources(settings_cls, *given, **named)
+        except (OSError, ValueError):
+            return (_Variables(settings_cls), _CommonVariables(settings_cls))
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _leave_out_what_is_wrong(cls, read: Any, build: ModelWrapValidatorHandler[Any]) -> Any:
+        try:
+            return build(read)
+        except ValidationError as error:
+            for item in error.errors():
+                *sections, name = item["loc"]
+                place = read
+                for section in sections:
+                    place = place[section]
+                place.pop(name, None)
+            return build(read)
 
 
 def config_file() -> Path | None:
@@ -205,17 +291,60 @@ def load_settings(**flags: Any) -> Settings:
     """
     file = config_file()
     if file is not None and not file.is_file():
+        found = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
-            f"{file} does not exist", advice="Correct RONDO_CONFIG, or unset it."
+            f"{file.absolute()} {found}",
+            advice="Let RONDO_CONFIG name a file such as rondo.toml, or unset it.",
         )
     try:
         return Settings(**flags)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        problems = [
+            f"{_place(item['loc'], flags, file)}: {in_words(item, Settings)}"
+            for item in error.errors()
+        ]
         raise ConfigurationError(
-            "; ".join(lines),
-            advice=f"Correct it in {file or 'the RONDO_* variables or the flags'}; "
-            "`rondo config` prints what is in effect.",
+            "\n".join(problems), advice="Correct it there; `rondo doctor` checks all the rest."
         ) from error
-    except ValueError as error:  # malformed TOML
-        raise ConfigurationError(f"{file}: {error}", advice="Correct the file.") from error
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{file.absolute() if file else 'rondo.toml'} cannot be read: {error}",
+            advice="Correct the file (it is TOML, in UTF-8).",
+        ) from error
+
+
+def usable_settings() -> Settings:
+    """The settings without those that are wrong: for looking into what is wrong."""
+    return _UsableSettings()
+
+
+def unknown_variables() -> list[str]:
+    """Variables ``RONDO_*`` that nothing reads: spelt wrongly, most likely."""
+    fields = Settings.model_fields
+    unknown = []
+    for variable in sorted(os.environ):
+        if not variable.upper().startswith("RONDO_") or variable == "RONDO_CONFIG":
+            continue
+        section, nested, _ = variable[len("RONDO_") :].lower().partition("__")
+        if section not in fields or (nested and not is_section(fields[section])):
+            unknown.append(variable)
+    return unknown
+
+
+def variable_like(unknown: str) -> str | None:
+    """The variable that may be meant by one that nothing reads."""
+    known = [f"RONDO_{name.replace('.', '__').upper()}" for name in named(Settings)]
+    like = get_close_matches(unknown.upper(), ["RONDO_CONFIG", *known], n=1, cutoff=0.7)
+    return like[0] if like else None
+
+
+def _place(loc: tuple[int | str, ...], flags: dict[str, Any], file: Path | None) -> str:
+    """Where a setting was given: a flag, a variable, or the file."""
+    if loc[0] in flags:
+        return "command line"
+    variables = {name.upper(): name for name, value in os.environ.items() if value}
+    for depth in range(len(loc), 0, -1):
+        name = "__".join(map(str, loc[:depth])).upper()
+        if f"RONDO_{name}" in variables:
+            return variables[f"RONDO_{name}"]
+    return str(file.absolute()) if file else "settings"

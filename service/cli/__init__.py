@@ -6,5 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run the command that the arguments name, and leave the process with its exit code."""
     from service.cli.app import rondo
+    from service.cli.streams import output_in_words
 
-    rondo(prog_name="rondo")
+    with output_in_words():
+        rondo(prog_name="rondo")

@@ -6,12 +6,14 @@ for a person; 130 interrupted.
 
 from __future__ import annotations
 
+import sys
 from typing import IO, Any
 
 import click
 
 from service import __version__
 from service.cli.lazy import LazyGroup, Subcommand
+from service.cli.streams import as_utf8
 
 SUBCOMMANDS = (
     Subcommand("serve", "service.cli.commands.serve:serve", "Start the daemon."),
@@ -55,6 +57,15 @@ class RondoGroup(LazyGroup):
             if error.name is not None and error.name.startswith("service.bench"):
                 raise click.UsageError("The benchmarks are not installed.") from None
             raise
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments, if they are text."""
+        encoding = sys.getfilesystemencoding()
+        try:
+            args = [as_utf8(each, encoding) for each in args]
+        except UnicodeError:
+            raise click.UsageError("This text is not UTF-8 (an argument of the command).") from None
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # the return type is click's
         """Run a command.

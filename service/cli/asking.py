@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from service.cli.client import Daemon, Json, loop_path
 from service.cli.output import aside, plain, short_id, visible
+from service.cli.streams import read_line
 from service.domain.events import InputRequired
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))
@@ -64,22 +65,18 @@ def how_to_answer(run_loop_id: str, request: InputRequired) -> str:
 
 def _ask(request: InputRequired) -> Json:
     if request.kind == "approve":
-        if _line("Run it? [y/N] ").strip().lower() in YES:
+        if read_line("Run it? [y/N] ").strip().lower() in YES:
             return {"approved": True}
-        reason = _line("Why not? (may be left empty) ").strip()
+        reason = read_line("Why not? (may be left empty) ").strip()
         return {"approved": False, "text": reason or None}
     if request.kind == "select" and request.options:
         for number, option in enumerate(request.options, 1):
             aside().print(f"  {number}  {plain(option)}")
         while True:
-            chosen = _line("Which one? (number) ").strip()
+            chosen = read_line("Which one? (number) ").strip()
             if chosen.isdecimal() and 1 <= int(chosen) <= len(request.options):
                 return {"text": request.options[int(chosen) - 1]}
-    return {"text": _line("› ")}
-
-
-def _line(prompt: str) -> str:
-    return input(prompt)
+    return {"text": read_line("› ")}
 
 
 def _pretty(arguments: str) -> str:

@@ -17,6 +17,7 @@ from service.cli.loop_tables import loops_table
 from service.cli.model_words import capabilities, model_in_words
 from service.cli.output import aside, one_line, out, short_id
 from service.cli.run_loop_ids import resolve, run_loops
+from service.cli.streams import read_line
 from service.config import Settings
 from service.domain.errors import RondoError
 
@@ -98,7 +99,7 @@ class ChatSession:
                 self._pin(rest.strip())
             case "/loops":
                 found = list(run_loops(self._daemon, statuses=("active",)))
-                out().print(loops_table(found) if found else "No run loop is active.")
+                out().print(loops_table(found) if found else "No run loop is active.", crop=False)
             case "/help":
                 aside().print(HELP, style="dim")
             case _:
@@ -126,8 +127,8 @@ class ChatSession:
 
     def _read(self) -> str:
         if not sys.stdin.isatty():
-            return input().strip()
+            return read_line().strip()
         with suppress(ImportError):  # not on every platform: lines can be typed all the same
             import readline  # noqa: F401  importing it gives `input` editing and a history
         # readline must be told which characters of the prompt take no room.
-        return input("\001\033[1m\002› \001\033[0m\002").strip()
+        return read_line("\001\033[1m\002› \001\033[0m\002").strip()

@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.cli.client import Daemon
-from service.cli.errors import DaemonError, DaemonNotRunningError
-from service.config import Settings, config_file
+from service.cli.errors import BadTokenFileError, DaemonError, DaemonNotRunningError
+from service.cli.token_auth import read_token
+from service.config import (
+    Settings,
+    config_file,
+    load_settings,
+    unknown_variables,
+    variable_like,
+)
+from service.domain.errors import ConfigurationError
 
 Verdict = Literal["ok", "note", "broken"]
 """``note``: it works without, only less well; ``broken``: the assistant cannot do its work."""
@@ -57,11 +65,24 @@ def all_checks() -> tuple[Check, ...]:
 
 
 def check_settings(settings: Settings) -> Finding:
-    """Which file is in effect. That the settings can be read is known by now."""
+    """Whether the settings can be read, and from which file."""
+    try:
+        load_settings()
+    except ConfigurationError as error:
+        return Finding(
+            "broken",
+            f"broken settings\n{error.detail}",
+            f"{error.advice} What follows was looked at without them.",
+        )
     file = config_file()
-    if file is None:
-        return Finding("ok", "defaults and RONDO_* variables; there is no rondo.toml")
-    return Finding("ok", f"{file.resolve()} was read")
+    where = f"{file.resolve()} was read" if file else "there is no rondo.toml"
+    unknown = unknown_variables()
+    if unknown:
+        words = f"{where}; nothing reads {', '.join(unknown)}"
+        meant = [f"{like} for {name}" for name in unknown if (like := variable_like(name))]
+        advice = f"Perhaps {', '.join(meant)} is meant." if meant else "Unset what is not needed."
+        return Finding("note", words, f"{advice} `rondo config` shows all settings.")
+    return Finding("ok", f"{where}; RONDO_* variables come before it")
 
 
 def check_data_folder(settings: Settings) -> Finding:
@@ -92,12 +113,15 @@ def check_token(settings: Settings) -> Finding:
     file = settings.data_dir / "token"
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
-        empty = not file.read_text("utf-8").strip()
+        with file.open("rb"):
+            token = read_token(file)
     except FileNotFoundError:
         return Finding("ok", "none yet: it is made at the first start")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         return Finding("broken", f"{file} cannot be read: {error}", "Correct its permissions.")
-    if empty:
+    except BadTokenFileError as error:
+        return Finding("broken", error.detail, error.advice)
+    if token is None:
         return Finding("broken", f"{file} is empty", "Delete it: the next start makes a new one.")
     if mode & 0o077:
         advice = f"Make it yours alone: chmod 600 {file}"

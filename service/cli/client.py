@@ -112,7 +112,7 @@ class Daemon:
             DaemonError: see `service.cli.errors`.
         """
         with self._told():
-            response = self._http.get("/readyz")
+            response = self._http.get("/readyz", auth=None)
         if response.status_code not in (200, 503):
             raise self._stranger()
         readiness = self._object(response)

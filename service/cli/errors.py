@@ -4,6 +4,7 @@ RondoError
 └── DaemonError               the daemon cannot be asked, or says no
     ├── DaemonNotRunningError nothing listens at the address
     ├── NotTheDaemonError     something listens there, but not the daemon
+    ├── BadTokenFileError     the file of the token holds something else
     ├── TokenRefusedError     the daemon does not accept our token
     ├── ConnectionLostError   the connection broke; asking again can help
     └── RefusedError          the daemon answered with a problem, which it tells in words
@@ -33,6 +34,13 @@ class NotTheDaemonError(DaemonError):
 
     kind = "not-the-daemon"
     title = "Another program answers at the daemon's address"
+
+
+class BadTokenFileError(DaemonError):
+    """The file of the token holds something else."""
+
+    kind = "bad-token-file"
+    title = "The token cannot be used"
 
 
 class TokenRefusedError(DaemonError):

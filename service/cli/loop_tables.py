@@ -45,11 +45,15 @@ STYLES: dict[Status, str] = {
 
 def loops_table(loops: Sequence[RunLoopSummary]) -> Table:
     """A list of run loops, a line each."""
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("id", no_wrap=True)
+    # An id that is cut is of no use: it keeps its room, whatever else is cut.
+    table.add_column(
+        "id", no_wrap=True, min_width=max((cell_len(plain(loop.id)) for loop in loops), default=2)
+    )
     table.add_column("status", no_wrap=True)
     table.add_column("changed", no_wrap=True)
     table.add_column("turns", justify="right", no_wrap=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,21 @@ def aside() -> Console:
 
 def print_json(value: JsonValue) -> None:
     """One JSON document on standard output, in words as they are (no ``\\u`` for Chinese)."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(_json(value, indent=2))
 
 
 def print_json_line(value: JsonValue) -> None:
     """One line of JSON Lines, at once."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(_json(value), flush=True)
+
+
+def _json(value: JsonValue, *, indent: int | None = None) -> str:
+    words = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        words.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # JSON has its own way to write what this encoding lacks
+        return json.dumps(value, indent=indent)
+    return words
 
 
 def plain(text: str) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from pathlib import Path
 
 import httpx2
+
+from service.cli.errors import BadTokenFileError
+
+_TOKEN = re.compile(r"[\x21-\x7e]+")  # what a header can carry, without white space
 
 
 class TokenAuth(httpx2.Auth):
@@ -32,8 +37,20 @@ class TokenAuth(httpx2.Auth):
 
 
 def read_token(file: Path) -> str | None:
-    """The token, or None when there is none that can be read: the daemon's refusal says more."""
+    """The token, or None when there is none that can be read: the daemon's refusal says more.
+
+    Raises:
+        BadTokenFileError: the file holds something else. What it is is not shown: it is secret.
+    """
     try:
-        return file.read_text("utf-8").strip() or None
-    except (OSError, UnicodeDecodeError):
+        token = file.read_text("utf-8", errors="replace").strip()
+    except OSError:
         return None
+    if token and not _TOKEN.fullmatch(token):
+        raise BadTokenFileError(
+            f"the token file {file} does not hold a token, but white space or characters that no "
+            "token has",
+            advice="Put the token back; or delete the file and start the daemon again: it makes "
+            "a new one.",
+        )
+    return token or None

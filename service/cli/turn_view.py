@@ -101,7 +101,7 @@ class TurnView:
         match item.body:
             case RouteDecided(message_id=message_id, route=route):
                 if self._own_message() in ("", message_id):
-                    self._say(route_in_words(route, item.run_loop_id))
+                    self._route(route_in_words(route, item.run_loop_id))
                 self.wait("thinking")
             case MemoryRecalled(recollections=recollections):
                 self._say(f"recalled {counted(len(recollections), 'piece')} of earlier matters")
@@ -138,6 +138,11 @@ class TurnView:
         self._end_partial()
         # In a log, a line is a line: only a terminal needs wrapping.
         self._aside.print(plain(words), style=style, soft_wrap=not self._aside.is_terminal)
+
+    def _route(self, words: str) -> None:
+        # It comes with every message: one line, whatever the reason for it.
+        terminal = self._aside.is_terminal
+        self._say(one_line(words, self._aside.width) if terminal else words)
 
     def _stream(self, text: str) -> None:
         if not self._streams or not text:
@@ -203,16 +208,20 @@ class TurnView:
 
 
 def route_in_words(route: Route, run_loop_id: str) -> str:
-    """Where a message went and why, as a line."""
+    """Where a message went and why, as a line.
+
+    A reason that quotes a goal tells which matter it is; else the goal is told beside the id.
+    """
+    reason = route.reason.removeprefix("it is ")
     where = f"new run loop {short_id(run_loop_id)}"
     if route.decision == "join":
         where = f"joined {short_id(run_loop_id)}"
         goal = next((c.goal for c in route.candidates if c.run_loop_id == run_loop_id), "")
-        if goal and goal not in route.reason:
+        if goal and "“" not in reason:
             where += f" “{one_line(goal, 40)}”"
     elif route.predecessor_id:
         where += f", after {short_id(route.predecessor_id)}"
-    return f"{where} · {route.reason}"
+    return f"{where} · {reason}"
 
 
 def arguments_in_words(arguments: str) -> str:

@@ -83,6 +83,22 @@ def test_a_refused_token_names_the_file_and_the_setting(tmp_path: Path) -> None:
     assert seen == ["/v1/send Bearer not-the-one"]
 
 
+@pytest.mark.parametrize("content", ["hush hush", "hush\nhush", "hush\x07hush", "hushü"])
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_a_file_that_holds_no_token_is_refused_and_never_shown(
+    tmp_path: Path, command: tuple[str, ...], content: str
+) -> None:
+    (tmp_path / "token").write_text(content)
+    with answering(
+        lambda request: write(request, '{"ready": true}', media_type="application/json")
+    ) as port:
+        result = Terminal(tmp_path, port).run(*command)
+    assert result.exit_code == 1
+    assert f"the token file {tmp_path / 'token'} does not hold a token" in result.stderr
+    assert "delete the file and start the daemon again" in result.stderr
+    assert "hush" not in result.stderr.replace(str(tmp_path), "")
+
+
 def test_a_daemon_that_is_still_starting_is_quoted(tmp_path: Path) -> None:
     problem = json.dumps(
         {

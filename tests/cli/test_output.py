@@ -5,12 +5,15 @@ from __future__ import annotations
 import doctest
 import importlib
 from datetime import UTC, datetime
+from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 
+from service.cli.loop_tables import loops_table
 from service.cli.output import one_line, plain, visible
 from service.cli.run_loop_ids import choose
 from service.domain.errors import InvalidInputError, NotFoundError
@@ -19,7 +22,7 @@ from service.domain.run_loops import RunLoopSummary
 
 @pytest.mark.parametrize(
     "module",
-    ["loop_tables", "model_words", "output", "sse", "toml", "turn_view"],
+    ["loop_tables", "model_words", "output", "sse", "streams", "toml", "turn_view"],
 )
 def test_the_examples_in_the_code_are_true(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"service.cli.{module}")).failed == 0
@@ -43,6 +46,14 @@ def loop(run_loop_id: str) -> RunLoopSummary:
     return RunLoopSummary(
         id=run_loop_id, owner="me", goal="x", status="idle", created_at=at, updated_at=at
     )
+
+
+@pytest.mark.parametrize("width", [10, 40, 80])
+@pytest.mark.parametrize("run_loop_id", ["01jd3v6k2m9x4q8w", "trip-to-lisbon-" * 8])
+def test_ids_are_never_cut_in_a_list(width: int, run_loop_id: str) -> None:
+    written = StringIO()
+    Console(file=written, width=width).print(loops_table([loop(run_loop_id)]), crop=False)
+    assert run_loop_id in written.getvalue()
 
 
 def test_an_id_is_found_by_its_beginning() -> None:

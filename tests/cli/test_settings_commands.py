@@ -118,6 +118,40 @@ def test_a_token_that_others_can_read_is_noted(terminal: Terminal) -> None:
     assert "chmod 600" in finding["advice"]
 
 
+def test_a_file_that_holds_no_token_is_broken_and_not_shown(terminal: Terminal) -> None:
+    terminal.data_dir.mkdir()
+    (terminal.data_dir / "token").write_text("hush hush")
+    finding = looked_at(terminal, "token")
+    assert finding["verdict"] == "broken"
+    assert "hush" not in str(finding)
+
+
+def test_doctor_names_what_is_wrong_with_the_settings_and_goes_on(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[llm]\nmodle = "x"\n')
+    variables = {"RONDO_CONFIG": str(file), "RONDO_LOG_LEVEL": "loud"}
+    finding = looked_at(terminal, "settings", **variables)
+    assert finding["verdict"] == "broken"
+    assert f"{file}: there is no setting llm.modle" in finding["words"]
+    assert "RONDO_LOG_LEVEL" in finding["words"]
+    assert str(terminal.data_dir) in looked_at(terminal, "data folder", **variables)["words"]
+
+
+def test_doctor_notes_a_variable_that_nothing_reads(terminal: Terminal) -> None:
+    finding = looked_at(terminal, "settings", RONDO_LLM_MODEL="x")
+    assert finding["verdict"] == "note"
+    assert "RONDO_LLM_MODEL" in finding["words"]
+    assert "RONDO_LLM__MODEL" in finding["advice"]
+
+
+def test_an_empty_data_folder_on_the_command_line_is_refused(terminal: Terminal) -> None:
+    result = terminal.run("serve", "--data-dir", "")
+    assert result.exit_code == 1
+    assert "data_dir cannot be used: it is empty" in result.stderr
+
+
 def test_a_data_folder_that_cannot_be_made_is_broken(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     finding = looked_at(Terminal(tmp_path / "file" / "data", 1), "data folder")

@@ -10,7 +10,7 @@ from rich.console import Console
 from service.cli.client import Accepted, SeenEvent
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
-from tests.cli.events import ACCEPTED, IDLE, ROUTED, said, seen
+from tests.cli.events import ACCEPTED, IDLE, LOOP, ROUTED, said, seen
 
 PROBLEM: dict[str, JsonValue] = {"kind": "llm-stream", "title": "The answer broke off"}
 
@@ -74,6 +74,25 @@ def test_words_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in out + aside
 
 
+def test_the_route_takes_one_line_of_a_terminal_and_names_the_matter_once() -> None:
+    goal = "plan the week in the garden, and then the one after it"
+    route: dict[str, JsonValue] = {
+        "decision": "join",
+        "run_loop_id": LOOP,
+        "confidence": 0.9,
+        "method": "embedding",
+        "reason": f"it is close in meaning to “{goal[:30]}…” (0.91)",
+        "candidates": [{"run_loop_id": LOOP, "goal": goal, "score": 0.91}],
+    }
+    aside = StringIO()
+    narrow = Console(file=aside, force_terminal=True, color_system=None, width=60)
+    view = TurnView(Console(file=StringIO()), narrow)
+    view.show(seen(3, "route.decided", message_id="m1", route=route))
+    view.pause()
+    line = aside.getvalue().splitlines()[0]
+    assert line == f"joined {LOOP[:10]} · close in meaning to “plan the week in t…"
+
+
 def test_recalled_pieces_are_counted() -> None:
     anchor: dict[str, JsonValue] = {
         "run_loop_id": "x",
@@ -97,6 +116,14 @@ def test_a_turn_remembers_what_is_asked_until_it_is_answered() -> None:
     turn.apply(IDLE)
     assert (turn.outcome, turn.exit_code, turn.response) == ("answered", 0, "Done.")
     assert turn.last_seq == 9
+
+
+def test_a_request_that_was_open_before_the_message_counts_too() -> None:
+    turn = Turn()
+    open_before = seen(None, "input.required", request_id="r", kind="approve", prompt="May it?")
+    for item in (ACCEPTED, ROUTED, open_before):
+        turn.apply(item)
+    assert (turn.outcome, turn.exit_code, turn.last_seq) == ("waiting", 3, 3)
 
 
 def test_the_route_of_another_message_is_not_taken_for_ones_own() -> None:

@@ -140,6 +140,20 @@ def test_what_a_person_must_approve_waits_with_its_own_exit_code(terminal: Termi
     assert terminal.run(*answering[1].split()).exit_code == 0
 
 
+def test_a_message_to_a_loop_that_waits_tells_again_what_it_waits_for(terminal: Terminal) -> None:
+    waiting = sent(terminal, "back up everything")
+    loop = waiting["run_loop_id"]
+    again = terminal.run("send", "and quickly", "--loop", loop)
+    assert again.exit_code == 3
+    assert '"--all"' in again.stderr
+    assert re.search(r"rondo loops answer \S+ --yes", again.stderr)
+    assert sent(terminal, "now", "--loop", loop)["request"] == waiting["request"]
+    piped = terminal.run("chat", "--loop", loop, stdin="yes\n/quit\n")
+    assert piped.exit_code == 0
+    assert "rondo loops answer" in piped.stderr
+    assert terminal.run("loops", "cancel", loop).exit_code == 0
+
+
 def test_an_answer_in_words_reaches_the_model(terminal: Terminal) -> None:
     waiting = sent(terminal, "back up everything")
     assert waiting["outcome"] == "waiting"
@@ -354,6 +368,15 @@ def test_a_no_at_the_terminal_is_told_to_the_model_with_its_reason(terminal: Ter
     screen.type("不是今天\n")
     screen.wait_for("Then this happened:")
     screen.wait_for("不是今天")
+    assert screen.leave() == 0
+
+
+def test_a_message_to_a_loop_that_waits_asks_again_at_the_terminal(terminal: Terminal) -> None:
+    loop = sent(terminal, "back up everything")["run_loop_id"]
+    screen = Screen(terminal, "send", "well?", "--loop", loop)
+    screen.wait_for("Run it? [y/N]")
+    screen.type("y\n")
+    screen.wait_for("You said: well?")
     assert screen.leave() == 0
 
 

@@ -27,9 +27,9 @@ def doctor(as_json: bool) -> None:
     """
     from service.cli.checks import all_checks
     from service.cli.output import aside, print_json
-    from service.config import load_settings
+    from service.config import usable_settings
 
-    settings = load_settings()
+    settings = usable_settings()
     found: list[tuple[Check, Finding]] = []
     for check in all_checks():
         with aside().status(f"{check.name} …", spinner="dots", spinner_style="dim"):

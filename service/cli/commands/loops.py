@@ -47,7 +47,7 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
     if not found:
         aside().print("No run loops. Open one: rondo send TEXT", style="dim")
         return
-    out().print(loops_table(found))
+    out().print(loops_table(found), crop=False)
     if len(found) == limit:
         aside().print(f"The newest {limit}; --limit shows more.", style="dim")
 

@@ -40,4 +40,4 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8").strip()
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"standard input is not UTF-8: {error}") from error
+        raise click.UsageError("This text is not UTF-8 (standard input).") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 
@@ -12,10 +10,10 @@ import click
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: 8765]")
 @click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False),
     help="Where everything is kept.",
 )
-def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
+def serve(host: str | None, port: int | None, data_dir: str | None) -> None:
     """Start the daemon, and stay until Ctrl-C.
 
     Flags come before RONDO_* variables, and these before rondo.toml; `rondo config` shows what is

@@ -1,0 +1,146 @@
+"""Settings: where they come from, what is hidden, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import doctest
+import os
+from pathlib import Path
+
+import pytest
+
+from service import config_words
+from service.config import (
+    Settings,
+    default_data_dir,
+    load_settings,
+    unknown_variables,
+    usable_settings,
+    variable_like,
+)
+from service.domain.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder of one's own, and no variables of the machine."""
+    for variable in os.environ:
+        if variable.startswith(("RONDO_", "OPENAI_", "TAVILY_")):
+            monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def told(**flags: object) -> str:
+    """What is said of settings that cannot be used."""
+    with pytest.raises(ConfigurationError) as raised:
+        load_settings(**flags)
+    return raised.value.problem().in_words()
+
+
+def test_the_examples_in_the_code_are_true() -> None:
+    assert doctest.testmod(config_words).failed == 0
+
+
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RONDO_DATA_DIR", "")
+    monkeypatch.setenv("RONDO_SERVER__PORT", "")
+    assert load_settings().data_dir == default_data_dir()
+    assert load_settings().server.port == 8765
+
+
+def test_an_empty_data_folder_is_refused_and_not_taken_for_the_current_one(here: Path) -> None:
+    assert "data_dir cannot be used: it is empty" in told(data_dir="")
+    (here / "rondo.toml").write_text('data_dir = ""')
+    assert "data_dir cannot be used: it is empty" in told()
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["passw0rd", "p@ssw0rd", "p/a?ssw0rd"],
+)
+def test_passwords_in_addresses_are_hidden(password: str) -> None:
+    url = f"http://ada:{password}@llm.example:1/v1"
+    settings = Settings.model_validate({"llm": {"base_url": url}, "embedder": {"base_url": url}})
+    shown = settings.shown()
+    assert "ssw0rd" not in str(shown)
+    assert shown["llm"]["base_url"] == "http://**********@llm.example:1/v1"
+    assert settings.llm.base_url == url
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("LLM__MODLE", "x", "there is no setting llm.modle; did you mean llm.model?"),
+        ("SERVER__PORT", "x", "server.port must be a whole number from 0 to 65535"),
+        ("SERVER__PORT", "70000", "server.port must be a whole number from 0 to 65535"),
+        ("LLM__MAX_TOKENS", "0", "llm.max_tokens must be a whole number above 0"),
+        ("LLM__CONTEXT_TOKENS", "1", "llm.context_tokens must be a whole number, at least 2048"),
+        ("LLM__TEMPERATURE", "hot", "llm.temperature must be a number from 0 to 2"),
+        ("LOG_LEVEL", "loud", "log_level must be one of debug, info, warning, error"),
+        ("TOOLS__SCRIPTS", "maybe", "tools.scripts must be true or false"),
+        ("DATA_DIR", "~nobody-of-that-name/x", "data_dir cannot be used: there is no such"),
+        ("LLM", "{bad", "llm must be a table of settings (as a variable: a JSON object)"),
+        ("LLM", '"x"', "llm must be a table of settings (as a variable: a JSON object)"),
+    ],
+)
+def test_a_wrong_variable_is_named_and_told_in_plain_words(
+    variable: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"RONDO_{variable}", value)
+    assert f"RONDO_{variable}: {words}" in told()
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_the_full_path_of_the_file(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "rondo.toml").write_text('port = 1\n[llm]\nmax_retries = "many"\n')
+    monkeypatch.setenv("RONDO_EMBEDDER", "{bad")
+    words = told()
+    assert f"{here}/rondo.toml: there is no setting port; did you mean server.port?" in words
+    assert f"{here}/rondo.toml: llm.max_retries must be a whole number, at least 0" in words
+    assert "RONDO_EMBEDDER: embedder must be" in words
+
+
+def test_what_was_given_is_never_repeated_as_it_can_be_a_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RONDO_LLM", '{"api_key": "hush", ')
+    monkeypatch.setenv("RONDO_LLM__API_KEYS", "hush")
+    assert "hush" not in told()
+
+
+@pytest.mark.parametrize("content", [b"[llm", b"model = '\xff'"])
+def test_a_file_that_is_no_toml_is_named_by_its_full_path(here: Path, content: bytes) -> None:
+    (here / "rondo.toml").write_bytes(content)
+    assert f"{here}/rondo.toml cannot be read" in told()
+
+
+def test_a_folder_named_as_the_file_is_said_to_be_a_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RONDO_CONFIG", str(here))
+    assert f"{here} is a folder" in told()
+    monkeypatch.setenv("RONDO_CONFIG", "nowhere.toml")
+    assert f"{here}/nowhere.toml does not exist" in told()
+
+
+def test_usable_settings_leave_out_only_what_is_wrong(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "rondo.toml").write_text('nonsense = 1\n[llm]\nmodle = "x"\nmodel = "kept"\n')
+    monkeypatch.setenv("RONDO_SERVER__PORT", "99")
+    monkeypatch.setenv("RONDO_LOG_LEVEL", "loud")
+    settings = usable_settings()
+    assert settings.llm.model == "kept"
+    assert settings.server.port == 99
+    assert settings.log_level == "info"
+    (here / "rondo.toml").write_text("[llm")
+    assert usable_settings().server.port == 99
+
+
+def test_variables_that_nothing_reads_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("BOGUS", "LLM_MODEL", "DATA_DIR__X", "CONFIG", "LLM__MODEL", "LOG_LEVEL"):
+        monkeypatch.setenv(f"RONDO_{variable}", "1")
+    assert unknown_variables() == ["RONDO_BOGUS", "RONDO_DATA_DIR__X", "RONDO_LLM_MODEL"]
+    assert variable_like("RONDO_LLM_MODEL") == "RONDO_LLM__MODEL"
+    assert variable_like("RONDO_BOGUS") is None
