@@ -35,7 +35,6 @@ from service.domain.events import (
     EventBody,
     InputReceived,
     InputRequired,
-    RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
     RunLoopIdle,
@@ -250,12 +249,11 @@ class Agent:
                     return
                 if event.seq is None and isinstance(event.body, ErrorOccurred):
                     return
-                if isinstance(event.body, RouteDecided) and event.body.message_id == message_id:
-                    state = self.memory.short_term.state(event.run_loop_id)
-                    if state is not None and state.awaiting is not None:
-                        # The loop was waiting before: it hears the message after the answer.
-                        yield _transient(event, state.awaiting)
-                        return
+                state = self.memory.short_term.state(event.run_loop_id)
+                if state is not None and state.awaiting and event.seq == state.last_seq:
+                    # The loop was waiting before: it hears the message after the answer.
+                    yield _transient(event, state.awaiting)
+                    return
 
     def events(
         self, *, owner: str = "me", run_loop_id: str | None = None, after: int | None = None

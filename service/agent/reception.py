@@ -79,7 +79,7 @@ class Reception:
             changed = self._changes.setdefault(message_id, anyio.Event())
             found = await self._memory.journal.inbox.delivery(message_id)
             if found is not None:
-                self._changes.pop(message_id, None)
+                self._wake(message_id)  # others may have looked before it was there
                 return found
             if message_id in self._problems:
                 return self._problems[message_id]
@@ -181,6 +181,9 @@ class Reception:
     def _tell(self, message_id: str, problem: Problem | None = None) -> None:
         if problem is not None:
             self._problems[message_id] = problem
+        self._wake(message_id)
+
+    def _wake(self, message_id: str) -> None:
         changed = self._changes.pop(message_id, None)
         if changed is not None:
             changed.set()

@@ -17,6 +17,7 @@ from service.domain.errors import InvalidInputError, StorageError
 from service.domain.events import EventBody
 from service.domain.messages import ImageUrlPart, Message, ToolCall
 from service.domain.routes import Route
+from service.memory.inbox import Delivery
 from service.memory.journal import Commit
 from service.tools.decorator import tool
 from tests.agent.support import (
@@ -238,3 +239,74 @@ async def test_a_model_that_cannot_be_warmed_up_does_not_end_the_agent(tmp_path:
 
     async with running_agent(tmp_path, Cold(echo)) as agent:
         assert answer_of(await sent(agent, "hello")) == "You said: hello"
+
+
+async def test_an_answered_message_is_replayed_whole_while_its_loop_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
+    @tool(needs_approval=True)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("launch")] if messages[-1].text == "launch" else "Hello!"
+
+    async with running_agent(tmp_path, respond, launch) as agent:
+        options: dict[str, Any] = {"idempotency_key": "k", "request_hash": "h"}
+        receipt = await agent.accept("hello", **options)
+        with agent.reader() as reader:
+            first = [event async for event in agent.follow(receipt.message_id, reader=reader)]
+        waiting = await sent(agent, "launch", first[0].run_loop_id)
+        assert waiting[-1].type == "input.required"
+        again = await agent.accept("hello", **options)
+        with anyio.fail_after(20), agent.reader() as reader:
+            replayed = [event async for event in agent.follow(again.message_id, reader=reader)]
+        assert again.replayed
+        assert answer_of(replayed) == "Hello!"
+        assert replayed[-1].type == "run_loop.idle"
+
+
+async def test_two_messages_to_a_loop_that_waits_for_a_person_are_both_told(
+    tmp_path: Path,
+) -> None:
+    @tool(needs_approval=True)
+    async def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    async with running_agent(tmp_path, lambda messages: [call("launch")], launch) as agent:
+        first = await sent(agent, "launch")
+        told: list[str] = []
+
+        async def ask(text: str) -> None:
+            told.append(request_of(await sent(agent, text, first[0].run_loop_id)).request_id)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, "well?")
+                group.start_soon(ask, "and?")
+        assert told == [request_of(first).request_id] * 2
+
+
+async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path) -> None:
+    async with running_agent(tmp_path) as agent:
+        inbox = agent.memory.journal.inbox
+        known: list[Delivery] = []
+
+        async def look_up(message_id: str) -> Delivery | None:
+            return known[0] if known else None
+
+        inbox.delivery = look_up  # type: ignore[method-assign]
+        heard: list[object] = []
+
+        async def wait() -> None:
+            heard.append(await agent._reception.delivery("m"))
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(wait)
+                await anyio.sleep(0.05)
+                known.append(Delivery("loop", 1))  # committed, and nobody was told yet
+                group.start_soon(wait)
+        assert heard == [Delivery("loop", 1)] * 2
