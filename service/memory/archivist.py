@@ -130,7 +130,11 @@ class Archivist:
         problem = None
         finished = await self._source.finished_run_loops()
         for run_loop_id in await self._memory.lacking(finished):
-            run_loop = await self._source.load(run_loop_id)
+            try:
+                run_loop = await self._source.load(run_loop_id)
+            except RondoError as error:  # the other loops shall not wait for this one
+                problem = error.problem()
+                continue
             if run_loop is not None:
                 problem = await self._archive(run_loop) or problem
         return problem
