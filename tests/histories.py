@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from service.domain.errors import Problem
 from service.domain.events import (
+    CallDecision,
+    CompactionFinished,
+    CompactionStarted,
     ErrorOccurred,
     Event,
     EventBody,
@@ -20,13 +23,17 @@ from service.domain.events import (
     RunLoopCompleted,
     RunLoopFailed,
     RunLoopIdle,
+    RunLoopInterrupted,
+    RunLoopResumed,
     RunLoopStarted,
     ToolFinished,
     ToolStarted,
     Usage,
 )
+from service.domain.fold import begin, evolve
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
-from service.domain.state import RunLoopState, begin, evolve
+from service.domain.run_loops import RESUMABLE
+from service.domain.state import RunLoopState
 
 BEGINNING = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -62,57 +69,152 @@ def assistant_messages(draw: st.DrawFn) -> Message:
     return Message(role="assistant", content=content, tool_calls=calls)
 
 
-def _next_bodies(state: RunLoopState) -> list[st.SearchStrategy[EventBody]]:
-    """What the agent could journal next in this state."""
-    choices: list[st.SearchStrategy[EventBody]] = [
-        words.map(received),
+Choices = list[st.SearchStrategy[EventBody]]
+
+
+def _usual(state: RunLoopState) -> Choices:
+    """What comes next in the ordinary run of things."""
+    if state.awaiting is not None:
+        return _answers(state.awaiting)
+    if state.thinking:
+        return [assistant_messages().map(lambda message: MessageCompleted(message=message))]
+    if state.pending:
+        return _acts(state)
+    if state.status == "idle" and not state.unseen:
+        return [_messages(state)]
+    usage = st.builds(
+        Usage,
+        model=st.just("m"),
+        input_tokens=st.integers(0, 9),
+        output_tokens=st.just(4),
+        cost=st.none() | st.just(0.5),
+    )
+    return [_iterations(state), _iterations(state), usage]
+
+
+def _unusual(state: RunLoopState) -> Choices:
+    """What else the agent could journal in this state."""
+    choices: Choices = [
+        _messages(state),
         st.just(RunLoopCancelled()),
         st.just(ErrorOccurred(problem=Problem(kind="storage", title="full"))),
+        st.just(ErrorOccurred(problem=Problem(kind="llm-context", title="too long"))),
     ]
-    if state.awaiting is not None:
-        request = state.awaiting.request_id
+    if state.awaiting is not None or state.thinking or state.pending:
+        choices.append(st.just(RunLoopInterrupted(message_id="m")))
+    if state.thinking:
         choices += [
-            st.builds(InputReceived, request_id=st.just(request), approved=st.booleans()),
-            st.just(InputReceived(request_id="another", approved=True)),
-        ]
-    elif state.thinking:
-        choices += [
-            assistant_messages().map(lambda message: MessageCompleted(message=message)),
+            words.map(lambda text: MessageCompleted(message=Message.assistant(text), cut=True)),
             st.just(RunLoopFailed(problem=Problem(kind="llm", title="gone"))),
+            st.just(CompactionStarted(tokens=9, limit=8)),
+            _compactions(state),
         ]
-    elif state.pending:
-        ids = [waiting.call.id for waiting in state.pending]
+    elif not state.pending and state.awaiting is None:
+        quiet = state.status == "idle" and not state.unseen
         choices += [
-            st.sampled_from(ids).map(
-                lambda id_: ToolStarted(
-                    call_id=id_, name="add", arguments="{}", idempotency_key="k"
-                )
-            ),
-            st.builds(
-                ToolFinished,
-                call_id=st.sampled_from(ids),
-                name=st.just("add"),
-                content=words,
-                is_error=st.booleans(),
-            ),
-            st.just(
-                InputRequired(
-                    request_id="r",
-                    kind="approve",
-                    prompt="?",
-                    tool_calls=tuple(waiting.call for waiting in state.pending),
-                )
-            ),
-        ]
-    elif state.status == "idle" and not state.unseen:
-        choices.append(st.just(RunLoopCompleted()))
-    else:
-        choices += [
-            st.just(IterationStarted(index=len(state.iterations))),
-            st.just(RunLoopIdle()),
-            st.just(Usage(model="m", input_tokens=3, output_tokens=4)),
+            st.just(RunLoopCompleted() if quiet else RunLoopIdle()),
+            _compactions(state),
         ]
     return choices
+
+
+def _next_bodies(draw: st.DrawFn, state: RunLoopState) -> Choices:
+    if not state.is_active:
+        return [st.just(RunLoopResumed())] if state.status in RESUMABLE else []
+    return _unusual(state) if draw(st.integers(0, 7)) == 7 else _usual(state)
+
+
+def _messages(state: RunLoopState) -> st.SearchStrategy[EventBody]:
+    mode = st.sampled_from(["steer", "followup", "interrupt"])
+    return st.builds(
+        lambda text, mode: MessageReceived(
+            message_id=f"m{state.last_seq}", message=Message.user(text), mode=mode
+        ),
+        words,
+        mode,
+    )
+
+
+def _iterations(state: RunLoopState) -> st.SearchStrategy[EventBody]:
+    waiting = [unseen.id for unseen in state.unseen]
+    seen: st.SearchStrategy[tuple[str, ...] | None] = st.none()
+    if waiting:
+        # A conversation begins with somebody's words.
+        least = 0 if state.history else 1
+        seen |= st.lists(st.sampled_from(waiting), unique=True, min_size=least).map(tuple)
+    elif state.history:
+        seen |= st.just(())
+    return st.builds(
+        IterationStarted,
+        index=st.just(state.iteration_count),
+        message_ids=seen,
+        nudge=st.none() | words,
+    )
+
+
+def _answers(request: InputRequired) -> list[st.SearchStrategy[EventBody]]:
+    decisions = st.lists(
+        st.builds(
+            CallDecision,
+            call_id=st.sampled_from([call.id for call in request.tool_calls] or ["none"]),
+            approved=st.none() | st.booleans(),
+            arguments=st.none() | st.just("{}"),
+        ),
+        max_size=2,
+    ).map(tuple)
+    answer = st.builds(
+        InputReceived,
+        request_id=st.just(request.request_id),
+        approved=st.none() | st.booleans(),
+        text=st.none() | words,
+        decisions=decisions,
+        remember=st.none() | st.just("run_loop"),
+        scopes=st.just(("add",)),
+    )
+    return [answer, st.just(InputReceived(request_id="another", approved=True))]
+
+
+def _acts(state: RunLoopState) -> list[st.SearchStrategy[EventBody]]:
+    calls = tuple(waiting.call for waiting in state.pending)
+    ids = [call.id for call in calls]
+    return [
+        st.sampled_from(ids).map(
+            lambda id_: ToolStarted(call_id=id_, name="add", arguments="{}", idempotency_key="k")
+        ),
+        st.builds(
+            ToolFinished,
+            call_id=st.sampled_from(ids),
+            name=st.just("add"),
+            content=words,
+            is_error=st.booleans(),
+            whole=st.none() | words,
+        ),
+        st.just(InputRequired(request_id="r", kind="approve", prompt="?", tool_calls=calls)),
+        st.just(InputRequired(request_id="r", kind="prompt", prompt="?", call_id=ids[0])),
+        st.just(InputRequired(request_id="r", kind="select", prompt="?", options=("a", "b"))),
+    ]
+
+
+def _compactions(state: RunLoopState) -> st.SearchStrategy[EventBody]:
+    """The first whole rounds give way to a message each."""
+    starts = [
+        index for index, message in enumerate(state.history) if message.role == "user" and index
+    ]
+    if state.pending or not starts:
+        return st.just(
+            CompactionFinished(messages=0, method="extract", tokens_before=9, tokens_after=9)
+        )
+    return st.builds(
+        lambda gone, text: CompactionFinished(
+            messages=gone,
+            replacement=(Message.user(text), Message.assistant("I did it.")),
+            method="model",
+            tokens_before=9,
+            tokens_after=3,
+        ),
+        st.sampled_from(starts),
+        words,
+    )
 
 
 @st.composite
@@ -121,10 +223,11 @@ def histories(draw: st.DrawFn) -> list[Event]:
     goal = draw(words)
     events = [event_at(1, RunLoopStarted(goal=goal)), event_at(2, received(goal))]
     state = evolve(begin(events[0]), events[1])
-    for seq in range(3, 3 + draw(st.integers(0, 30))):
-        if not state.is_active:
+    for seq in range(3, 3 + draw(st.integers(0, 40))):
+        choices = _next_bodies(draw, state)
+        if not choices:
             break
-        event = event_at(seq, draw(st.one_of(_next_bodies(state))))
+        event = event_at(seq, draw(st.one_of(choices)))
         events.append(event)
         state = evolve(state, event)
     return events

@@ -15,7 +15,9 @@ RondoError
 │   ├── LLMTimeoutError        took too long                                   (retryable)
 │   ├── LLMStatusError         the endpoint answered with an HTTP error        (429, 5xx: retryable)
 │   ├── LLMStreamError         the stream was cut, empty or malformed          (retryable)
+│   ├── LLMContextError        the conversation is longer than the model's window
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
+├── BudgetError                a budget that was set is used up
 └── EmbeddingError             texts could not be embedded
 
 Each carries three things for people: a `title` (what happened, short), `detail` (what exactly),
@@ -179,12 +181,26 @@ class LLMStreamError(LLMError):
     retryable = True
 
 
+class LLMContextError(LLMError):
+    """The conversation does not fit into the model's window."""
+
+    kind = "llm-context"
+    title = "The conversation is longer than the model's window"
+
+
 class LLMNotReadyError(LLMError):
     """The embedded model has not been loaded yet."""
 
     kind = "llm-not-ready"
     title = "The language model is not ready yet"
     retryable = True
+
+
+class BudgetError(RondoError):
+    """A budget that was set is used up."""
+
+    kind = "budget"
+    title = "The budget is used up"
 
 
 class EmbeddingError(RondoError):

@@ -15,11 +15,19 @@ from service.domain.anchors import Anchor
 from service.domain.errors import Problem
 from service.domain.messages import Message, ToolCall
 from service.domain.routes import Route
-from service.domain.run_loops import Timestamp
+from service.domain.run_loops import SendMode, Timestamp
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class ForkPoint(_Body):
+    """A place in a loop's history from which another loop went on."""
+
+    run_loop_id: str
+    seq: int
+    """The last event that both have in common."""
 
 
 class RunLoopStarted(_Body):
@@ -28,6 +36,14 @@ class RunLoopStarted(_Body):
     type: Literal["run_loop.started"] = "run_loop.started"
     goal: str
     predecessor_id: str | None = None
+    forked_from: ForkPoint | None = None
+    """For a fork: the events that follow are copies, up to this point."""
+
+
+class RunLoopResumed(_Body):
+    """A loop that was cancelled or had failed is taken up again."""
+
+    type: Literal["run_loop.resumed"] = "run_loop.resumed"
 
 
 class MessageReceived(_Body):
@@ -37,6 +53,14 @@ class MessageReceived(_Body):
     message_id: str
     message: Message
     metadata: dict[str, Any] = Field(default_factory=dict)
+    mode: SendMode = "steer"
+
+
+class RunLoopInterrupted(_Body):
+    """The work was stopped for a message that is to be taken instead; calls have their results."""
+
+    type: Literal["run_loop.interrupted"] = "run_loop.interrupted"
+    message_id: str
 
 
 class RouteDecided(_Body):
@@ -66,6 +90,10 @@ class IterationStarted(_Body):
 
     type: Literal["iteration.started"] = "iteration.started"
     index: int
+    message_ids: tuple[str, ...] | None = None
+    """The messages that have landed: the model sees them now. None, in older journals: all."""
+    nudge: str | None = None
+    """Words of the house that the model is given too, such as a wish for a better answer."""
 
 
 class ReasoningDelta(_Body):
@@ -87,6 +115,8 @@ class MessageCompleted(_Body):
 
     type: Literal["message.completed"] = "message.completed"
     message: Message
+    cut: bool = False
+    """Whether it was stopped before its end: these are the words that had streamed."""
 
 
 class LLMRetry(_Body):
@@ -115,7 +145,10 @@ class ToolFinished(_Body):
     call_id: str
     name: str
     content: str
+    """As the model is given it: of an over-long result the beginning and the end."""
     is_error: bool = False
+    whole: str | None = None
+    """The whole result, where `content` is a part of it."""
 
 
 class InputRequired(_Body):
@@ -130,16 +163,84 @@ class InputRequired(_Body):
     """For ``approve``: the calls that wait."""
     options: tuple[str, ...] = ()
     """For ``select``: what can be chosen."""
+    multiple: bool = False
+    """For ``select``: whether several can be chosen."""
+    call_id: str | None = None
+    """For ``prompt`` and ``select``: the tool call by which the model asks."""
+
+
+class CallDecision(_Body):
+    """A person's decision about one of several calls that wait."""
+
+    call_id: str
+    approved: bool | None = None
+    """None: as for the request as a whole."""
+    reason: str | None = None
+    """Why not."""
+    arguments: str | None = None
+    """JSON to run the call with, instead of what the model wrote."""
+
+
+Remember = Literal["run_loop", "always"]
+"""How long a yes holds: for this run loop, or for good."""
 
 
 class InputReceived(_Body):
-    """A person answered. For ``approve``: `approved`; else `text`."""
+    """A person answered. For ``approve``: `approved`; else `text` or `choices`."""
 
     type: Literal["input.received"] = "input.received"
     request_id: str
     approved: bool | None = None
     text: str | None = None
     """The answer in words; for a denial, its reason."""
+    choices: tuple[str, ...] = ()
+    """For ``select``: what was chosen."""
+    decisions: tuple[CallDecision, ...] = ()
+    """For ``approve``: where calls differ from the rest."""
+    remember: Remember | None = None
+    scopes: tuple[str, ...] = ()
+    """What a remembered yes covers, see `service.tools.approval`."""
+
+    def decision(self, call_id: str) -> CallDecision:
+        """What was decided about one call. Anything but a clear yes is a no."""
+        for each in self.decisions:
+            if each.call_id == call_id:
+                approved = self.approved if each.approved is None else each.approved
+                reason = self.text if each.reason is None else each.reason
+                return each.model_copy(update={"approved": approved is True, "reason": reason})
+        return CallDecision(call_id=call_id, approved=self.approved is True, reason=self.text)
+
+
+class CompactionStarted(_Body):
+    """The conversation nears the end of the model's window: its old rounds will be summarised."""
+
+    type: Literal["compaction.started"] = "compaction.started"
+    tokens: int
+    """How long the next call would be."""
+    limit: int
+    """How long it may be."""
+
+
+class CompactionFinished(_Body):
+    """The oldest messages that the model is shown were replaced by shorter ones.
+
+    Their words stay in the journal and in long-term memory.
+    """
+
+    type: Literal["compaction.finished"] = "compaction.finished"
+    messages: int
+    """How many messages were replaced, counted from the first."""
+    replacement: tuple[Message, ...] = ()
+    """What stands in their place."""
+    method: Literal["model", "extract"]
+    """Who shortened them: the model, or, without one, the rules of the house."""
+    tokens_before: int
+    tokens_after: int
+    """Estimates of the whole call."""
+
+
+UsagePurpose = Literal["answer", "compaction", "routing"]
+"""What a model was called for; ``routing``: to judge where a message belongs."""
 
 
 class Usage(_Body):
@@ -149,6 +250,13 @@ class Usage(_Body):
     model: str
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int = 0
+    """The part of `input_tokens` that came from the endpoint's cache."""
+    cost: float | None = None
+    """In the currency of the configured prices; None where there are none."""
+    purpose: UsagePurpose = "answer"
+    estimated: bool = False
+    """Whether the endpoint did not say, and the tokens are told from the length of the words."""
 
 
 class RunLoopIdle(_Body):
@@ -187,7 +295,9 @@ class ErrorOccurred(_Body):
 
 EventBody = Annotated[
     RunLoopStarted
+    | RunLoopResumed
     | MessageReceived
+    | RunLoopInterrupted
     | RouteDecided
     | MemoryRecalled
     | IterationStarted
@@ -199,6 +309,8 @@ EventBody = Annotated[
     | ToolFinished
     | InputRequired
     | InputReceived
+    | CompactionStarted
+    | CompactionFinished
     | Usage
     | RunLoopIdle
     | RunLoopCompleted

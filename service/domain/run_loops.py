@@ -15,6 +15,12 @@ from service.domain.messages import ToolCall, ToolResult
 Status = Literal["running", "waiting_for_human_input", "idle", "completed", "failed", "cancelled"]
 ACTIVE: frozenset[Status] = frozenset(("running", "waiting_for_human_input", "idle"))
 """The statuses of a run loop that a message can still join."""
+RESUMABLE: frozenset[Status] = frozenset(("cancelled", "failed"))
+"""The statuses of a run loop that has ended before it was done, and can be taken up again."""
+
+SendMode = Literal["steer", "followup", "interrupt"]
+"""How a message joins a loop that is at work: seen at its next step, after its answer, or at once,
+in place of what it is doing."""
 
 Timestamp = Annotated[
     datetime,
@@ -55,7 +61,7 @@ class RunLoop(BaseModel):
     created_at: Timestamp
     completed_at: Timestamp | None = None
     predecessor_id: str | None = None
-    """The finished loop that this one takes up again."""
+    """The finished loop that this one takes up again, or the one that it was forked from."""
 
     @property
     def is_active(self) -> bool:

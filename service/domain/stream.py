@@ -16,6 +16,7 @@ so that interleaved calls cannot corrupt each other.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from service.domain.errors import LLMStreamError
@@ -55,6 +56,8 @@ class TokenUsage:
     model: str
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int = 0
+    """How many of the input tokens came from the endpoint's cache, where they cost less."""
 
 
 StreamPart = TextDelta | ThinkDelta | ToolCallDelta | TokenUsage
@@ -65,6 +68,12 @@ class _OpenCall:
     id: str
     name: str
     arguments: str
+    told: bool = False
+    """Whether `completed_call` has given it."""
+
+    def call(self) -> ToolCall:
+        arguments = _whole(self.arguments).strip() or "{}"
+        return ToolCall(id=self.id, name=self.name, arguments=arguments)
 
 
 class MessageAssembler:
@@ -99,13 +108,23 @@ class MessageAssembler:
         return Message(
             role="assistant",
             content=tuple(self._parts),
-            tool_calls=tuple(
-                ToolCall(
-                    id=call.id, name=call.name, arguments=_whole(call.arguments).strip() or "{}"
-                )
-                for _, call in sorted(self._calls.items())
-            ),
+            tool_calls=tuple(call.call() for _, call in sorted(self._calls.items())),
         )
+
+    def completed_call(self, index: int) -> ToolCall | None:
+        """A tool call, once: as soon as its arguments are a whole JSON object.
+
+        Nothing that could follow such an object would leave it valid, so it can be used before the
+        stream ends.
+        """
+        call = self._calls.get(index)
+        if call is None or call.told or not call.arguments.rstrip().endswith("}"):
+            return None
+        try:
+            call.told = isinstance(json.loads(call.arguments), dict)
+        except ValueError:
+            return None
+        return call.call() if call.told else None
 
     # Long answers arrive in thousands of pieces: they are collected in a list and joined once.
     def _add_text(self, text: str) -> None:
@@ -118,8 +137,8 @@ class MessageAssembler:
 
     def _add_think(self, delta: ThinkDelta) -> None:
         last = self._parts[-1] if self._parts else None
-        # A signature closes its part: what follows is another thought.
-        if not isinstance(last, ThinkPart) or (last.signature is not None and delta.think):
+        # A signature closes its part: what follows is another thought, also one without words.
+        if not isinstance(last, ThinkPart) or last.signature is not None:
             if not delta.think and delta.signature is None:
                 return
             self._flush()

@@ -18,9 +18,10 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.fold import evolve, fold
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState, evolve, fold
+from service.domain.state import RunLoopState
 from tests.histories import event_at, histories, received
 
 CALL = ToolCall(id="c1", name="add", arguments='{"a": 1}')
@@ -60,8 +61,13 @@ def test_no_word_that_was_received_is_missing_from_the_run_loop(history: list[Ev
     state = fold(history)
     assert state is not None
     said = [e.body.message.text for e in history if isinstance(e.body, MessageReceived)]
-    told = "\n\n".join(i.user_message for i in state.run_loop().iterations if i.user_message)
-    assert told == "\n\n".join(said)
+    told = [i.user_message for i in state.run_loop().iterations if i.user_message]
+    # A follow-up is heard later than what came after it; all are heard, each once.
+    for text in said:
+        assert sum(words.count(text) for words in told) >= said.count(text)
+    answers = [e for e in history if isinstance(e.body, InputReceived)]
+    if not answers:
+        assert sorted("".join(said)) == sorted("".join("".join(told).split("\n\n")))
 
 
 @given(histories())
@@ -84,7 +90,7 @@ def test_a_message_is_observed_when_the_next_iteration_starts() -> None:
     state = folded(RunLoopStarted(goal="hi"), received("hi"), IterationStarted(index=0))
     state = evolve(state, event_at(4, received("and bye")))
     assert state.iterations[0].user_message == "hi"
-    assert [m.text for m in state.unseen] == ["and bye"]
+    assert [each.message.text for each in state.unseen] == ["and bye"]
     state = evolve(state, event_at(5, MessageCompleted(message=Message.assistant("Hello"))))
     state = evolve(state, event_at(6, IterationStarted(index=1)))
     assert state.iterations[0].response == "Hello"

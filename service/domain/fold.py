@@ -1,0 +1,352 @@
+"""The fold: from a run loop's events to its state.
+
+The state is nothing but the fold of the loop's events: `fold` of the same events always gives the
+same state, and every prefix of a history folds to a valid one. A step takes the same time however
+long the history is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from service.domain.errors import LLMContextError
+from service.domain.events import (
+    CompactionFinished,
+    CompactionStarted,
+    ErrorOccurred,
+    Event,
+    InputReceived,
+    InputRequired,
+    IterationStarted,
+    LLMRetry,
+    MemoryRecalled,
+    MessageCompleted,
+    MessageDelta,
+    MessageReceived,
+    ReasoningDelta,
+    RouteDecided,
+    RunLoopCancelled,
+    RunLoopCompleted,
+    RunLoopFailed,
+    RunLoopIdle,
+    RunLoopInterrupted,
+    RunLoopResumed,
+    RunLoopStarted,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
+from service.domain.growing import Growing
+from service.domain.messages import Message, NotePart, ToolResult
+from service.domain.run_loops import Iteration, Status
+from service.domain.state import PendingCall, Recalled, RunLoopState, UnseenMessage
+
+
+def fold(events: Iterable[Event]) -> RunLoopState | None:
+    """The state after these events of one loop, in order; None for no events.
+
+    Raises:
+        ValueError: the history does not begin with ``run_loop.started``.
+    """
+    state: RunLoopState | None = None
+    for event in events:
+        state = begin(event) if state is None else evolve(state, event)
+    return state
+
+
+def begin(event: Event) -> RunLoopState:
+    """The state after a loop's first event.
+
+    Raises:
+        ValueError: the event is not ``run_loop.started``.
+    """
+    if not isinstance(event.body, RunLoopStarted) or event.seq is None:
+        raise ValueError(f"a history begins with run_loop.started, not with {event.type}")
+    return RunLoopState(
+        id=event.run_loop_id,
+        owner=event.owner,
+        goal=event.body.goal,
+        status="running",
+        created_at=event.at,
+        updated_at=event.at,
+        last_seq=event.seq,
+        predecessor_id=event.body.predecessor_id,
+        forked_from=event.body.forked_from,
+    )
+
+
+def evolve(state: RunLoopState, event: Event) -> RunLoopState:
+    """The state after one more event. Transient and already applied events change nothing."""
+    if event.seq is None or event.seq <= state.last_seq:
+        return state
+    state = replace(state, last_seq=event.seq, updated_at=event.at)
+    match event.body:
+        case MessageReceived() as received:
+            return _receive(state, received)
+        case MemoryRecalled(recollections=pieces):
+            return replace(state, recalled=(*state.recalled, Recalled(len(state.history), pieces)))
+        case IterationStarted() as started:
+            return _observe(state, started, event.at)
+        case MessageCompleted() as completed:
+            return _think(state, completed)
+        case ToolStarted(call_id=call_id):
+            return replace(state, pending=_started(state, call_id))
+        case ToolFinished() as finished:
+            return _finish_call(state, finished)
+        case InputRequired() as request:
+            return replace(state, awaiting=request, status="waiting_for_human_input")
+        case InputReceived() as answer:
+            return _answered(state, answer)
+        case CompactionFinished() as compaction:
+            return _compact(state, compaction)
+        case Usage() as usage:
+            return _account(state, usage)
+        case RunLoopInterrupted():
+            state = _close_calls(state, "a new message of the person's came in its place")
+            return replace(state, status="running", awaiting=None, thinking=False)
+        case RunLoopIdle():
+            return replace(state, status="idle")
+        case RunLoopResumed():
+            return replace(state, status="running", completed_at=None, problem=None)
+        case RunLoopCompleted():
+            return _end(state, "completed", event.at)
+        case RunLoopFailed(problem=problem):
+            return replace(_end(state, "failed", event.at), problem=problem)
+        case RunLoopCancelled():
+            return _end(state, "cancelled", event.at)
+        case ErrorOccurred(problem=problem):
+            overflowed = state.overflowed or problem.kind == LLMContextError.kind
+            return replace(state, overflowed=overflowed)
+        case RunLoopStarted():
+            raise ValueError(f"run loop {state.id} started twice (event {event.seq})")
+        case RouteDecided() | LLMRetry() | CompactionStarted() | ReasoningDelta() | MessageDelta():
+            return state
+        case _:
+            assert_never(event.body)
+
+
+# --- observe
+
+
+def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
+    unseen = UnseenMessage(received.message_id, received.message, received.mode)
+    status = "running" if state.status == "idle" else state.status
+    return replace(state, unseen=(*state.unseen, unseen), status=status)
+
+
+def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> RunLoopState:
+    wanted = started.message_ids
+    seen = [each for each in state.unseen if wanted is None or each.id in wanted]
+    words = "\n\n".join(each.message.text for each in seen)
+    messages = [each.message for each in seen]
+    if started.nudge is not None:
+        messages.append(Message(role="user", content=(NotePart(note=started.nudge),)))
+    heard = bool(seen)
+    return replace(
+        _with_messages(state, *messages),
+        status="running",
+        closed_iterations=_closed(state),
+        iteration=Iteration(user_message=words or None, timestamp=at),
+        unseen=tuple(each for each in state.unseen if each not in seen),
+        thinking=True,
+        enhanced=state.enhanced or started.nudge is not None,
+        iterations_since_user=1 if heard else state.iterations_since_user + 1,
+        failures=0 if heard else state.failures,
+        repetitions=0 if heard else state.repetitions,
+        last_outcomes=() if heard else state.last_outcomes,
+    )
+
+
+def _open_iteration(state: RunLoopState) -> Iteration:
+    if state.iteration is None:
+        raise ValueError(f"run loop {state.id} has no iteration that this could belong to")
+    return state.iteration
+
+
+def _closed(state: RunLoopState) -> Growing[Iteration]:
+    if state.iteration is None:
+        return state.closed_iterations
+    return state.closed_iterations.plus(state.iteration)
+
+
+# --- think
+
+
+def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
+    message = completed.message
+    iteration = _open_iteration(state).model_copy(
+        update={
+            "reasoning": message.reasoning or None,
+            "response": message.text or None,
+            "tool_calls": message.tool_calls,
+        }
+    )
+    return replace(
+        _with_messages(state, message),
+        iteration=iteration,
+        thinking=False,
+        compacted=False,
+        overflowed=False,
+        pending=tuple(PendingCall(call) for call in message.tool_calls),
+    )
+
+
+def _account(state: RunLoopState, usage: Usage) -> RunLoopState:
+    state = replace(
+        state,
+        input_tokens=state.input_tokens + usage.input_tokens,
+        output_tokens=state.output_tokens + usage.output_tokens,
+        cached_input_tokens=state.cached_input_tokens + usage.cached_input_tokens,
+        cost=state.cost if usage.cost is None else (state.cost or 0.0) + usage.cost,
+    )
+    if usage.purpose != "answer" or usage.estimated or not usage.input_tokens:
+        return state
+    return replace(
+        state,
+        measured_tokens=usage.input_tokens + usage.output_tokens,
+        measured_size=state.history_size,
+    )
+
+
+def _compact(state: RunLoopState, compaction: CompactionFinished) -> RunLoopState:
+    gone, new = compaction.messages, compaction.replacement
+    history = Growing((*new, *state.history[gone:]))
+    return replace(
+        state,
+        history=history,
+        history_size=sum(message.size for message in history),
+        # What was recalled beside a message that is gone stands beside the first from now on.
+        recalled=tuple(
+            replace(each, index=each.index - gone + len(new) if each.index >= gone else 0)
+            for each in state.recalled
+        ),
+        compacted=True,
+        overflowed=False,
+        measured_tokens=0,
+        measured_size=0,
+    )
+
+
+# --- act
+
+
+def _started(state: RunLoopState, call_id: str) -> tuple[PendingCall, ...]:
+    return tuple(
+        replace(waiting, started=True) if waiting.call.id == call_id else waiting
+        for waiting in state.pending
+    )
+
+
+def _finish_call(state: RunLoopState, finished: ToolFinished) -> RunLoopState:
+    if all(waiting.call.id != finished.call_id for waiting in state.pending):
+        return state  # a second result of the same call: the first one counts
+    whole = finished.content if finished.whole is None else finished.whole
+    result = ToolResult(id=finished.call_id, content=whole, is_error=finished.is_error)
+    shown = result.model_copy(update={"content": finished.content})
+    iteration = _open_iteration(state)
+    iteration = iteration.model_copy(update={"tool_results": (*iteration.tool_results, result)})
+    pending = tuple(each for each in state.pending if each.call.id != finished.call_id)
+    state = replace(
+        _with_messages(state, Message.tool(shown)),
+        iteration=iteration,
+        pending=pending,
+        cut_results=state.cut_results or finished.whole is not None,
+    )
+    return state if pending else _look_back(state, iteration)
+
+
+def _look_back(state: RunLoopState, iteration: Iteration) -> RunLoopState:
+    """All calls of a step have their results: did it get anywhere?"""
+    results = {result.id: result for result in iteration.tool_results}
+    outcomes = tuple(
+        (call.name, call.arguments, results[call.id].content) for call in iteration.tool_calls
+    )
+    failed = all(result.is_error for result in iteration.tool_results)
+    same = outcomes == state.last_outcomes
+    return replace(
+        state,
+        failures=state.failures + 1 if failed else 0,
+        repetitions=state.repetitions + 1 if same else 1,
+        last_outcomes=outcomes,
+    )
+
+
+def _answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
+    request = state.awaiting
+    if request is None or request.request_id != answer.request_id:
+        return state  # an answer that comes twice, or too late, counts once
+    state = replace(state, awaiting=None, status="running", last_answer=answer)
+    if request.kind == "approve":
+        return _decided(state, request, answer)
+    words = "\n".join(answer.choices) if answer.choices else answer.text or ""
+    if request.call_id is None:
+        # Nobody's tool call asked: the answer is what the person says next.
+        said = UnseenMessage(answer.request_id, Message.user(words))
+        return replace(state, unseen=(*state.unseen, said))
+    return replace(
+        state,
+        pending=tuple(
+            replace(waiting, answer=words) if waiting.call.id == request.call_id else waiting
+            for waiting in state.pending
+        ),
+    )
+
+
+def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived) -> RunLoopState:
+    asked = {call.id for call in request.tool_calls}
+    pending = []
+    for waiting in state.pending:
+        if waiting.call.id in asked:
+            decision = answer.decision(waiting.call.id)
+            decided = replace(
+                waiting,
+                approved=decision.approved is True,
+                denial=decision.reason or "",
+                arguments=decision.arguments,
+            )
+            pending.append(decided)
+        else:
+            pending.append(waiting)
+    allowed = state.allowed
+    if answer.remember == "run_loop":
+        allowed |= frozenset(answer.scopes)
+    return replace(state, pending=tuple(pending), allowed=allowed)
+
+
+# --- end
+
+
+def _end(state: RunLoopState, status: Status, at: datetime) -> RunLoopState:
+    state = _close_calls(state, f"the run loop was {status}")
+    if state.unseen:
+        state = _observe(state, IterationStarted(index=state.iteration_count), state.updated_at)
+    return replace(state, status=status, completed_at=at, awaiting=None, thinking=False)
+
+
+def _close_calls(state: RunLoopState, why: str) -> RunLoopState:
+    """The state in which every call has its result."""
+    for waiting in state.pending:
+        notice = f"Not run: {why} first."
+        if waiting.started:
+            notice = (
+                f"Interrupted, as {why}: whether the tool did its work is unknown. Check before it"
+                " is called again."
+            )
+        closed = ToolFinished(
+            call_id=waiting.call.id, name=waiting.call.name, content=notice, is_error=True
+        )
+        state = _finish_call(state, closed)
+    return state
+
+
+def _with_messages(state: RunLoopState, *messages: Message) -> RunLoopState:
+    if not messages:
+        return state
+    return replace(
+        state,
+        history=state.history.plus(*messages),
+        history_size=state.history_size + sum(message.size for message in messages),
+    )

@@ -1,0 +1,64 @@
+"""The part of a run loop's events that is one message's: from its landing to its answer.
+
+A message joins a loop that may be at work on others, before it and after it. It has *landed* when
+an iteration observes it: from there on the model sees it, and what it says is said to it, too. It
+is *answered* when the model says something without wanting to call a tool.
+
+>>> from service.domain.messages import Message
+>>> part, answer = OwnPart("m2"), MessageCompleted(message=Message.assistant("Yes."))
+>>> for ids in (("m1",), ("m2", "m3")):
+...     part.add(IterationStarted(index=0, message_ids=ids))
+...     part.add(answer)
+...     print(part.landed, part.answered)
+False False
+True True
+>>> part.add(IterationStarted(index=2, message_ids=("m4",)))
+>>> part.over
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.domain.events import (
+    EventBody,
+    IterationStarted,
+    MessageCompleted,
+    RunLoopInterrupted,
+)
+
+
+@dataclass(slots=True)
+class OwnPart:
+    """Follows one message through its loop's events, which must come in order."""
+
+    message_id: str
+    landed: bool = False
+    """Whether an iteration has observed it."""
+    answered: bool = False
+    """Whether the model has answered it; it may better its answer still."""
+    over: bool = False
+    """Whether the loop has answered it, and turned to another message since."""
+    interrupted_by: str | None = None
+    """The message that was taken in its place before it was answered, if one was."""
+
+    @property
+    def going_on(self) -> bool:
+        """Whether what the loop does now is done for this message."""
+        return self.landed and not self.over
+
+    def add(self, body: EventBody) -> None:
+        """Take the next event."""
+        match body:
+            case IterationStarted(message_ids=ids):
+                if not self.landed:
+                    self.landed = ids is None or self.message_id in ids
+                elif self.answered and ids != ():
+                    self.over = True
+            case MessageCompleted(message=message, cut=cut) if self.going_on:
+                self.answered = not cut and not message.tool_calls
+            case RunLoopInterrupted(message_id=other) if self.going_on and not self.answered:
+                self.interrupted_by = other
+            case _:
+                pass
