@@ -18,7 +18,7 @@ def check_model(settings: Settings) -> Finding:
     match settings.llm.effective_provider:
         case "embedded":
             return _check_embedded(settings)
-        case "openai":
+        case "openai" | "anthropic":
             return _check_endpoint(settings)
         case "scripted":
             return Finding("note", f"answers come from the script {settings.llm.model}")

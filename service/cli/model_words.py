@@ -26,7 +26,7 @@ def model_in_words(settings: Settings) -> str:
     match settings.llm.effective_provider:
         case "embedded":
             return f"{embedded_model(settings)}, on this machine"
-        case "openai":
+        case "openai" | "anthropic":
             return f"{endpoint_model(settings)} at {endpoint(settings)}"
         case "scripted":
             return f"the script {settings.llm.model}"
@@ -34,9 +34,11 @@ def model_in_words(settings: Settings) -> str:
 
 def endpoint_model(settings: Settings) -> str:
     """The model that a configured endpoint is asked for."""
-    from service.agent.llm import DEFAULT_OPENAI_MODEL
+    from service.agent.llm import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
 
-    return settings.llm.model or DEFAULT_OPENAI_MODEL
+    is_anthropic = settings.llm.effective_provider == "anthropic"
+    default = DEFAULT_ANTHROPIC_MODEL if is_anthropic else DEFAULT_OPENAI_MODEL
+    return settings.llm.model or default
 
 
 def endpoint(settings: Settings) -> str:
@@ -48,4 +50,6 @@ def endpoint(settings: Settings) -> str:
     """
     parts = urlsplit(settings.llm.base_url)
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else "OpenAI"
+    if host:
+        return f"{parts.scheme}://{host}{parts.path}"
+    return "Anthropic" if settings.llm.effective_provider == "anthropic" else "OpenAI"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,24 +117,3 @@ def test_every_report_of_usage_is_passed_on_and_empty_ones_are_not() -> None:
     for usage in (None, {}, {"prompt_tokens": 1, "completion_tokens": None}, {"prompt_tokens": 2}):
         parts += reader.read({"choices": None, "usage": usage})
     assert parts == [TokenUsage("m", 1, 0), TokenUsage("m", 2, 0)]
-
-
-RECORDED = os.environ.get("RONDO_STREAMS_DIR", "")
-
-
-@pytest.mark.skipif(not RECORDED, reason="RONDO_STREAMS_DIR names no folder of recorded streams")
-def test_recorded_streams_give_what_their_index_says() -> None:
-    folder = Path(RECORDED)
-    for entry in json.loads((folder / "index.json").read_text("utf-8")):
-        if (want := entry["assembled"]) is None:
-            continue
-        reader, assembler = ChunkReader("m"), MessageAssembler()
-        for line in (folder / entry["file"]).read_text("utf-8").split("\n"):
-            data = line.strip().removeprefix("data:").strip()
-            if data.startswith("{") and "error" not in (chunk := json.loads(data)):
-                for part in reader.read(chunk):
-                    assembler.add(part)
-        message = assembler.message()
-        assert message.text.startswith(want.get("text_head", want.get("text"))), entry["file"]
-        assert len(message.reasoning) == want.get("reasoning_len", 0), entry["file"]
-        assert [c.model_dump(exclude={"type"}) for c in message.tool_calls] == want["tool_calls"]

@@ -15,7 +15,7 @@ import pytest
 
 from service.agent.llm.embedded import EmbeddedLLM, describe
 from service.config import default_models_dir
-from service.domain.errors import LLMConnectionError, LLMError, LLMNotReadyError
+from service.domain.errors import LLMConnectionError, LLMContextError, LLMError, LLMNotReadyError
 from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall, ToolResult
 from service.domain.stream import MessageAssembler, TextDelta
 from service.domain.tools import ToolDefinition
@@ -195,7 +195,7 @@ async def test_it_keeps_to_a_schema(embedded: EmbeddedLLM) -> None:
 
 @pytest.mark.slow
 async def test_what_is_too_long_for_it_is_refused_in_its_own_words(embedded: EmbeddedLLM) -> None:
-    with pytest.raises(LLMError, match="exceeds the available context") as raised:
+    with pytest.raises(LLMContextError, match="exceeds the available context") as raised:
         await ask(embedded, Message.user("word " * 9000), tools=())
     assert not raised.value.retryable
     assert "RONDO_LLM__BASE_URL" in raised.value.advice

@@ -2,13 +2,14 @@
 
 What is put up with: tool calls without an index, counted from 1, or all with index 0; ids that
 come once, never, or as empty strings; arguments as objects; content as a list of typed pieces;
-reasoning under three names; chunks without choices; usage in several chunks; a repeated
-``finish_reason``. What is not: a piece of a tool call that belongs to no call.
+reasoning under three names, or between tags at the beginning of the content; chunks without
+choices; usage in several chunks, and under Groq's name; a repeated ``finish_reason``. What is not:
+a piece of a tool call that belongs to no call.
 
 >>> reader = ChunkReader("m")
 >>> reader.read({"choices": [{"delta": {"content": "Hi", "reasoning": "short"}}]})
 [ThinkDelta(think='short', signature=None), TextDelta(text='Hi')]
->>> reader.read({"choices": [{"delta": {}, "finish_reason": "stop"}]}), reader.finish_reason
+>>> reader.read({"choices": [{"delta": {}, "finish_reason": "stop"}]}), reader.ending
 ([], 'stop')
 """
 
@@ -16,10 +17,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from service.agent.llm.answer_bound import AnswerBound
+from service.agent.llm.reading import Ending
+from service.agent.llm.think_tags import ThinkTags
 from service.domain.errors import LLMStreamError
 from service.domain.stream import StreamPart, TextDelta, ThinkDelta, TokenUsage, ToolCallDelta
+
+_ENDINGS: Mapping[str, Ending] = {
+    "length": "length",
+    "content_filter": "withheld",
+    "error": "error",
+}
 
 
 @dataclass(slots=True)
@@ -32,23 +42,28 @@ class _Call:
     """Arguments that came before the name."""
 
 
-@dataclass(slots=True)
 class ChunkReader:
-    """Turns the chunks of one stream into stream parts; keeps what later chunks refer to."""
+    """Turns the chunks of one stream into stream parts; keeps what later chunks refer to.
 
-    model: str
-    longest: int = 1_000_000
-    """How many characters the answer may have. A chunk without any counts as one."""
-    finish_reason: str | None = None
-    """As the endpoint said it; None until it did."""
-    has_content: bool = False
-    """Whether there was a visible letter or a tool call."""
-    chunks: int = 0
-    """How many chunks there were."""
-    _length: int = 0
-    _calls: list[_Call] = field(default_factory=list)
-    _slots: dict[int, int] = field(default_factory=dict)
-    """Which of `_calls` an index of the endpoint means at present."""
+    Satisfies `service.agent.llm.reading.Reader`.
+    """
+
+    def __init__(self, model: str, *, longest: int = 1_000_000) -> None:
+        """Begin an answer.
+
+        Args:
+            model: whose it is.
+            longest: how many characters it may have.
+        """
+        self._model = model
+        self._bound = AnswerBound(model, longest)
+        self._tags = ThinkTags()
+        self._calls: list[_Call] = []
+        self._slots: dict[int, int] = {}  # which of the calls an index of the endpoint means now
+        self._held = 0
+        self.ending: Ending | None = None
+        self.has_content = False
+        self.chunks = 0
 
     def read(self, chunk: object) -> list[StreamPart]:
         """The parts of one chunk.
@@ -60,57 +75,51 @@ class ChunkReader:
         if not isinstance(chunk, Mapping):
             raise _malformed(f"a chunk is not a JSON object but a {type(chunk).__name__}")
         self.chunks += 1
+        self._held = 0
         parts: list[StreamPart] = []
         for choice in _objects(chunk.get("choices")):
             if choice.get("index") not in (0, None):
                 continue  # one answer was asked for
             parts.extend(self._choice(choice))
-        parts.extend(self._usage(chunk.get("usage")))
-        self._length += max(1, sum(map(_length, parts)))
-        if self._length > self.longest:
-            endless = LLMStreamError(
-                f"{self.model} went on past {self.longest:,} characters, and was broken off",
-                advice="The endpoint does not keep to RONDO_LLM__MAX_TOKENS: raise it for longer"
-                " answers, or choose another model.",
-            )
-            endless.retryable = False  # once more would take as long, and cost as much
-            raise endless
+        parts.extend(self._usage(chunk))
+        self._bound.add(parts, held=self._held)
         return parts
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the endpoint said that it had finished, and gave something."""
-        return self.finish_reason not in (None, "error") and self.has_content
-
-    def finish(self) -> None:
-        """Check that nothing was left open.
+    def finish(self) -> list[StreamPart]:
+        """What was held back in case that more would come.
 
         Raises:
             LLMStreamError: a tool call never got its name.
         """
         if not all(call.named for call in self._calls):
             raise _malformed("a tool call has no name")
+        return list(self._seen(self._tags.finish()))
 
     def _choice(self, choice: Mapping[str, object]) -> Iterator[StreamPart]:
         delta = choice.get("delta")
         if isinstance(delta, Mapping):
             yield from _thoughts(delta)
             for part in _content(delta.get("content")):
-                self._see(part)
-                yield part
+                if isinstance(part, ThinkDelta):
+                    yield part
+                else:
+                    yield from self._seen(self._tags.feed(part.text))
             if isinstance(refusal := delta.get("refusal"), str) and refusal:
-                self.has_content = True
-                yield TextDelta(refusal)
+                yield from self._seen(self._tags.finish())
+                yield from self._seen(iter((TextDelta(refusal),)))
             for piece in _objects(delta.get("tool_calls")):
                 yield from self._tool_call(piece)
             if isinstance(function := delta.get("function_call"), Mapping):
                 yield from self._tool_call({"index": 0, "function": function})
         if reason := choice.get("finish_reason"):
-            self.finish_reason = str(reason)
+            yield from self._seen(self._tags.finish())
+            self.ending = _ENDINGS.get(str(reason), "stop")
 
-    def _see(self, part: StreamPart) -> None:
-        if isinstance(part, TextDelta) and not part.text.isspace():
-            self.has_content = True
+    def _seen(self, parts: Iterator[TextDelta | ThinkDelta]) -> Iterator[TextDelta | ThinkDelta]:
+        for part in parts:
+            if isinstance(part, TextDelta) and not part.text.isspace():
+                self.has_content = True
+            yield part
 
     def _tool_call(self, piece: Mapping[str, object]) -> Iterator[StreamPart]:
         function = piece.get("function")
@@ -129,7 +138,7 @@ class ChunkReader:
             yield ToolCallDelta(slot, id=call.id, name=name, arguments=call.held + arguments)
         else:
             call.held += arguments
-            self._length += len(arguments)
+            self._held += len(arguments)
 
     def _slot(self, index: object, call_id: str | None, name: str | None) -> int:
         """The place of the call that a piece belongs to; opens a new one where it must."""
@@ -157,25 +166,18 @@ class ChunkReader:
             self._slots[index] = slot
         return slot
 
-    def _usage(self, usage: object) -> Iterator[TokenUsage]:
+    def _usage(self, chunk: Mapping[str, object]) -> Iterator[TokenUsage]:
+        usage = chunk.get("usage") or _object(chunk.get("x_groq")).get("usage")
         if isinstance(usage, Mapping) and usage:
+            details = _object(usage.get("prompt_tokens_details"))
             yield TokenUsage(
-                self.model,
+                self._model,
                 input_tokens=_count(usage.get("prompt_tokens")),
                 output_tokens=_count(usage.get("completion_tokens")),
+                # DeepSeek has a name of its own.
+                cached_input_tokens=_count(details.get("cached_tokens"))
+                or _count(usage.get("prompt_cache_hit_tokens")),
             )
-
-
-def _length(part: StreamPart) -> int:
-    match part:
-        case TextDelta(text=text):
-            return len(text)
-        case ThinkDelta(think=think):
-            return len(think)
-        case ToolCallDelta(arguments=arguments):
-            return len(arguments)
-        case TokenUsage():
-            return 0
 
 
 def _thoughts(delta: Mapping[str, object]) -> Iterator[StreamPart]:
@@ -190,7 +192,7 @@ def _thoughts(delta: Mapping[str, object]) -> Iterator[StreamPart]:
             yield ThinkDelta(text)
 
 
-def _content(content: object) -> Iterator[StreamPart]:
+def _content(content: object) -> Iterator[TextDelta | ThinkDelta]:
     if isinstance(content, str):
         if content:
             yield TextDelta(content)
@@ -213,6 +215,10 @@ def _joined(value: object) -> str:
 def _objects(value: object) -> Iterator[Mapping[str, object]]:
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, Mapping))
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _arguments(value: object) -> str:

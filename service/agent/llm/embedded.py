@@ -19,6 +19,7 @@ from service.agent.llm.protocol import LLMStatus
 from service.agent.llm.tool_adapter import ToolAdapter, speaks_of_tools
 from service.domain.errors import (
     LLMConnectionError,
+    LLMContextError,
     LLMError,
     LLMNotReadyError,
     LLMStatusError,
@@ -32,7 +33,7 @@ from service.models.store import ModelStore
 
 BETTER_MODEL = (
     "Set up a better model at any time: RONDO_LLM__BASE_URL (or OPENAI_BASE_URL),"
-    " RONDO_LLM__API_KEY (or OPENAI_API_KEY) and RONDO_LLM__MODEL."
+    " RONDO_LLM__API_KEY (or OPENAI_API_KEY, or ANTHROPIC_API_KEY) and RONDO_LLM__MODEL."
 )
 _WINDOW_TOKENS = 8192
 _ADAPTER_TOKENS = 1024
@@ -190,8 +191,9 @@ class EmbeddedLLM:
         except LLMError as error:
             if error.retryable and await _has_ended(process):
                 raise self._death(process) from error
-            if isinstance(error, LLMStatusError) and error.status == 400:
-                raise LLMError(
+            too_long = isinstance(error, LLMContextError)
+            if too_long or (isinstance(error, LLMStatusError) and error.status == 400):
+                raise (LLMContextError if too_long else LLMError)(
                     f"{self._name} cannot take this: {error.detail.partition(': ')[2]}",
                     advice=f"Ask with fewer words, in a new conversation. {BETTER_MODEL}",
                 ) from error

@@ -1,71 +1,45 @@
-"""Errors of the openai SDK, of its HTTP library and of endpoints, as errors of the house.
+"""Errors of the SDKs, of their HTTP library and of endpoints, as errors of the house.
 
 Each gets words for what happened and for what to do. Whether a call can be made again follows from
-the class (see `service.domain.errors`).
+the class (see `service.domain.errors`). The openai and the anthropic SDK come from one generator:
+their errors have the same names and fields.
 """
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from importlib import import_module
+from typing import Any
 
+from service.agent.llm.context_words import is_too_long
+from service.agent.llm.endpoints import Endpoint
 from service.domain.errors import (
     LLMConnectionError,
+    LLMContextError,
     LLMError,
     LLMStatusError,
     LLMStreamError,
     LLMTimeoutError,
 )
 
-if TYPE_CHECKING:
-    import openai
-
-_SETTINGS = "RONDO_LLM__BASE_URL (or OPENAI_BASE_URL)"
-_KEY = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai)-[\w*-]{4,}"
-    r"|(?<=bearer )(?=\S*\d)[^\s\"',;]{8,}"
-    r"|(?<![\w-])(?=[a-z_-]*\d)[\w-]{32,}",
-    re.ASCII | re.IGNORECASE,
-)
-_KEY_SETTINGS = "RONDO_LLM__API_KEY (or OPENAI_API_KEY)"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """What the words of an error need to know of the call."""
-
-    base_url: str
-    model: str
-    timeout_seconds: float
-    api_key: str = field(default="", repr=False)
-
-    @property
-    def place(self) -> str:
-        """Host and port, without credentials that an address may hold."""
-        parts = urlsplit(self.base_url)
-        try:
-            port = f":{parts.port}" if parts.port else ""
-        except ValueError:
-            port = ""
-        return f"{parts.hostname or self.base_url.rpartition('@')[2]}{port}"
-
-    def without_keys(self, text: str) -> str:
-        """What the endpoint said, with ``***`` for our key and for all that looks like one.
-
-        >>> endpoint = Endpoint("http://x/v1", "m", 1, api_key="hunter2")
-        >>> endpoint.without_keys("hunter2 is not sk-proj-1234, nor is Bearer abcd1234.xyz")
-        '*** is not ***, nor is Bearer ***'
-        """
-        if self.api_key:
-            text = re.sub(rf"(?<!\w){re.escape(self.api_key)}(?!\w)", "***", text)
-        return _KEY.sub("***", text)
+_TOO_LONG_STATUSES = (400, 413, 422)
+_STATUS_OF_TYPE = {
+    # https://platform.claude.com/docs/en/api/errors: in mid-stream there is no other status.
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 
 
 def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LLMError:
@@ -76,19 +50,19 @@ def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
         endpoint: what was called.
         streaming: whether the answer had begun to arrive.
     """
-    import httpx2
-    import openai
+    if isinstance(error, LLMError):
+        return error
+    import httpx2  # loaded by now, with the SDK: whatever else is raised comes from a call
 
+    sdk: Any = import_module(endpoint.vendor)
     match error:
-        case LLMError():
-            return error
-        case openai.APIStatusError():
+        case sdk.APIStatusError() if error.status_code >= 400:
             return _status_error(error, endpoint)
-        case openai.APITimeoutError() | httpx2.TimeoutException():
+        case sdk.APITimeoutError() | httpx2.TimeoutException():
             return _timed_out(error, endpoint)
-        case openai.APIConnectionError() | httpx2.TransportError():
+        case sdk.APIConnectionError() | httpx2.TransportError():
             return _unreachable(error, endpoint, streaming=streaming)
-        case openai.APIError():
+        case sdk.APIError():
             return _in_stream(error, endpoint)
         case ValueError() if streaming:  # corrupt JSON, or bytes that are not UTF-8
             return LLMStreamError(
@@ -100,16 +74,17 @@ def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
             return LLMError(
                 f"the call of {endpoint.model} at {endpoint.place} failed:"
                 f" {type(error).__name__}: {endpoint.without_keys(str(error))}",
-                advice=f"Check {_SETTINGS} and the other llm settings; `rondo doctor` tries them.",
+                advice=f"Check {endpoint.address_setting} and the other llm settings;"
+                " `rondo doctor` tries them.",
             )
 
 
-def is_transport_error(error: Exception) -> bool:
+def is_transport_error(error: Exception, endpoint: Endpoint) -> bool:
     """Whether the connection failed, and not what was said over it."""
     import httpx2
-    import openai
 
-    return isinstance(error, openai.APIConnectionError | httpx2.TransportError)
+    sdk: Any = import_module(endpoint.vendor)
+    return isinstance(error, (sdk.APIConnectionError, httpx2.TransportError))
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -139,40 +114,70 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds())
 
 
-def _status_error(error: openai.APIStatusError, endpoint: Endpoint) -> LLMStatusError:
-    status = error.status_code
-    wait = retry_after(error.response.headers, datetime.now(UTC))
-    asks = "" if wait is None else f"; it asks to wait {f'{wait:,.1f}'.removesuffix('.0')} s"
-    return LLMStatusError(
-        status,
-        f"{endpoint.place} answered {status}: {_said(error, endpoint)}{asks}",
-        advice=_advice(status, endpoint),
-        retry_after=wait,
-    )
+def said_by(error: Any, endpoint: Endpoint) -> str:
+    """The endpoint's own words, short and without keys. Web pages are not words.
 
-
-def _said(error: openai.APIError, endpoint: Endpoint) -> str:
-    """The endpoint's own words, short and without keys. Web pages are not words."""
-    body = error.body
-    if isinstance(body, Mapping):
-        words = body.get("message") or body.get("detail") or body.get("error")
-    else:
-        words = body
+    Args:
+        error: an ``APIError`` of an SDK.
+        endpoint: whose key is taken out.
+    """
+    body = _error_object(error.body)
+    words = body.get("message") or body.get("detail") or body.get("error")
+    if not words and not isinstance(error.body, Mapping):
+        words = error.body
     text = " ".join(str(words or error.message).split())
     if text.lower().startswith(("<!doctype", "<html")):
         return "a web page"
     return endpoint.without_keys(text)[:500]  # in this order: half a key is a secret too
 
 
+def _error_object(body: object) -> Mapping[str, Any]:
+    """The object that tells of the error: the openai SDK has unwrapped it, the other has not."""
+    if not isinstance(body, Mapping):
+        return {}
+    inner = body.get("error")
+    return inner if isinstance(inner, Mapping) else body
+
+
+def _status_error(error: Any, endpoint: Endpoint) -> LLMError:
+    status = error.status_code
+    said = said_by(error, endpoint)
+    if status in _TOO_LONG_STATUSES and _means_too_long(error, said):
+        return _too_long(f"{endpoint.place} answered {status}: {said}")
+    wait = retry_after(error.response.headers, datetime.now(UTC))
+    asks = "" if wait is None else f"; it asks to wait {f'{wait:,.1f}'.removesuffix('.0')} s"
+    return LLMStatusError(
+        status,
+        f"{endpoint.place} answered {status}: {said}{asks}",
+        advice=_advice(status, endpoint),
+        retry_after=wait,
+    )
+
+
+def _means_too_long(error: Any, said: str) -> bool:
+    body = _error_object(error.body)
+    return is_too_long(f"{body.get('code')} {body.get('type')} {said}")
+
+
+def _too_long(detail: str) -> LLMContextError:
+    return LLMContextError(
+        detail,
+        advice="Begin a new conversation, or let RONDO_LLM__CONTEXT_TOKENS name the model's own"
+        " window, so that what is old is left out in time.",
+    )
+
+
 def _advice(status: int, endpoint: Endpoint) -> str:
     if status == 401:
-        return f"The key is missing or wrong: set {_KEY_SETTINGS}."
+        return f"The key is missing or wrong: set {endpoint.key_setting}."
+    if status == 402:
+        return "The account's credit is used up: check the account."
     if status == 403:
         return f"The key may not use {endpoint.model}: check the account's rights."
     if status == 404:
         return (
-            f"Check RONDO_LLM__MODEL (now {endpoint.model!r}) and {_SETTINGS}, which mostly ends"
-            " in /v1."
+            f"Check RONDO_LLM__MODEL (now {endpoint.model!r}) and {endpoint.address_setting},"
+            f" which {endpoint.form_of_address}."
         )
     if status == 413:
         return "The conversation is too long for the endpoint: lower RONDO_LLM__CONTEXT_TOKENS."
@@ -197,11 +202,14 @@ def _unreachable(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
     causes = list(_causes(error))
     place = endpoint.place
     detail = f"{place}: {endpoint.without_keys(_root_words(causes))[:300]}"
-    advice = f"Check the network and {_SETTINGS}."
+    advice = f"Check the network and {endpoint.address_setting}."
     if any(
         type(cause).__name__ in ("UnsupportedProtocol", "LocalProtocolError") for cause in causes
     ):
-        wrong = LLMError(detail, advice=f"Correct {_SETTINGS}, or the key: no call can be made.")
+        wrong = LLMError(
+            detail,
+            advice=f"Correct {endpoint.address_setting}, or the key: no call can be made.",
+        )
         wrong.title = LLMConnectionError.title
         return wrong
     if any(isinstance(cause, socket.gaierror) for cause in causes):
@@ -210,7 +218,7 @@ def _unreachable(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
         advice = "Check the certificate, or set SSL_CERT_FILE to your own authority's."
     elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         detail = f"nothing listens at {place}"
-        advice = f"Start the endpoint, or correct {_SETTINGS}."
+        advice = f"Start the endpoint, or correct {endpoint.address_setting}."
     elif streaming:
         return LLMStreamError(f"{place} broke the connection off", advice="Try again.")
     return LLMConnectionError(detail, advice=advice)
@@ -223,19 +231,31 @@ def _root_words(causes: list[BaseException]) -> str:
     return type(causes[-1]).__name__
 
 
-def _in_stream(error: openai.APIError, endpoint: Endpoint) -> LLMError:
+def _in_stream(error: Any, endpoint: Endpoint) -> LLMError:
     """An error object that came where a chunk should have been."""
-    body = error.body if isinstance(error.body, Mapping) else {}
-    said = f"{endpoint.place} reported in mid-stream: {_said(error, endpoint)}"
-    # The model wrote a call that the endpoint itself found wrong: another try can go well.
-    if body.get("code") != "tool_use_failed":
-        for name in ("status_code", "status", "code"):
-            status = str(body.get(name, ""))
-            if status.isdigit() and 400 <= int(status) < 600:
-                return LLMStatusError(int(status), said, advice=_advice(int(status), endpoint))
-        if body.get("type") == "invalid_request_error":
-            return LLMStatusError(400, said, advice=_advice(400, endpoint))
-    return LLMStreamError(said, advice="Try again; if it goes on, ask the endpoint's provider.")
+    body = _error_object(error.body)
+    words = said_by(error, endpoint)
+    said = f"{endpoint.place} reported in mid-stream: {words}"
+    status = _status_in(body, endpoint)
+    if status != 429 and _means_too_long(error, words):
+        return _too_long(said)
+    if status is None:
+        return LLMStreamError(said, advice="Try again; if it goes on, ask the endpoint's provider.")
+    return LLMStatusError(status, said, advice=_advice(status, endpoint))
+
+
+def _status_in(body: Mapping[str, Any], endpoint: Endpoint) -> int | None:
+    """The HTTP status that an error object stands for; None where it names none."""
+    if body.get("code") == "tool_use_failed":
+        # The model wrote a call that the endpoint itself found wrong: another try can go well.
+        return None
+    for name in ("status_code", "status", "code"):
+        status = str(body.get(name, ""))
+        if status.isdigit() and 400 <= int(status) < 600:
+            return int(status)
+    if endpoint.vendor == "anthropic":
+        return _STATUS_OF_TYPE.get(str(body.get("type")))
+    return 400 if body.get("type") == "invalid_request_error" else None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall
+from service.domain.messages import ImageUrlPart, Message, NotePart, TextPart, ToolCall
 from service.domain.tools import ToolDefinition
 
 Wire = dict[str, Any]
@@ -49,12 +49,12 @@ def _message(message: Message) -> Wire:
             return {
                 "role": "tool",
                 "tool_call_id": message.tool_call_id or "",
-                "content": _clean(message.text),
+                "content": clean(message.text),
             }
         case "assistant" if message.tool_calls:
             return {
                 "role": "assistant",
-                "content": _clean(message.text) or None,
+                "content": _words(message) or None,
                 "tool_calls": [_tool_call(call) for call in message.tool_calls],
             }
         case role:
@@ -62,21 +62,35 @@ def _message(message: Message) -> Wire:
 
 
 def _content(message: Message) -> str | list[Wire]:
-    notes = f"{message.notes}\n\n" if message.notes else ""
     if message.role != "user" or not any(isinstance(p, ImageUrlPart) for p in message.content):
-        return _clean(notes + message.text)
-    pieces: list[Wire] = [{"type": "text", "text": _clean(notes)}] if notes else []
+        return _words(message)
+    pieces: list[Wire] = []
     for part in message.content:
         if isinstance(part, TextPart):
-            pieces.append({"type": "text", "text": _clean(part.text)})
+            pieces.append({"type": "text", "text": clean(part.text)})
+        elif isinstance(part, NotePart):
+            pieces.append({"type": "text", "text": clean(part.note)})
         elif isinstance(part, ImageUrlPart):
             pieces.append({"type": "image_url", "image_url": {"url": part.url}})
     return pieces
 
 
+def _words(message: Message) -> str:
+    """What was said and noted, in this order; a note is a paragraph of its own."""
+    words, after_note = "", False
+    for part in message.content:
+        if isinstance(part, NotePart) and part.note:
+            words += f"\n\n{part.note}" if words else part.note
+            after_note = True
+        elif isinstance(part, TextPart) and part.text:
+            words += f"\n\n{part.text}" if after_note else part.text
+            after_note = False
+    return clean(words)
+
+
 def _tool_call(call: ToolCall) -> Wire:
-    arguments = _clean(call.arguments)
-    if not _is_object(arguments):
+    arguments = clean(call.arguments)
+    if not is_object(arguments):
         arguments = json.dumps({"invalid_json": arguments}, ensure_ascii=False)
     return {
         "id": call.id,
@@ -85,14 +99,15 @@ def _tool_call(call: ToolCall) -> Wire:
     }
 
 
-def _is_object(text: str) -> bool:
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except ValueError:
         return False
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """The text without lone surrogates, which cannot be sent as UTF-8."""
     try:
         text.encode()

@@ -1,0 +1,75 @@
+"""Where a model is called, and the words that people know the place by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+Vendor = Literal["openai", "anthropic"]
+"""Whose API an endpoint speaks, and so by whose variables it may have been set up."""
+
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai)-[\w*-]{4,}"
+    r"|(?<=bearer )(?=\S*\d)[^\s\"',;]{8,}"
+    r"|(?<![\w-])(?=[a-z_-]*\d)[\w-]{32,}",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a call, and the words of its errors, need to know of the endpoint."""
+
+    base_url: str
+    model: str
+    timeout_seconds: float
+    api_key: str = field(default="", repr=False)
+    vendor: Vendor = "openai"
+
+    @property
+    def place(self) -> str:
+        """Host and port, without credentials that an address may hold."""
+        parts = urlsplit(self.base_url)
+        try:
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            port = ""
+        return f"{parts.hostname or self.base_url.rpartition('@')[2]}{port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is on this machine."""
+        host = urlsplit(self.base_url).hostname or ""
+        try:
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def address_setting(self) -> str:
+        """What to correct when the address is wrong."""
+        return f"RONDO_LLM__BASE_URL (or {self.vendor.upper()}_BASE_URL)"
+
+    @property
+    def key_setting(self) -> str:
+        """What to correct when the key is wrong."""
+        return f"RONDO_LLM__API_KEY (or {self.vendor.upper()}_API_KEY)"
+
+    @property
+    def form_of_address(self) -> str:
+        """What a right address looks like."""
+        return "mostly ends in /v1" if self.vendor == "openai" else "ends before /v1/messages"
+
+    def without_keys(self, text: str) -> str:
+        """What the endpoint said, with ``***`` for our key and for all that looks like one.
+
+        >>> endpoint = Endpoint("http://x/v1", "m", 1, api_key="hunter2")
+        >>> endpoint.without_keys("hunter2 is not sk-proj-1234, nor is Bearer abcd1234.xyz")
+        '*** is not ***, nor is Bearer ***'
+        """
+        if self.api_key:
+            text = re.sub(rf"(?<!\w){re.escape(self.api_key)}(?!\w)", "***", text)
+        return _KEY.sub("***", text)

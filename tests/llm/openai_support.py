@@ -1,0 +1,37 @@
+"""What the tests of the OpenAI-compatible client share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.domain.errors import LLMError
+from service.domain.messages import Message
+from service.domain.stream import StreamPart
+from tests.llm.endpoint import Handler, endpoint
+
+HELLO = [Message.user("Hello")]
+USAGE = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+
+
+def client(base_url: str, **options: Any) -> OpenAICompatibleLLM:
+    return OpenAICompatibleLLM(model="m", base_url=base_url, api_key="k", **options)
+
+
+async def collect(
+    llm: OpenAICompatibleLLM, messages: Sequence[Message] = HELLO, **options: Any
+) -> list[StreamPart]:
+    try:
+        return [part async for part in llm.stream(messages, **options)]
+    finally:
+        await llm.aclose()
+
+
+async def failure(handler: Handler, **options: Any) -> LLMError:
+    async with endpoint(handler) as served:
+        with pytest.raises(LLMError) as raised:
+            await collect(client(served.base_url, **options))
+    return raised.value
