@@ -1,8 +1,9 @@
 """The effective settings: defaults, then ``rondo.toml``, then ``RONDO_*``, then flags.
 
 A nested setting's variable joins the names with two underscores: ``RONDO_LLM__MODEL``.
-``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and ``TAVILY_API_KEY`` are honoured where the setting of
-our own is not given.
+``OPENAI_API_KEY``, ``OPENAI_BASE_URL``, ``ANTHROPIC_API_KEY``, ``ANTHROPIC_BASE_URL`` and
+``TAVILY_API_KEY`` are honoured where the setting of our own is not given. A key goes to its own
+vendor only.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import os
 import tomllib
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -21,6 +23,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -34,9 +37,14 @@ from pydantic_settings import (
 
 from service.config_words import in_words, is_section, named
 from service.domain.errors import ConfigurationError
+from service.domain.instructions import InstructionKind
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _HIDDEN = "**********"
+_FOUND = "_found"
+"""How `_CommonVariables` tells `LLMSettings` what ``auto`` comes to."""
+LEAST_THINKING_TOKENS = 1024
+"""Anthropic's API takes no smaller budget."""
 
 
 def default_data_dir() -> Path:
@@ -67,6 +75,16 @@ Folder = Annotated[Path, BeforeValidator(_folder)]
 """A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
 
 
+def _names(written: object) -> object:
+    if not isinstance(written, str):
+        return written
+    return tuple(name.strip() for name in written.split(",") if name.strip())
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""A list of names; as a variable also one text, with commas between them."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,26 +97,66 @@ class ServerSettings(_Section):
     max_body_bytes: int = Field(default=4_000_000, gt=0)
 
 
+class PriceSettings(_Section):
+    """What the model costs, for each million tokens."""
+
+    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """For input that came from the endpoint's cache; as ``input`` when not given."""
+    currency: str = "USD"
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if (self.input is None) != (self.output is None):
+            raise ValueError("`input` and `output` go together")
+        if self.input is None and self.cached_input is not None:
+            raise ValueError("`cached_input` goes with `input` and `output`")
+        return self
+
+
 class LLMSettings(_Section):
     """Which language model answers."""
 
-    provider: Literal["auto", "openai", "embedded", "scripted"] = "auto"
-    """``auto``: an OpenAI-compatible endpoint where a key or an address is given, else the
-    embedded model. ``scripted`` answers from a script (tests and demonstrations)."""
+    provider: Literal["auto", "openai", "anthropic", "embedded", "scripted"] = "auto"
+    """``auto``: an OpenAI-compatible endpoint where a key or an address is given, else Anthropic
+    where ``ANTHROPIC_API_KEY`` is set and its SDK is installed, else the embedded model.
+    ``scripted`` answers from a script (tests and demonstrations)."""
     model: str = ""
     """Name of the model at the endpoint; for ``embedded`` a name from `rondo models list`; for
     ``scripted`` the path of the script."""
     base_url: str = ""
     api_key: SecretStr = SecretStr("")
     temperature: float | None = Field(default=None, ge=0, le=2)
+    """Not for ``anthropic``, whose API takes none."""
     max_tokens: int = Field(default=2048, gt=0)
+    thinking_tokens: int = Field(default=0, ge=0)
+    """For ``anthropic``: how much the model may think, beside ``max_tokens``; 0 = not at all, where
+    it can do without."""
     context_tokens: int = Field(default=32_768, ge=2048)
     timeout_seconds: float = Field(default=120, gt=0)
     """Longest silence of the endpoint."""
     max_retries: int = Field(default=3, ge=0)
+    prices: PriceSettings = PriceSettings()
+
+    @field_validator("thinking_tokens")
+    @classmethod
+    def _is_none_or_enough(cls, tokens: int) -> int:
+        if 0 < tokens < LEAST_THINKING_TOKENS:
+            raise ValueError(f"it is 0, or at least {LEAST_THINKING_TOKENS}")
+        return tokens
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_auto(cls, read: Any) -> Any:
+        # The common variables come last: they cannot replace an "auto" that was given.
+        if not isinstance(read, dict) or _FOUND not in read:
+            return read
+        given = {name: value for name, value in read.items() if name != _FOUND}
+        return {**given, "provider": read[_FOUND]}
 
     @property
-    def effective_provider(self) -> Literal["openai", "embedded", "scripted"]:
+    def effective_provider(self) -> Literal["openai", "anthropic", "embedded", "scripted"]:
         """What ``auto`` comes to."""
         if self.provider != "auto":
             return self.provider
@@ -123,12 +181,33 @@ class AgentSettings(_Section):
     system_prompt: str = ""
     """Added to the built-in one."""
     max_iterations: int = Field(default=10, gt=0)
+    max_consecutive_tool_failures: int = Field(default=3, gt=0)
+    """Steps in a row in which every tool call failed; then the assistant answers without tools."""
+    max_repeated_calls: int = Field(default=3, gt=1)
+    """The same for the same calls with the same results."""
+    auto_enhance: bool = False
+    """Whether the model looks over its first answer of a run loop once more."""
     linger_seconds: float = Field(default=900, ge=0)
     """How long an answered loop waits for a follow-up before it completes; 0 = not at all."""
     auto_classify: bool = True
     """False: every message without an id opens a new loop."""
     recall_tokens: int = Field(default=800, ge=0)
-    """How much of long-term memory a new loop is given; 0 = none."""
+    """How much of long-term memory is put before the model at a time, when a loop begins or comes
+    to another matter; three times as much in all; 0 = none."""
+    compaction: Literal["auto", "model", "extract", "off"] = "auto"
+    """Who summarises old rounds when the window nears its end. ``auto``: the model, but ``extract``
+    (the first sentences, without a model) for the embedded one, which takes long for it. ``off``:
+    nobody; what does not fit is left out, with a notice."""
+    budget_tokens: int | None = Field(default=None, gt=0)
+    """Tokens that a run loop may use, prompts and answers together, before it stops."""
+    budget_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """What a run loop may cost before it stops, in the currency of ``llm.prices``."""
+    hooks: Names = ()
+    """Code around what the agent does: ``package.module:name`` of `Hooks`, class or instance."""
+    hook_timeout_seconds: float = Field(default=30, gt=0)
+    """How long a hook may take; then it counts as failed."""
+    executors: dict[InstructionKind, str] = Field(default_factory=dict)
+    """Instead of the built-in ones: ``package.module:name`` of an async function."""
 
 
 class RouterSettings(_Section):
@@ -136,6 +215,10 @@ class RouterSettings(_Section):
 
     use_llm: bool = True
     llm_timeout_seconds: float = Field(default=15, gt=0)
+
+
+ApprovalMode = Literal["tool-declared", "always", "never"]
+"""When a tool's calls wait for a yes: as the tool itself says, always, or never."""
 
 
 class ToolsSettings(_Section):
@@ -146,6 +229,12 @@ class ToolsSettings(_Section):
     """Whether `run_script` is offered. Each run still asks a person."""
     scripts_dir: Folder | None = None
     """The script repository; ``scripts`` in the data folder when not given."""
+    ask_user: bool = True
+    """Whether the model may put questions to a person. The embedded one never may."""
+    approval: ApprovalMode = "tool-declared"
+    """Which tool calls wait for a person's yes."""
+    approval_for: dict[str, ApprovalMode] = Field(default_factory=dict)
+    """The same for single tools, by their names."""
 
 
 class Settings(BaseSettings):
@@ -230,15 +319,31 @@ class _CommonVariables(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        sections: dict[str, dict[str, str]] = {}
-        for variable, section, name in (
-            ("OPENAI_API_KEY", "llm", "api_key"),
-            ("OPENAI_BASE_URL", "llm", "base_url"),
-            ("TAVILY_API_KEY", "tools", "tavily_api_key"),
-        ):
-            if value := os.environ.get(variable):
-                sections.setdefault(section, {})[name] = value
-        return sections
+        sections = {"llm": self._llm()}
+        if tavily := os.environ.get("TAVILY_API_KEY"):
+            sections["tools"] = {"tavily_api_key": tavily}
+        return {name: section for name, section in sections.items() if section}
+
+    def _llm(self) -> dict[str, str]:
+        given = self.current_state.get("llm", {})
+        if not isinstance(given, dict):
+            return {}
+        openai, anthropic = _common("OPENAI"), _common("ANTHROPIC")
+        match given.get("provider", "auto"):
+            case "anthropic":
+                return anthropic
+            case "auto" if "api_key" in anthropic and find_spec("anthropic") is not None:
+                if openai or given.get("api_key") or given.get("base_url"):
+                    return openai
+                return {**anthropic, _FOUND: "anthropic"}
+            case _:
+                return openai
+
+
+def _common(vendor: str) -> dict[str, str]:
+    """What the variables of a vendor say."""
+    found = {name: os.environ.get(f"{vendor}_{name.upper()}") for name in ("api_key", "base_url")}
+    return {name: value for name, value in found.items() if value}
 
 
 class _UsableSettings(Settings):
@@ -257,16 +362,23 @@ class _UsableSettings(Settings):
     @model_validator(mode="wrap")
     @classmethod
     def _leave_out_what_is_wrong(cls, read: Any, build: ModelWrapValidatorHandler[Any]) -> Any:
-        try:
-            return build(read)
-        except ValidationError as error:
-            for item in error.errors():
-                *sections, name = item["loc"]
-                place = read
-                for section in sections:
-                    place = place[section]
-                place.pop(name, None)
-            return build(read)
+        while True:
+            try:
+                return build(read)
+            except ValidationError as error:
+                # Without what is wrong, something else may be wrong that goes with it.
+                if not any(_take_out(read, item["loc"]) for item in error.errors()):
+                    raise
+
+
+def _take_out(read: dict[str, Any], loc: tuple[int | str, ...]) -> bool:
+    """Leave out the setting, or the entry of a table, that a place is in; whether it was there."""
+    place, name = read, str(loc[0])
+    for each in loc[1:]:
+        if not isinstance(place.get(name), dict):
+            break
+        place, name = place[name], str(each)
+    return place.pop(name, None) is not None
 
 
 def config_file() -> Path | None:

@@ -24,14 +24,20 @@ def in_words(error: ErrorDetails, model: type[BaseModel]) -> str:
     'there is no setting llm.modle; did you mean llm.model?'
     >>> wrong(type="int_parsing", loc=("server", "port"))
     'server.port must be a whole number from 0 to 65535'
+    >>> wrong(type="literal_error", loc=("tools", "approval_for", "run_script"))
+    'tools.approval_for.run_script must be one of tool-declared, always, never'
+    >>> wrong(type="string_type", loc=("agent", "hooks", 0))
+    'agent.hooks.0 must be a text'
     """
     name = ".".join(map(str, error["loc"]))
+    if error["loc"][-1] == "[key]":
+        return _wrong_key(error["loc"], model)
     if error["type"] == "extra_forbidden":
         meant = _meant(name, model)
         return f"there is no setting {name}" + (f"; did you mean {meant}?" if meant else "")
     if error["type"] == "value_error":
         return f"{name} cannot be used: {error['ctx']['error']}"
-    return f"{name} must be {_expected(named(model, sections=True)[name])}"
+    return f"{name} must be {_expected_at(error['loc'], model)}"
 
 
 def named(model: type[BaseModel], *, sections: bool = False) -> dict[str, FieldInfo]:
@@ -40,7 +46,8 @@ def named(model: type[BaseModel], *, sections: bool = False) -> dict[str, FieldI
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            found |= {f"{name}.{each}": info for each, info in inner.model_fields.items()}
+            below = named(inner, sections=sections)
+            found |= {f"{name}.{each}": info for each, info in below.items()}
         if sections or not is_section(field):
             found[name] = field
     return found
@@ -61,6 +68,31 @@ def _meant(name: str, model: type[BaseModel]) -> str | None:
     return ends[end[0]] if end else None
 
 
+def _expected_at(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    """What a setting takes, or what an entry of a setting that is a table takes."""
+    fields = named(model, sections=True)
+    for depth in range(len(loc), 0, -1):
+        field = fields.get(".".join(map(str, loc[:depth])))
+        if field is not None:
+            break
+    else:
+        return "a setting"
+    entries = get_args(field.annotation)
+    if depth < len(loc) and get_origin(field.annotation) is dict:
+        field = FieldInfo(annotation=entries[1])
+    elif depth < len(loc) and get_origin(field.annotation) is tuple:
+        field = FieldInfo(annotation=entries[0])
+    return _expected(field)
+
+
+def _wrong_key(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    """That a table has no such entry, and which it has."""
+    *place, key, _ = map(str, loc)
+    name = ".".join(place)
+    keys = get_args(get_args(named(model)[name].annotation)[0])
+    return f"{name} has no entry {key}; it takes {', '.join(keys)}"
+
+
 def _expected(field: FieldInfo) -> str:
     """What a setting takes, from its type and its bounds."""
     if is_section(field):
@@ -68,6 +100,10 @@ def _expected(field: FieldInfo) -> str:
     kind: Any = field.annotation
     if NoneType in get_args(kind):
         kind = next(each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is dict:
+        return "a table (as a variable: a JSON object)"
+    if get_origin(kind) is tuple:
+        return "a list of texts"
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     words = _KINDS.get(kind, "a text")

@@ -7,9 +7,10 @@ yields is only a view of what the agent's own tasks do.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,59 +18,88 @@ import anyio
 from anyio.abc import TaskGroup
 from reactivex import Observable
 
+from service.agent.answer_reading import Answer
+from service.agent.answers import Answers
 from service.agent.brain import Brain
+from service.agent.callbacks import Callbacks, tell
 from service.agent.context import system_message
-from service.agent.executors import Workbench, builtin_executors
+from service.agent.control import Control
+from service.agent.executors import builtin_executors
+from service.agent.executors.replaced import watched
+from service.agent.hook_runner import HookRunner
 from service.agent.lifecycle import Lifecycle
 from service.agent.llm.protocol import LLM
+from service.agent.loop import Executor
 from service.agent.message_check import check_message
 from service.agent.options import AgentOptions
+from service.agent.questions import Question, Questions
 from service.agent.reception import Reception
 from service.agent.router import Router
 from service.agent.scheduler import Scheduler
-from service.domain.errors import ConflictError, InvalidInputError, LLMError, Problem
+from service.agent.window import within_window
+from service.agent.workbench import Workbench
+from service.domain.errors import LLMError, Problem
 from service.domain.events import (
     TERMINAL,
+    CallDecision,
     ErrorOccurred,
     Event,
     EventBody,
-    InputReceived,
     InputRequired,
-    RunLoopCancelled,
-    RunLoopCompleted,
+    Remember,
     RunLoopIdle,
 )
 from service.domain.ids import new_id
+from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
-from service.domain.run_loops import RunLoop
+from service.domain.run_loops import RunLoop, SendMode
 from service.domain.state import RunLoopState
 from service.memory.feed import Reader
 from service.memory.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
-from service.tools.approval import ApprovalPolicy
+from service.tools.asking import question_of
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
 
 def create_agent(
-    llm: LLM, tools: ToolRegistry, memory: Memory, options: AgentOptions | None = None
+    llm: LLM,
+    tools: ToolRegistry,
+    memory: Memory,
+    options: AgentOptions | None = None,
+    *,
+    executors: Mapping[InstructionKind, Executor] | None = None,
 ) -> Agent:
-    """Put an agent together. It works inside ``async with``."""
-    return Agent(llm, tools, memory, options or AgentOptions())
+    """Put an agent together. It works inside ``async with``.
+
+    `executors` are the agent's own: they go before those of the options, and these before the
+    built-in ones.
+
+    Raises:
+        ConfigurationError: one of the hooks is not an instance of `Hooks`.
+    """
+    return Agent(llm, tools, memory, options or AgentOptions(), executors or {})
 
 
 class Agent:
     """Run loops, what they work with, and what they remember."""
 
     def __init__(
-        self, llm: LLM, tools: ToolRegistry, memory: Memory, options: AgentOptions
+        self,
+        llm: LLM,
+        tools: ToolRegistry,
+        memory: Memory,
+        options: AgentOptions,
+        executors: Mapping[InstructionKind, Executor],
     ) -> None:
         self.llm = llm
         self.tools = tools
         self.memory = memory
         self.options = options
+        self.executors = executors
+        self._hooks = HookRunner(options.hooks, timeout_seconds=options.hook_timeout_seconds)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -100,37 +130,54 @@ class Agent:
 
     def _start(self, group: TaskGroup) -> None:
         options = self.options
+        hooks = self._hooks
+        policy, standing = options.approval, self.memory.journal.standing_approvals
+        policy.warn_of_unknown_tools(self.tools)
+        brain = Brain(
+            lambda state, call: policy.needs_approval(
+                call, self.tools, remembered=state.allowed | standing.scopes(state.owner)
+            ),
+            question=partial(question_of, self.tools),
+            limits=options.limits,
+            auto_enhance=options.auto_enhance,
+        )
         bench = Workbench(
             llm=self.llm,
             tools=self.tools,
             memory=self.memory.long_term,
             memory_ready=self.memory.warmed_up,
             load=self.memory.load,
+            remember=self.memory.archivist.submit,
+            remembered=self.memory.archivist.drain,
+            waits_for_person=brain.waits_for_person,
+            hooks=hooks,
+            prices=options.prices,
             instructions=options.system_prompt,
             recall_tokens=options.recall_tokens,
             answer_tokens=options.answer_tokens,
             max_retries=options.max_retries,
+            compaction=options.compaction,
         )
-        policy = ApprovalPolicy()
-        self._scheduler = Scheduler(
-            group,
-            self.memory,
-            Brain(
-                lambda call: policy.needs_approval(call, self.tools),
-                max_iterations=options.max_iterations,
-            ),
-            {**builtin_executors(bench), **options.executors},
-        )
+        brain = within_window(brain, bench)
+        own = watched({**options.executors, **self.executors})
+        executors = {**builtin_executors(bench), **own}
+        self._scheduler = Scheduler(group, self.memory, brain, executors)
+        self._control = Control(self.memory.journal, self._scheduler)
+        self._answers = Answers(self.memory.journal, self._scheduler, policy, self.tools)
+        self._questions = Questions(self.memory, self._answers.answer)
         router = Router(
             self.llm,
             self._embed,
             auto_classify=options.auto_classify,
             use_llm=options.router_uses_llm,
             llm_timeout_seconds=options.router_timeout_seconds,
+            prices=options.prices,
         )
-        self._reception = Reception(group, self.memory, router, self._scheduler.wake)
+        self._reception = Reception(group, self.memory, router, self._scheduler, hooks)
         lifecycle = Lifecycle(self.memory, options.linger_seconds)
         self.memory.on_rest = lifecycle.tell
+        self.memory.archivist.before = hooks.before_archiving
+        self.memory.archivist.after = hooks.after_archiving
         group.start_soon(self._warm_up, name="warm up")
         group.start_soon(self.memory.work, name="memory")
         group.start_soon(lifecycle.run, name="lifecycle")
@@ -159,6 +206,7 @@ class Agent:
         message: str | Message,
         run_loop_id: str | None = None,
         *,
+        mode: SendMode = "steer",
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
     ) -> AsyncGenerator[Event]:
@@ -166,8 +214,11 @@ class Agent:
 
         Args:
             message: the words.
-            run_loop_id: the loop it belongs to, when the sender knows: an active one is joined, a
-                finished one is taken up by a new one that remembers it. None: the router decides.
+            run_loop_id: the loop it belongs to, when the sender knows: an active one is joined, one
+                that was cancelled or failed goes on, a completed one is taken up by a new one that
+                remembers it. None: the router decides.
+            mode: how it joins a loop that is at work: ``steer`` (seen at the next step),
+                ``followup`` (after the answer), ``interrupt`` (at once, in place of the work).
             owner: whose message it is.
             metadata: kept with the message.
 
@@ -178,17 +229,48 @@ class Agent:
         """
         with self.reader(owner=owner) as reader:
             receipt = await self.accept(
-                message, run_loop_id=run_loop_id, owner=owner, metadata=metadata
+                message, run_loop_id=run_loop_id, mode=mode, owner=owner, metadata=metadata
             )
             async with aclosing(self.follow(receipt.message_id, reader=reader)) as events:
                 async for event in events:
                     yield event
+
+    async def ask(
+        self,
+        message: str | Message,
+        run_loop_id: str | None = None,
+        *,
+        callbacks: Callbacks | None = None,
+        mode: SendMode = "steer",
+        owner: str = "me",
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        """Send a message as `send` does, call back as its answer comes, and give the last words.
+
+        Cancelling this call cancels nothing: the run loop goes on.
+
+        Raises:
+            InvalidInputError: the message is empty or too long.
+            NotFoundError: the owner has no such run loop.
+            StorageError: the disk refuses; the message was not accepted.
+            ConflictError: a person is asked, and no callback gave an answer.
+            RondoError: the loop failed or was cancelled; its ``kind`` tells why.
+        """
+        with self.reader(owner=owner) as reader:
+            receipt = await self.accept(
+                message, run_loop_id=run_loop_id, mode=mode, owner=owner, metadata=metadata
+            )
+            called = callbacks or Callbacks()
+            return await tell(
+                self, receipt.message_id, reader=reader, callbacks=called, owner=owner
+            )
 
     async def accept(
         self,
         message: str | Message,
         *,
         run_loop_id: str | None = None,
+        mode: SendMode = "steer",
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
         idempotency_key: str | None = None,
@@ -215,6 +297,7 @@ class Agent:
             message=message,
             requested_run_loop_id=run_loop_id,
             metadata=metadata or {},
+            mode=mode,
         )
         return await self._reception.accept(
             entry, idempotency_key=idempotency_key, request_hash=request_hash
@@ -276,6 +359,22 @@ class Agent:
         """
         return (await self.memory.journal.replay(run_loop_id, owner=owner)).run_loop()
 
+    async def replay(
+        self, run_loop_id: str, *, at: int | None = None, owner: str = "me"
+    ) -> RunLoopState:
+        """The state of a run loop, as it is or as it was right after an event.
+
+        Args:
+            run_loop_id: the loop, active or ended.
+            at: the event's number; None for now.
+            owner: whose.
+
+        Raises:
+            NotFoundError: the owner has no such run loop.
+            InvalidInputError: it has no event up to `at`.
+        """
+        return await self._control.replay(run_loop_id, owner, at)
+
     async def cancel(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Stop a loop. Returns once its work has really ended.
 
@@ -283,16 +382,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already.
         """
-        await self._active(run_loop_id, owner)
-        with anyio.CancelScope(shield=True):
-            await self._scheduler.stop(run_loop_id)
-            try:
-                commit = await self.memory.journal.append(
-                    run_loop_id, RunLoopCancelled(), durable=True
-                )
-            finally:
-                self._scheduler.release(run_loop_id)
-        return commit.state.run_loop()
+        return await self._control.cancel(run_loop_id, owner)
 
     async def complete(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Declare a loop done, so that it goes to long-term memory.
@@ -301,16 +391,43 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already, or is still at work.
         """
-        state = await self._active(run_loop_id, owner)
-        if state.status != "idle":
-            raise ConflictError(
-                f"run loop {run_loop_id} is {state.status.replace('_', ' ')}",
-                advice="Wait until it has answered, or cancel it.",
-            )
-        commit = await self.memory.journal.append(
-            run_loop_id, RunLoopCompleted(), durable=True, if_last_seq=state.last_seq
-        )
-        return commit.state.run_loop()
+        return await self._control.complete(run_loop_id, owner)
+
+    async def resume(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
+        """Take up a cancelled or failed loop where it ended.
+
+        What had not been answered is answered now. (A message with its id takes it up too.)
+
+        Raises:
+            NotFoundError: the owner has no such run loop.
+            ConflictError: it is active, or completed.
+        """
+        return await self._control.resume(run_loop_id, owner)
+
+    async def fork(self, run_loop_id: str, *, at: int | None = None, owner: str = "me") -> RunLoop:
+        """Open a loop that has the same history up to an event, and goes on by itself from there.
+
+        The first loop is left as it is. A fork in the middle of work takes that work up: tools that
+        had begun run again only where they are `read_only` or `idempotent`.
+
+        Args:
+            run_loop_id: the loop, active or ended.
+            at: the event's number; None for the last, or the last before the loop's end.
+            owner: whose.
+
+        Raises:
+            NotFoundError: the owner has no such run loop.
+            InvalidInputError: it has no event up to `at`.
+        """
+        return await self._control.fork(run_loop_id, owner, at)
+
+    @property
+    def questions(self) -> Observable[tuple[Question, ...]]:
+        """What people are asked, oldest first: at once, and whenever that changes.
+
+        Each subscriber has a thread of its own, and can answer from there.
+        """
+        return self._questions.open
 
     async def answer(
         self,
@@ -318,47 +435,42 @@ class Agent:
         *,
         approved: bool | None = None,
         text: str | None = None,
+        choices: Sequence[str] | None = None,
+        decisions: Sequence[CallDecision] = (),
+        arguments: str | None = None,
+        remember: Remember | None = None,
         request_id: str | None = None,
         owner: str = "me",
     ) -> None:
-        """A person's answer to a loop that waits for one.
+        """A person's answer to a loop that waits for one. The same answer twice counts once.
 
         Args:
             run_loop_id: the loop.
-            approved: for ``approve``: whether the calls may run. Anything but True is a no.
+            approved: whether the calls may run; not with a `text`, but for a no.
             text: the answer in words; for a no, its reason.
+            choices: of the options, for ``select``.
+            decisions: about single calls: before `approved`, with reasons and arguments.
+            arguments: JSON to run the one call that waits with, instead of the model's own.
+            remember: how long a yes holds, for what the policy says that it covers.
             request_id: which request is answered; None: the one that is open.
             owner: who answers.
 
         Raises:
+            InvalidInputError: it is no answer to what is asked; nothing was decided.
             NotFoundError: the owner has no such run loop.
             ConflictError: the loop does not wait for this answer (any more).
+            StorageError: the disk refuses; the loop still waits.
         """
-        state = await self._active(run_loop_id, owner)
-        request = state.awaiting
-        if request is None or request_id not in (None, request.request_id):
-            raise ConflictError(
-                f"run loop {run_loop_id} does not wait for this answer",
-                advice="It may have been answered already; look at the run loop.",
-            )
-        if request.kind == "approve" and approved is None:
-            raise InvalidInputError(
-                "a yes or a no is asked for", advice='Send {"approved": true} or false.'
-            )
-        body: EventBody = InputReceived(request_id=request.request_id, approved=approved, text=text)
-        await self.memory.journal.append(
-            run_loop_id, body, durable=True, if_last_seq=state.last_seq
+        answer = Answer(
+            approved=approved,
+            text=text,
+            choices=None if choices is None else tuple(choices),
+            decisions=tuple(decisions),
+            arguments=arguments,
+            remember=remember,
+            request_id=request_id,
         )
-        self._scheduler.wake(run_loop_id)
-
-    async def _active(self, run_loop_id: str, owner: str) -> RunLoopState:
-        state = await self.memory.journal.replay(run_loop_id, owner=owner)
-        if not state.is_active:
-            raise ConflictError(
-                f"run loop {run_loop_id} is {state.status} already",
-                advice="Send a message with its id to take the matter up again.",
-            )
-        return state
+        await self._answers.answer(run_loop_id, answer, owner)
 
 
 def _transient(beside: Event, body: EventBody) -> Event:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from service.agent.agent import Agent, create_agent
+from service.agent.brain import Limits
 from service.agent.llm import create_llm
 from service.agent.options import AgentOptions
-from service.config import Settings
+from service.agent.plugins import load_executors, load_hooks
+from service.agent.workbench import Compaction
+from service.config import PriceSettings, Settings
+from service.domain.usage import Prices
 from service.memory.embedders import create_embedder
 from service.memory.memory import Memory
+from service.tools.approval import ApprovalPolicy
 from service.tools.builtins import builtin_tools
 from service.tools.registry import ToolRegistry
 
@@ -20,21 +25,57 @@ def agent_from_settings(settings: Settings) -> Agent:
     """
     memory = Memory(settings.data_dir, create_embedder(settings))
     tools = ToolRegistry()
-    for tool in builtin_tools(settings, memory.long_term).tools:
+    for tool in builtin_tools(settings, memory.long_term, memory.load).tools:
         tools.register(tool)
     return create_agent(create_llm(settings), tools, memory, options_from_settings(settings))
 
 
 def options_from_settings(settings: Settings) -> AgentOptions:
-    """How an agent behaves, as configured."""
+    """How an agent behaves, as configured.
+
+    Raises:
+        ConfigurationError: code that the settings name cannot be loaded, or they do not fit
+            together.
+    """
     return AgentOptions(
-        max_iterations=settings.agent.max_iterations,
+        limits=Limits(
+            max_iterations=settings.agent.max_iterations,
+            max_consecutive_tool_failures=settings.agent.max_consecutive_tool_failures,
+            max_repeated_calls=settings.agent.max_repeated_calls,
+            budget_tokens=settings.agent.budget_tokens,
+            budget_cost=settings.agent.budget_cost,
+        ),
+        auto_enhance=settings.agent.auto_enhance,
         system_prompt=settings.agent.system_prompt,
         auto_classify=settings.agent.auto_classify,
         linger_seconds=settings.agent.linger_seconds,
         recall_tokens=settings.agent.recall_tokens,
+        compaction=_compaction(settings),
         answer_tokens=settings.llm.max_tokens,
         max_retries=settings.llm.max_retries,
         router_uses_llm=settings.router.use_llm,
         router_timeout_seconds=settings.router.llm_timeout_seconds,
+        executors=load_executors(settings.agent.executors),
+        hooks=load_hooks(settings.agent.hooks),
+        hook_timeout_seconds=settings.agent.hook_timeout_seconds,
+        prices=_prices(settings.llm.prices),
+        approval=ApprovalPolicy(mode=settings.tools.approval, per_tool=settings.tools.approval_for),
+    )
+
+
+def _compaction(settings: Settings) -> Compaction:
+    chosen = settings.agent.compaction
+    if chosen != "auto":
+        return chosen
+    return "extract" if settings.llm.effective_provider == "embedded" else "model"
+
+
+def _prices(prices: PriceSettings) -> Prices | None:
+    if prices.input is None or prices.output is None:
+        return None
+    return Prices(
+        input=prices.input,
+        output=prices.output,
+        cached_input=prices.cached_input,
+        currency=prices.currency,
     )

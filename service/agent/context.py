@@ -5,21 +5,32 @@ The prompt's beginning stays the same from call to call of a loop, so that endpo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
+from service.agent.rounds import rounds
+from service.agent.shortening import cap_within, shortened
+from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.events import Recollection
-from service.domain.messages import Message, NotePart
+from service.domain.instructions import LastAnswerReason
+from service.domain.messages import ContentPart, Message, NotePart, TextPart
 from service.domain.state import RunLoopState
-from service.memory.tokens import BYTES_PER_TOKEN
+from service.domain.tools import ToolDefinition
+from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
+from service.tools.registry import READ_RESULT
 
 PERSONA = (
     "You are Rondo, a personal assistant with a long memory. Answer in the language of the"
     " person you talk to, briefly and truthfully. Use a tool when it helps; never invent what a"
     " tool or your memory would have to tell. When you do not know, say so."
 )
-_LAST_ANSWER = (
-    "No more tool calls are possible now. Answer with what you have found so far, and say openly"
+_LAST_ANSWER: dict[LastAnswerReason, str] = {
+    "iterations": "All steps that you may take are used up, and",
+    "failures": "Your tool calls failed again and again, and",
+    "repetition": "The same tool call came to the same result again and again, and",
+}
+_WITHOUT_TOOLS = (
+    "no more tool calls are possible now. Answer with what you have found so far, and say openly"
     " what is missing."
 )
 _LEFT_OUT = (
@@ -34,79 +45,203 @@ _SPEAKERS = {
     "tool_result": "a tool answered",
 }
 _MESSAGE_OVERHEAD = 8
+_RECALLED_OVERHEAD = 30  # the anchor, the date and who spoke
 
 
 def system_message(
-    began: datetime, *, instructions: str = "", last_answer: bool = False
+    began: datetime, *, instructions: str = "", last_answer: LastAnswerReason | None = None
 ) -> Message:
     """The system message: the same for all run loops of a day, so that endpoints can cache it.
 
     Args:
         began: when the conversation began.
         instructions: the owner's own, added to the built-in ones.
-        last_answer: whether this is the last call, without tools.
+        last_answer: why this is the last call, without tools; None when it is not.
     """
     parts = [PERSONA]
     if instructions:
         parts.append(instructions)
     parts.append(f"This conversation began on {_date(began)}.")
-    if last_answer:
-        parts.append(_LAST_ANSWER)
+    if last_answer is not None:
+        parts.append(f"{_LAST_ANSWER[last_answer]} {_WITHOUT_TOOLS}")
     return Message.system("\n\n".join(parts))
 
 
-def build_context(state: RunLoopState, *, system: Message, budget_tokens: int) -> list[Message]:
+def build_context(
+    state: RunLoopState,
+    *,
+    system: Message,
+    tools: Sequence[ToolDefinition] = (),
+    window_tokens: int,
+) -> list[Message]:
     """The messages of one call: the system message, and as much of the history as fits.
 
-    The first of the person's messages carries what was recalled: some endpoints refuse a second
-    system message, and small models heed what stands next to the question.
+    A person's message carries what was recalled for it: some endpoints refuse a second system
+    message, and small models heed what stands next to the question.
 
-    History is left out from its beginning, by whole rounds (a person's words and all that
-    followed), so that no tool call is parted from its result. The newest round always stays.
+    What does not fit, by `call_tokens`, is left out from the beginning, by whole rounds (a person's
+    words and all that followed), so that no tool call is parted from its result; the model is told.
+    The newest round always stays; where it alone does not fit, its longest texts are cut.
     """
-    notes = [_recalled(state.recollections)] if state.recollections else []
-    left = budget_tokens - _cost((system, _noted(notes, Message(role="user"))))
-    rounds: list[Sequence[Message]] = [state.history]
-    if _tokens(state.history_size, len(state.history)) > left:
+    if not state.history:
+        return [system]
+    notes: dict[int, list[str]] = {}
+    for each in state.recalled:
+        index = min(each.index, len(state.history) - 1)
+        notes.setdefault(index, []).append(_recalled(each.pieces))
+    start, history = 0, state.history[:]
+    tokens = call_tokens(state, system=system, tools=tools, window_tokens=window_tokens)
+    if tokens > window_tokens:
         # Only a history that does not fit is looked through: a long one usually fits.
-        rounds = _newest(list(_rounds(state.history)), left)
-        notes.append(_LEFT_OUT)
-    history = [message for messages in rounds for message in messages]
-    return [system, *(_noted(notes, first) for first in history[:1]), *history[1:]]
+        estimate = estimated_tokens(state, system=system, tools=tools)
+        beside = estimate - messages_tokens(state.history)
+        left = window_tokens * estimate // max(tokens, estimate) - beside
+        start = _first_that_fits(state.history, left)
+        readable = any(tool.name == READ_RESULT for tool in tools)
+        history = _cut_to_fit(state.history[start:], left, readable=readable)
+        kept = [note for index in sorted(notes) if index <= start for note in notes.pop(index)]
+        notes[start] = [*kept, *([_LEFT_OUT] if start else [])]
+    for index, beside_it in notes.items():
+        history[index - start] = _noted(beside_it, history[index - start])
+    return [system, *history]
 
 
-def _newest(rounds: Sequence[Sequence[Message]], left: int) -> list[Sequence[Message]]:
-    kept: list[Sequence[Message]] = []
-    for messages in reversed(rounds):
-        left -= _cost(messages)
-        if left < 0 and kept:
-            break
-        kept.insert(0, messages)
-    return kept
+# --- how long a call is
 
 
-def _noted(notes: Sequence[str], message: Message) -> Message:
-    parts = tuple(NotePart(note=note) for note in notes)
-    return Message(role=message.role, content=(*parts, *message.content))
+def call_tokens(
+    state: RunLoopState,
+    *,
+    system: Message,
+    tools: Sequence[ToolDefinition] = (),
+    window_tokens: int,
+    landing: Sequence[Message] = (),
+) -> int:
+    """How long a call would be that shows the whole conversation, in tokens.
+
+    That is what the endpoint counted for the last call and its answer, and an estimate of what was
+    added since; where nothing was counted, an estimate of everything. A call that can have shown
+    only a part of the conversation, as the whole would not have fitted by the estimate, counts as
+    nothing. Takes time for what was added, not for the whole history.
+
+    Args:
+        state: the run loop.
+        system: the system message.
+        tools: what is offered.
+        window_tokens: how long a call may be.
+        landing: messages that it will show besides.
+    """
+    estimate = estimated_tokens(state, system=system, tools=tools, landing=landing)
+    if not state.measured_tokens:
+        return estimate
+    added = _added_since_measured(state) + messages_tokens(landing)
+    return state.measured_tokens + added if estimate - added <= window_tokens else estimate
 
 
-def _rounds(history: Sequence[Message]) -> Iterator[Sequence[Message]]:
-    """A person's words, and all that followed; the first message is always a person's."""
-    start = 0
-    for index, message in enumerate(history):
-        if message.role == "user" and index > start and history[index - 1].role != "user":
-            yield history[start:index]
-            start = index
-    if start < len(history):
-        yield history[start:]
+def estimated_tokens(
+    state: RunLoopState,
+    *,
+    system: Message,
+    tools: Sequence[ToolDefinition] = (),
+    landing: Sequence[Message] = (),
+) -> int:
+    """The same by estimate alone: about four bytes a token, and a little for each message."""
+    return (
+        tool_tokens(tools)
+        + messages_tokens([system])
+        + _tokens(state.history_size, len(state.history))
+        + sum(_recalled_tokens(each.pieces) for each in state.recalled)
+        + messages_tokens(landing)
+    )
 
 
-def _cost(messages: Sequence[Message]) -> int:
+def tool_tokens(tools: Sequence[ToolDefinition]) -> int:
+    """About how many tokens it takes to offer these tools."""
+    return sum(len(t.name) + len(t.description) + len(str(t.parameters)) for t in tools) // 3
+
+
+def messages_tokens(messages: Sequence[Message]) -> int:
+    """About how many tokens these messages are."""
     return _tokens(sum(message.size for message in messages), len(messages))
+
+
+def _added_since_measured(state: RunLoopState) -> int:
+    size = state.history_size - state.measured_size
+    index, left = len(state.history), size
+    while index and left > 0:
+        index -= 1
+        left -= state.history[index].size
+    recalled = sum(_recalled_tokens(r.pieces) for r in state.recalled if r.index >= index)
+    return _tokens(max(size, 0), len(state.history) - index) + recalled
 
 
 def _tokens(size: int, messages: int) -> int:
     return size // BYTES_PER_TOKEN + messages * _MESSAGE_OVERHEAD
+
+
+def _recalled_tokens(pieces: Sequence[Recollection]) -> int:
+    return sum(estimate_tokens(piece.content) + _RECALLED_OVERHEAD for piece in pieces)
+
+
+# --- making it fit
+
+
+def _first_that_fits(history: Sequence[Message], left: int) -> int:
+    """Where the newest rounds that fit begin; at the latest, where the last round does."""
+    end = len(history)
+    for span in reversed(rounds(history)):
+        left -= messages_tokens(history[span.start : span.end])
+        if left < 0 and end != len(history):
+            return end
+        end = span.start
+    return end
+
+
+def _cut_to_fit(messages: list[Message], left: int, *, readable: bool) -> list[Message]:
+    """The messages, and where they do not fit, their longest texts cut down to the same length.
+
+    `readable` says whether the model can read on in a tool's result.
+    """
+    if messages_tokens(messages) <= left:
+        return messages
+    texts = [estimate_tokens(part.text) for each in messages for part in _texts(each)]
+    cap = cap_within(texts, left - (messages_tokens(messages) - sum(texts)))
+    cap = max(cap, CUT_LEAST_TOKENS)
+    return [_capped(message, cap, readable=readable) for message in messages]
+
+
+def _capped(message: Message, cap: int, *, readable: bool) -> Message:
+    if all(len(part.text) <= cap for part in _texts(message)):
+        return message
+    how = ""
+    if readable and message.role == "tool":
+        how = f' `{READ_RESULT}` with the call_id "{message.tool_call_id}" gives them.'
+    content: list[ContentPart] = [
+        TextPart(text=shortened(part.text, cap, how=how)) if isinstance(part, TextPart) else part
+        for part in message.content
+    ]
+    return _with_content(message, content)
+
+
+def _texts(message: Message) -> list[TextPart]:
+    return [part for part in message.content if isinstance(part, TextPart)]
+
+
+# --- what stands beside a person's words
+
+
+def _noted(notes: Sequence[str], message: Message) -> Message:
+    return _with_content(message, [*(NotePart(note=note) for note in notes), *message.content])
+
+
+def _with_content(message: Message, content: Sequence[ContentPart]) -> Message:
+    # Not `model_copy`, which would take over the cached size.
+    return Message(
+        role=message.role,
+        content=tuple(content),
+        tool_calls=message.tool_calls,
+        tool_call_id=message.tool_call_id,
+    )
 
 
 def _recalled(recollections: Sequence[Recollection]) -> str:

@@ -7,13 +7,16 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
+from service.agent.context import tool_tokens
 from service.agent.llm.protocol import LLM
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import MessageAssembler, StreamPart, TokenUsage
+from service.domain.messages import Message, ToolCall
+from service.domain.stream import MessageAssembler, StreamPart, TokenUsage, ToolCallDelta
 from service.domain.tools import ToolDefinition
+from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
 
 OnPart = Callable[[StreamPart], None]
+OnCall = Callable[[ToolCall], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,10 @@ class Generated:
 
     message: Message
     """The assistant message, with text, reasoning and tool calls."""
-    usage: TokenUsage | None
-    """What it used; None when the endpoint did not say."""
+    usage: TokenUsage
+    """What it used."""
+    estimated: bool = False
+    """Whether the endpoint did not say what it used: then it is told from the words."""
 
 
 async def generate(
@@ -35,6 +40,7 @@ async def generate(
     max_tokens: int | None = None,
     temperature: float | None = None,
     on_part: OnPart | None = None,
+    on_call: OnCall | None = None,
 ) -> Generated:
     """Call the model once and merge what it streams.
 
@@ -46,6 +52,8 @@ async def generate(
         max_tokens: bound of the answer.
         temperature: None for the client's default.
         on_part: told of each piece as it arrives; must not block.
+        on_call: told of each tool call as soon as its arguments are a whole JSON object, which may
+            be before the stream ends; must not block.
 
     Raises:
         LLMError: the call failed, broke off, or gave neither words nor a tool call.
@@ -65,10 +73,26 @@ async def generate(
             assembler.add(part)
             if on_part is not None:
                 on_part(part)
+            if on_call is not None and isinstance(part, ToolCallDelta):
+                call = assembler.completed_call(part.index)
+                if call is not None:
+                    on_call(call)
     message = assembler.message()
     if not message.text.strip() and not message.tool_calls:
         raise LLMStreamError(
             f"{llm.model} gave neither words nor a tool call",
             advice="Try again; if it goes on, choose another model.",
         )
-    return Generated(message, assembler.usage)
+    usage = assembler.usage
+    if usage is None or not (usage.input_tokens or usage.output_tokens):
+        # Zeros would be wrong, and a budget would never be used up.
+        return Generated(message, _estimate(llm.model, messages, tools, message), estimated=True)
+    return Generated(message, usage)
+
+
+def _estimate(
+    model: str, messages: Sequence[Message], tools: Sequence[ToolDefinition], answer: Message
+) -> TokenUsage:
+    given = sum(message.size for message in messages) // BYTES_PER_TOKEN
+    said = answer.size // BYTES_PER_TOKEN + estimate_tokens(answer.reasoning)
+    return TokenUsage(model, max(1, given + tool_tokens(tools)), max(1, said))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from service.agent.tuned import (
     RECALL_HITS,
@@ -11,10 +11,13 @@ from service.agent.tuned import (
     RECALL_MIN_COSINE,
     RECALL_MIN_COSINE_CJK,
     RECALL_MIN_LEXICAL,
+    RECALL_SHARE,
     RECALL_WITHIN_COSINE,
 )
+from service.agent.workbench import Workbench
 from service.domain.anchors import MemoryHit, SearchResult, Segment
-from service.domain.events import Recollection
+from service.domain.errors import RondoError
+from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.protocol import MemoryReader, SearchFilters
@@ -24,8 +27,33 @@ from service.memory.tokens import estimate_tokens
 _HAN = re.compile(r"[\u3400-\u9fff]")
 
 
+async def recall_for(
+    bench: Workbench, state: RunLoopState, message_ids: Sequence[str]
+) -> list[EventBody]:
+    """What memory knows of the messages that a loop is about to observe, as events to journal."""
+    if state.iteration_count or not bench.recall_tokens:
+        return []
+    await bench.memory_ready()
+    words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
+    try:
+        budget = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
+        known = state.predecessor_id and await bench.load(state.predecessor_id)
+        pieces = await recall(
+            bench.memory, state, words, predecessor=known or None, max_tokens=budget
+        )
+    except RondoError as error:
+        # Remembering is a help, not a condition: the answer goes on, the person is told.
+        return [ErrorOccurred(problem=error.problem())]
+    return [MemoryRecalled(recollections=pieces)] if pieces else []
+
+
 async def recall(
-    memory: MemoryReader, state: RunLoopState, *, predecessor: RunLoop | None, max_tokens: int
+    memory: MemoryReader,
+    state: RunLoopState,
+    words: str,
+    *,
+    predecessor: RunLoop | None,
+    max_tokens: int,
 ) -> tuple[Recollection, ...]:
     """Pieces of long-term memory about what a loop was just told.
 
@@ -35,13 +63,13 @@ async def recall(
 
     Args:
         memory: where to look.
-        state: a loop whose newest messages have not been observed yet.
+        state: the loop.
+        words: what it was told.
         predecessor: the finished loop that it takes up. Its last words come from there, as it may
             not have been archived yet.
         max_tokens: bound of all pieces together; 0 gives none.
     """
-    words = "\n".join(message.text for message in state.unseen).strip()
-    if not words or max_tokens <= 0:
+    if not words.strip() or max_tokens <= 0:
         return ()
     found: dict[str, Segment] = {}
     hits: list[MemoryHit] = []

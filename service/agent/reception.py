@@ -8,15 +8,30 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import anyio
 from anyio.abc import TaskGroup
 
+from service.agent.hook_runner import HookRunner
 from service.agent.router import Router
-from service.domain.errors import ConflictError, NotFoundError, Problem, StorageError
-from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
+from service.agent.scheduler import Scheduler
+from service.domain.errors import (
+    ConflictError,
+    NotFoundError,
+    Problem,
+    RondoError,
+    StorageError,
+)
+from service.domain.events import (
+    ErrorOccurred,
+    EventBody,
+    MessageReceived,
+    RouteDecided,
+    RunLoopInterrupted,
+    RunLoopResumed,
+    RunLoopStarted,
+)
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.memory.inbox import Delivery, InboxEntry, Receipt
@@ -35,13 +50,14 @@ class Reception:
         group: TaskGroup,
         memory: Memory,
         router: Router,
-        delivered: Callable[[str], None],
+        scheduler: Scheduler,
+        hooks: HookRunner,
     ) -> None:
-        """`delivered` is called with the id of each loop that a message has joined."""
         self._group = group
         self._memory = memory
         self._router = router
-        self._delivered = delivered
+        self._scheduler = scheduler
+        self._hooks = hooks
         self._changes: dict[str, anyio.Event] = {}
         self._problems: dict[str, Problem] = {}
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
@@ -94,9 +110,10 @@ class Reception:
     async def _deliver(self, entry: InboxEntry) -> None:
         """Bring a message to its loop. Whatever happens, the next message gets its turn."""
         message_id = entry.message_id
+        besides: list[EventBody] = []  # what routing used, and what went wrong in it
         while True:
             try:
-                run_loop_id = await self._attempt(entry)
+                joined = await self._attempt(entry, besides)
             except StorageError as error:
                 # It is safe in the inbox: whoever waits is told, and we try again.
                 log.error("message %s cannot be delivered yet: %s", message_id, error)
@@ -108,31 +125,52 @@ class Reception:
                 return
             else:
                 self._problems.pop(message_id, None)
-                if run_loop_id is not None:
-                    self._delivered(run_loop_id)
+                if joined is not None:
+                    self._scheduler.wake(joined[1])
                 self._tell(message_id)
+                if joined is not None:
+                    await self._tell_hooks(entry, *joined)
                 return
 
-    async def _attempt(self, entry: InboxEntry) -> str | None:
-        """The loop that the message is in now; None when it had been delivered before."""
+    async def _tell_hooks(self, entry: InboxEntry, route: Route, run_loop_id: str) -> None:
+        async def report(problem: Problem) -> None:
+            try:
+                await self._memory.journal.append(run_loop_id, ErrorOccurred(problem=problem))
+            except RondoError as refused:
+                log.warning("the failure of a hook cannot be journaled: %s", refused)
+
+        await self._hooks.after_routing(entry, route, run_loop_id, report)
+
+    async def _attempt(
+        self, entry: InboxEntry, besides: list[EventBody]
+    ) -> tuple[Route, str] | None:
+        """Why and where the message has joined; None when it had been delivered before."""
         while True:
             try:
-                return await self._route_and_append(entry)
+                return await self._route_and_append(entry, besides)
             except ConflictError:
                 # The loop ended while it was being chosen: choose again.
                 if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
                     return None
 
-    async def _route_and_append(self, entry: InboxEntry) -> str:
-        route = await self._route(entry)
+    async def _route_and_append(
+        self, entry: InboxEntry, besides: list[EventBody]
+    ) -> tuple[Route, str]:
+        route = await self._route(entry, besides)
         received = MessageReceived(
-            message_id=entry.message_id, message=entry.message, metadata=entry.metadata
+            message_id=entry.message_id,
+            message=entry.message,
+            metadata=entry.metadata,
+            mode=entry.mode,
         )
         decided = RouteDecided(message_id=entry.message_id, route=route)
-        return await self._append(entry, route, received, decided)
+        return route, await self._append(entry, route, received, decided, *besides)
 
-    async def _route(self, entry: InboxEntry) -> Route:
+    async def _route(self, entry: InboxEntry, besides: list[EventBody]) -> Route:
         requested = None
+        words = await self._hooks.before_routing(
+            entry, lambda problem: besides.append(ErrorOccurred(problem=problem))
+        )
         if entry.requested_run_loop_id is not None:
             try:
                 requested = await self._memory.journal.replay(
@@ -142,10 +180,11 @@ class Reception:
                 log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
         try:
             return await self._router.route(
-                entry.message.text,
+                words,
                 active=self._memory.short_term.states(entry.owner),
                 now=datetime.now(UTC),
                 requested=requested,
+                on_usage=besides.append,
             )
         except StorageError:
             raise
@@ -155,28 +194,37 @@ class Reception:
             reason = f"where it belongs could not be decided ({type(error).__name__})"
             return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
 
-    async def _append(
-        self, entry: InboxEntry, route: Route, received: MessageReceived, decided: RouteDecided
-    ) -> str:
-        journal = self._memory.journal
+    async def _append(self, entry: InboxEntry, route: Route, *bodies: EventBody) -> str:
         if route.run_loop_id is not None:
-            await journal.append(
-                route.run_loop_id, received, decided, durable=True, delivering=entry.message_id
-            )
+            if entry.mode == "interrupt":
+                async with self._scheduler.held(route.run_loop_id, "interrupt"):
+                    await self._join(entry, route, *bodies)
+            else:
+                await self._join(entry, route, *bodies)
             return route.run_loop_id
         run_loop_id = new_id()
         goal = entry.message.text.strip() or "(an image)"
         started = RunLoopStarted(goal=goal, predecessor_id=route.predecessor_id)
-        await journal.append(
+        await self._memory.journal.append(
             run_loop_id,
             started,
-            received,
-            decided,
+            *bodies,
             owner=entry.owner,
             durable=True,
             delivering=entry.message_id,
         )
         return run_loop_id
+
+    async def _join(self, entry: InboxEntry, route: Route, *bodies: EventBody) -> None:
+        run_loop_id = route.run_loop_id or ""
+        state = self._memory.short_term.state(run_loop_id)
+        if state is None and route.method == "explicit":
+            bodies = (RunLoopResumed(), *bodies)
+        elif state is not None and entry.mode == "interrupt" and state.status != "idle":
+            bodies = (*bodies, RunLoopInterrupted(message_id=entry.message_id))
+        await self._memory.journal.append(
+            run_loop_id, *bodies, durable=True, delivering=entry.message_id
+        )
 
     def _tell(self, message_id: str, problem: Problem | None = None) -> None:
         if problem is not None:

@@ -13,6 +13,7 @@ from datetime import datetime
 import anyio
 import numpy as np
 
+from service.agent.accounting import priced
 from service.agent.llm.protocol import LLM
 from service.agent.router_llm import judge
 from service.agent.tuned import (
@@ -23,12 +24,17 @@ from service.agent.tuned import (
     ROUTER_TURNS,
 )
 from service.domain.errors import LLMError
+from service.domain.events import Usage
 from service.domain.routes import Route, RouteCandidate
+from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
+from service.domain.usage import Prices
 from service.memory.protocol import Vectors
 
 EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
 """Vectors of texts, one row each; None while there is no embedder."""
+OnUsage = Callable[[Usage], None]
+"""Told what a judgement used, also one that came to nothing."""
 
 _CACHED_TURNS = 4096
 _JUDGED = 0.7  # the model gives no probability: its word counts for more than a coin's
@@ -45,12 +51,14 @@ class Router:
         auto_classify: bool = True,
         use_llm: bool = True,
         llm_timeout_seconds: float = 15,
+        prices: Prices | None = None,
     ) -> None:
         self._llm = llm
         self._embed = embed
         self._auto_classify = auto_classify
         self._use_llm = use_llm
         self._llm_timeout = llm_timeout_seconds
+        self._prices = prices
         self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]] = {}
 
     async def route(
@@ -60,6 +68,7 @@ class Router:
         active: Sequence[RunLoopState],
         now: datetime,
         requested: RunLoopState | None = None,
+        on_usage: OnUsage = lambda usage: None,
     ) -> Route:
         """Decide where a message belongs.
 
@@ -68,6 +77,7 @@ class Router:
             active: the sender's active loops, newest first.
             now: when it came.
             requested: the loop that the sender named, if any.
+            on_usage: told what the model used, where it is asked.
         """
         if requested is not None:
             return _explicit(requested)
@@ -79,7 +89,7 @@ class Router:
         decided = _by_similarity(scored)
         if decided is not None:
             return decided
-        judged = await self._by_judgement(text, scored)
+        judged = await self._by_judgement(text, scored, on_usage)
         return judged if isinstance(judged, Route) else _fallback(scored, now, undecided=judged)
 
     async def _score(
@@ -109,7 +119,10 @@ class Router:
         return sorted(scored, key=lambda pair: pair[1] or 0.0, reverse=True)
 
     async def _by_judgement(
-        self, text: str, scored: Sequence[tuple[RunLoopState, float | None]]
+        self,
+        text: str,
+        scored: Sequence[tuple[RunLoopState, float | None]],
+        on_usage: OnUsage,
     ) -> Route | str:
         """The model's decision, or why there is none, in words."""
         if not self._use_llm:
@@ -119,7 +132,14 @@ class Router:
         candidates = [state for state, _ in scored]
         try:
             with anyio.fail_after(self._llm_timeout):
-                chosen = await judge(self._llm, text, candidates)
+                chosen = await judge(
+                    self._llm,
+                    text,
+                    candidates,
+                    on_generated=lambda generated: on_usage(
+                        priced(generated, self._prices, purpose="routing")
+                    ),
+                )
         except LLMError as error:
             return f"the model could not say ({error.title.lower()})"
         except TimeoutError:
@@ -135,6 +155,9 @@ class Router:
 def _explicit(requested: RunLoopState) -> Route:
     if requested.is_active:
         return _join(requested, 1.0, "the sender named this run loop", "explicit")
+    if requested.status in RESUMABLE:
+        reason = f"the sender named this run loop, which was {requested.status}: it goes on"
+        return _join(requested, 1.0, reason, "explicit")
     return Route(
         decision="new",
         predecessor_id=requested.id,
@@ -181,8 +204,7 @@ def _fallback(
 
 def _turns(state: RunLoopState) -> list[str]:
     """What a message is compared with: the goal and the newest turns."""
-    spoken = [m.text for m in (*state.history, *state.unseen) if m.role in ("user", "assistant")]
-    turns = [state.goal, *spoken[-ROUTER_TURNS:]]
+    turns = [state.goal, *(turn.text for turn in state.last_turns(ROUTER_TURNS))]
     return list(dict.fromkeys(t[:ROUTER_TURN_CHARACTERS] for t in turns if t.strip()))
 
 

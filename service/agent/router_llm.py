@@ -7,11 +7,11 @@ the examples are turns of the conversation.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ValidationError
 
-from service.agent.generate import generate
+from service.agent.generate import Generated, generate
 from service.agent.llm.protocol import LLM
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
@@ -41,13 +41,20 @@ class _Verdict(BaseModel):
     continues: str
 
 
-async def judge(llm: LLM, text: str, candidates: Sequence[RunLoopState]) -> RunLoopState | None:
+async def judge(
+    llm: LLM,
+    text: str,
+    candidates: Sequence[RunLoopState],
+    *,
+    on_generated: Callable[[Generated], None] = lambda generated: None,
+) -> RunLoopState | None:
     """Ask the model which loop a message continues.
 
     Args:
         llm: a model that honours `response_schema`.
         text: the message.
         candidates: the loops, likeliest first.
+        on_generated: told what the model gave, whether or not it can be used.
 
     Returns:
         The loop, or None for a new one.
@@ -73,6 +80,7 @@ async def judge(llm: LLM, text: str, candidates: Sequence[RunLoopState]) -> RunL
     generated = await generate(
         llm, messages, response_schema=schema, max_tokens=80, temperature=0.0
     )
+    on_generated(generated)
     try:
         verdict = _Verdict.model_validate_json(generated.message.text).continues
     except ValidationError as error:
@@ -98,8 +106,10 @@ def _labels(candidates: Sequence[RunLoopState]) -> dict[str, RunLoopState]:
 
 
 def _last_turns(state: RunLoopState) -> str:
-    spoken = [m for m in (*state.history, *state.unseen) if m.role in ("user", "assistant")]
-    lines = [f"  {m.role}: {' '.join(m.text.split())[:_TURN_CHARACTERS]}" for m in spoken[-2:]]
+    lines = [
+        f"  {turn.role}: {' '.join(turn.text.split())[:_TURN_CHARACTERS]}"
+        for turn in state.last_turns(2)
+    ]
     return "\n".join(lines)
 
 

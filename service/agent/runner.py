@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.agent.brain import Brain
-from service.agent.executors import Executor, Loop
+from service.agent.loop import Executor, Loop
 from service.domain.errors import ConfigurationError, ConflictError
 from service.domain.instructions import KINDS, Instruction, InstructionKind
 

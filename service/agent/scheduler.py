@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -12,7 +13,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from service.agent.brain import Brain
-from service.agent.executors import Executor
+from service.agent.early_calls import EarlyCalls
+from service.agent.loop import Executor, StopReason
 from service.agent.runner import run
 from service.domain.errors import NotFoundError, Problem, RondoError, StorageError
 from service.domain.events import ErrorOccurred, Event, EventBody, RunLoopFailed
@@ -29,6 +31,7 @@ _STORAGE_RETRY_SECONDS = 5.0
 class _Run:
     """A loop's task."""
 
+    handle: LoopHandle
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -57,29 +60,31 @@ class Scheduler:
             return
         if run_loop_id in self._runs or run_loop_id in self._stopping:
             return
-        self._runs[run_loop_id] = _Run()
+        self._runs[run_loop_id] = _Run(LoopHandle(self._memory, run_loop_id))
         self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
 
-    async def stop(self, run_loop_id: str) -> None:
-        """Stop a loop's task and wait until its work has really ended. `release` lets it go on."""
+    @asynccontextmanager
+    async def held(self, run_loop_id: str, why: StopReason) -> AsyncGenerator[None]:
+        """Within it a loop does not run: its work has really ended. After it, it may go on."""
         self._stopping[run_loop_id] += 1
-        running = self._runs.get(run_loop_id)
-        if running is not None:
-            running.scope.cancel()
-            await running.ended.wait()
-
-    def release(self, run_loop_id: str) -> None:
-        """After `stop`: the loop may run again, once all who stopped it have let it go."""
-        self._stopping[run_loop_id] -= 1
-        if self._stopping[run_loop_id] <= 0:
-            del self._stopping[run_loop_id]
-        self.wake(run_loop_id)
+        try:
+            running = self._runs.get(run_loop_id)
+            if running is not None:
+                running.handle.stopping = why
+                running.scope.cancel()
+                await running.ended.wait()
+            yield
+        finally:
+            self._stopping[run_loop_id] -= 1
+            if self._stopping[run_loop_id] <= 0:
+                del self._stopping[run_loop_id]
+            self.wake(run_loop_id)
 
     async def _run(self, run_loop_id: str) -> None:
         running = self._runs[run_loop_id]
         try:
             with running.scope:
-                await self._persist(LoopHandle(self._memory, run_loop_id))
+                await self._persist(running.handle)
         finally:
             # From here to the next await nothing can come between: a message that came in while
             # the loop was coming to rest finds no task, and starts one.
@@ -100,13 +105,19 @@ class Scheduler:
                 return
 
     async def _run_or_fail(self, handle: LoopHandle) -> None:
-        try:
-            await run(handle, self._brain, self._executors)
-        except StorageError:
-            raise
-        except Exception as error:
-            log.exception("run loop %s failed", handle.id)
-            problem = error.problem() if isinstance(error, RondoError) else _mistake(error)
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            handle.tasks, handle.early_calls = tasks, EarlyCalls()
+            try:
+                await run(handle, self._brain, self._executors)
+            except Exception as error:  # noqa: BLE001  out of the group it would come wrapped
+                failure = error
+            handle.early_calls.drop()
+        if isinstance(failure, StorageError):
+            raise failure
+        if failure is not None:
+            log.error("run loop %s failed", handle.id, exc_info=failure)
+            problem = failure.problem() if isinstance(failure, RondoError) else _mistake(failure)
             if handle.state.is_active:
                 await handle.emit(RunLoopFailed(problem=problem))
 
@@ -126,6 +137,9 @@ class LoopHandle:
     def __init__(self, memory: Memory, run_loop_id: str) -> None:
         self._memory = memory
         self.id = run_loop_id
+        self.tasks: TaskGroup
+        self.early_calls = EarlyCalls()
+        self.stopping: StopReason | None = None
         state = memory.short_term.state(run_loop_id)
         if state is None:
             raise NotFoundError(f"run loop {run_loop_id} is not active")

@@ -32,3 +32,30 @@ RECALL_SHARE = 0.04
 """Most of a model's window that recall takes: a model on one core reads 90 tokens a second."""
 RECALL_MIN_LEXICAL = 0.5
 """Where only words can be searched: the share of the best hit's score that counts as near."""
+
+# --- the window and compaction. Untuned: reasoned defaults that no benchmark has confirmed.
+CONTEXT_SHARE = 0.8
+"""Share of the window, less the answer, from which on the oldest rounds are summarised: the rest is
+for what is recalled, and for text that takes more tokens than estimated."""
+COMPACT_TO = 0.5
+"""Share of that to which the conversation is brought down, so that it is not soon at the end."""
+COMPACT_LEAST_GAIN = 0.05
+"""Share of that which must be won for it to be worth the while."""
+COMPACT_AT_ONCE = 4
+"""How many summaries are asked of the model side by side."""
+GROUP_TOKENS = 1000
+"""Rounds that are shorter are summarised together with those after them, up to this length."""
+KEPT_WORDS_TOKENS = 150
+"""Up to which length a person's words stay word for word when their round is summarised."""
+SUMMARY_SHARE = 0.125
+"""How long a summary may be, as a share of what it stands for, between the next two bounds."""
+SUMMARY_LEAST_TOKENS = 120
+SUMMARY_MOST_TOKENS = 600
+SUMMARY_MOST_SHARE = 0.0625
+"""Nor may one summary be longer than this share of what a call may hold."""
+SUMMARIES_SHARE = 0.3
+"""Share of what a call may hold from which on the oldest summaries are merged into one."""
+MATERIAL_SHARE = 0.7
+"""How much of the window a request for a summary may fill; the longest texts in it are cut."""
+CUT_LEAST_TOKENS = 100
+"""A text that is cut to fit the window keeps at least so much."""

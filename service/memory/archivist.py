@@ -59,6 +59,10 @@ class Archivist:
         self._source = source
         self._on_problem = on_problem
         self._first_pause = first_pause
+        self.before: Callable[[RunLoop], Awaitable[None]] = _nobody
+        """Told before a loop is archived. MUST NOT raise; is waited for."""
+        self.after: Callable[[RunLoop], Awaitable[None]] = _nobody
+        """Told once a loop is archived. MUST NOT raise; is waited for."""
         self._waiting: dict[tuple[str, str], RunLoop] = {}
         self._archiving = _Step(self._archive_waiting)
         self._reconciling = _Step(self._reconcile)
@@ -144,6 +148,7 @@ class Archivist:
 
     async def _archive(self, run_loop: RunLoop) -> Problem | None:
         """Archive one loop; one that can never be archived is told, and given up."""
+        await self.before(run_loop)
         try:
             changed = await self._memory.archive(run_loop)
         except InvalidInputError as error:
@@ -153,6 +158,7 @@ class Archivist:
             return _problem(error)
         if changed:
             self._embedding.want()
+        await self.after(run_loop)
         return None
 
     def _report(self, problem: Problem) -> None:
@@ -188,6 +194,10 @@ class _Step:
         self._working = False
         self.changed.set()
         self.changed = anyio.Event()
+
+
+async def _nobody(run_loop: RunLoop) -> None:
+    pass
 
 
 def _problem(error: Exception) -> Problem:

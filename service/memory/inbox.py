@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.messages import Message
+from service.domain.run_loops import SendMode
 from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end
 
@@ -46,6 +47,7 @@ class InboxEntry:
     message: Message
     requested_run_loop_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    mode: SendMode = "steer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ class _Request(BaseModel):
     message: Message
     run_loop_id: str | None
     metadata: dict[str, Any]
+    mode: SendMode = "steer"
 
     @classmethod
     def of(cls, entry: InboxEntry) -> _Request:
@@ -181,6 +184,7 @@ class _Request(BaseModel):
             message=entry.message,
             run_loop_id=entry.requested_run_loop_id,
             metadata=entry.metadata,
+            mode=entry.mode,
         )
 
     def entry(self, message_id: str, owner: str) -> InboxEntry:
@@ -190,4 +194,5 @@ class _Request(BaseModel):
             message=self.message,
             requested_run_loop_id=self.run_loop_id,
             metadata=self.metadata,
+            mode=self.mode,
         )

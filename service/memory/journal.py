@@ -1,7 +1,7 @@
 """The journal: what happened, append-only, in SQLite. It is the truth; all else is derived from it.
 
-The table of run loops, for lists, is written in the same transaction as their events. The inbox
-lives in the same file, so that a message can move from it into a loop atomically.
+The tables of run loops and of usage, for lists, are written in the same transaction as the events.
+The inbox lives in the same file, so that a message can move from it into a loop atomically.
 
 What survives what: appends with ``durable=True`` survive power loss, the others survive the
 process being killed (https://sqlite.org/pragma.html#pragma_synchronous). There is one writer and
@@ -21,14 +21,17 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import BODY, TRANSIENT, Event, EventBody
-from service.domain.run_loops import ACTIVE
-from service.domain.state import RunLoopState, begin, evolve, fold
-from service.memory import inbox, run_loop_table
+from service.domain.events import BODY, TRANSIENT, Event, EventBody, RunLoopResumed
+from service.domain.fold import begin, evolve, fold
+from service.domain.run_loops import ACTIVE, RESUMABLE
+from service.domain.state import RunLoopState
+from service.memory import inbox, run_loop_table, standing_approvals, usage_table
 from service.memory.inbox import Inbox
 from service.memory.run_loop_table import RunLoopTable, millis_of, moment_of, project
 from service.memory.sqlite import SqliteFile
+from service.memory.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.tasks import run_to_end
+from service.memory.usage_table import UsageTable
 from service.memory.where import Where
 
 log = logging.getLogger(__name__)
@@ -62,6 +65,11 @@ class _Append:
     owner: str | None
     if_last_seq: int | None
     delivering: str | None
+    ended: RunLoopState | None = None
+    """For ``run_loop.resumed``: the loop as it ended."""
+    moments: Sequence[datetime] | None = None
+    """When each thing happened; None: now."""
+    granting: Sequence[StandingApproval] = ()
 
 
 Listener = Callable[[Commit], None]
@@ -77,7 +85,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(
             path,
-            _SCHEMA + run_loop_table.SCHEMA + inbox.SCHEMA,
+            _SCHEMA
+            + run_loop_table.SCHEMA
+            + usage_table.SCHEMA
+            + inbox.SCHEMA
+            + standing_approvals.SCHEMA,
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or move it out"
             f" of {path.parent} to start without history.",
         )
@@ -88,7 +100,9 @@ class Journal:
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
         self.run_loops = RunLoopTable(self._file, self._threads)
+        self.usage = UsageTable(self._file, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
+        self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
         """Open or create the file; gives the states of all active loops.
@@ -97,7 +111,9 @@ class Journal:
             StorageError: the file cannot be opened, or is damaged.
         """
         self._file.open()
+        self.usage.catch_up()
         self._listener = listener
+        self.standing_approvals.load()
         rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self._last_seq = rows[0][0] if rows else 0
         for loop_id in self.run_loops.ids(ACTIVE):
@@ -132,77 +148,103 @@ class Journal:
         durable: bool = False,
         if_last_seq: int | None = None,
         delivering: str | None = None,
+        granting: Sequence[StandingApproval] = (),
     ) -> Commit:
         """Write events of one loop in one transaction.
 
         Args:
-            run_loop_id: the loop; a new one when the first body is ``run_loop.started``.
+            run_loop_id: the loop; a new one when the first body is ``run_loop.started``, one that
+                has ended when it is ``run_loop.resumed``.
             bodies: what happened, in order; at least one, none of them transient.
             owner: of a new loop.
             durable: whether it must survive power loss.
             if_last_seq: write only if the loop's last event is still this one.
             delivering: the inbox message that these events put into the loop.
+            granting: what a person allows for good by the answer that these events hold.
 
         Raises:
             ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
                 was delivered before.
             StorageError: the disk refuses; nothing was written.
         """
-        wanted = _Append(run_loop_id, bodies, owner, if_last_seq, delivering)
+        ended = None
+        if bodies and isinstance(bodies[0], RunLoopResumed):
+            ended = await self.replay(run_loop_id)
+            if ended.status not in RESUMABLE:
+                raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
+        wanted = _Append(
+            run_loop_id, bodies, owner, if_last_seq, delivering, ended, granting=granting
+        )
         if not durable and not self._lock.locked():
             return self._commit(wanted)
         return await run_to_end(self._append_in_turn(wanted, durable=durable))
+
+    async def append_copies(
+        self, run_loop_id: str, events: Sequence[Event], *, owner: str
+    ) -> Commit:
+        """Write the history of a new loop that begins with copies; they keep their times.
+
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+        """
+        bodies = [event.body for event in events]
+        moments = [event.at for event in events]
+        wanted = _Append(run_loop_id, bodies, owner, None, None, moments=moments)
+        return await run_to_end(self._append_in_turn(wanted, durable=True))
 
     async def _append_in_turn(self, wanted: _Append, *, durable: bool) -> Commit:
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
             commit = self._prepare(wanted)
-            await to_thread.run_sync(
-                self._write_durably, commit, wanted.delivering, limiter=self._threads
-            )
-            return self._take_over(commit)
+            await to_thread.run_sync(self._write_durably, commit, wanted, limiter=self._threads)
+            return self._take_over(commit, wanted)
 
     def _commit(self, wanted: _Append) -> Commit:
         commit = self._prepare(wanted)
-        self._write(commit, wanted.delivering, durable=False)
-        return self._take_over(commit)
+        self._write(commit, wanted, durable=False)
+        return self._take_over(commit, wanted)
 
     def _prepare(self, wanted: _Append) -> Commit:
         state = self._states.get(wanted.run_loop_id)
+        if wanted.ended is not None:
+            if state is not None or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
+                raise ConflictError(f"run loop {wanted.run_loop_id} was taken up meanwhile")
+            state = wanted.ended
         if state is None and wanted.owner is None:
             raise ConflictError(f"run loop {wanted.run_loop_id} has ended")
         expected = wanted.if_last_seq
         if expected is not None and (state is None or state.last_seq != expected):
             raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
-        return self._stamp(state, wanted.run_loop_id, wanted.owner, wanted.bodies)
+        return self._stamp(state, wanted)
 
-    def _take_over(self, commit: Commit) -> Commit:
+    def _newest(self, run_loop_id: str) -> int | None:
+        rows = self._file.select(
+            "SELECT max(seq) FROM events WHERE run_loop_id = ?", (run_loop_id,)
+        )
+        return rows[0][0] if rows else None
+
+    def _take_over(self, commit: Commit, wanted: _Append) -> Commit:
         self._last_seq = commit.state.last_seq
         if commit.state.is_active:
             self._states[commit.state.id] = commit.state
         else:
             self._states.pop(commit.state.id, None)
+        self.standing_approvals.take_over(wanted.granting)
         self._listener(commit)
         return commit
 
-    def _stamp(
-        self,
-        state: RunLoopState | None,
-        run_loop_id: str,
-        owner: str | None,
-        bodies: Sequence[EventBody],
-    ) -> Commit:
+    def _stamp(self, state: RunLoopState | None, wanted: _Append) -> Commit:
         now = _now()
         events = []
-        for seq, body in enumerate(bodies, start=self._last_seq + 1):
+        for index, body in enumerate(wanted.bodies):
             if isinstance(body, TRANSIENT):
                 raise ValueError(f"{body.type} is transient and is not journaled")
             event = Event(
-                seq=seq,
-                at=now,
-                owner=state.owner if state else owner or "",
-                run_loop_id=run_loop_id,
+                seq=self._last_seq + 1 + index,
+                at=wanted.moments[index] if wanted.moments else now,
+                owner=state.owner if state else wanted.owner or "",
+                run_loop_id=wanted.run_loop_id,
                 body=body,
             )
             # Folding comes before writing: what cannot be folded is never written.
@@ -212,11 +254,11 @@ class Journal:
             raise ValueError("nothing to append")
         return Commit(tuple(events), state)
 
-    def _write_durably(self, commit: Commit, delivering: str | None) -> None:
-        self._write(commit, delivering, durable=True)
+    def _write_durably(self, commit: Commit, wanted: _Append) -> None:
+        self._write(commit, wanted, durable=True)
         self._file.checkpoint()
 
-    def _write(self, commit: Commit, delivering: str | None, *, durable: bool) -> None:
+    def _write(self, commit: Commit, wanted: _Append, *, durable: bool) -> None:
         rows = [
             (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
             for e in commit.events
@@ -224,9 +266,12 @@ class Journal:
         with self._file.transaction(durable=durable) as db:
             db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
             project(db, commit.state)
-            if delivering is not None:
+            usage_table.project(db, commit.events)
+            if wanted.granting:
+                standing_approvals.grant(db, wanted.granting)
+            if wanted.delivering is not None:
                 first = rows[0][0] or 0
-                inbox.deliver(db, delivering, commit.state.id, first)
+                inbox.deliver(db, wanted.delivering, commit.state.id, first)
 
     async def read(
         self,

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from service.domain.errors import NotFoundError, StorageError
-from service.domain.events import TERMINAL, RunLoopIdle
+from service.domain.events import TERMINAL, RunLoopIdle, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.memory.archivist import Archivist
 from service.memory.data_folder import DataFolder
@@ -64,6 +64,7 @@ class Memory:
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)
             await self._check_that_history_is_there()
+            await self._take_back_resumed_loops()
             self._stack = stack.pop_all()
         return self
 
@@ -115,10 +116,18 @@ class Memory:
                 f" history, move memory.sqlite3* and chroma out of {folder}.",
             )
 
+    async def _take_back_resumed_loops(self) -> None:
+        """Let no loop that goes on be remembered as ended, as a crash may have left it."""
+        states = {state.id: state for state in self.short_term.states()}
+        lacking = set(await self.long_term.lacking(states))
+        for run_loop_id in states.keys() - lacking:
+            self.archivist.submit(states[run_loop_id].run_loop())
+
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)
         for event in commit.events:
-            if isinstance(event.body, TERMINAL):
+            if isinstance(event.body, (*TERMINAL, RunLoopResumed)):
+                # What goes on is not remembered as finished any more: its second end will be.
                 self.archivist.submit(commit.state.run_loop())
             elif isinstance(event.body, RunLoopIdle):
                 self.on_rest()

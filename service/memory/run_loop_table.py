@@ -146,7 +146,7 @@ def _projection(state: RunLoopState) -> Row:
         millis_of(state.updated_at),
         millis_of(state.completed_at) if state.completed_at else None,
         state.predecessor_id,
-        len(state.iterations),
+        state.iteration_count,
     )
 
 

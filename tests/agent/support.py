@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from service.agent.agent import Agent, create_agent
+from service.agent.brain import Limits
 from service.agent.llm.protocol import LLMStatus
 from service.agent.options import AgentOptions
 from service.domain.errors import LLMStatusError
@@ -20,7 +24,8 @@ from service.memory.protocol import Embedder
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
-Answer = str | Sequence[StreamPart]
+Answer = str | Sequence[StreamPart | anyio.Event | Exception]
+"""Words, or parts; a stream waits at an event, and breaks off at an exception."""
 Respond = Callable[[Sequence[Message]], Answer]
 
 
@@ -49,9 +54,13 @@ class FunctionLLM:
         self.calls.append(tuple(messages))
         self.offered.append(tuple(tool.name for tool in tools))
         answer = self.respond(messages)
-        parts: Iterable[StreamPart] = [TextDelta(answer)] if isinstance(answer, str) else answer
-        for part in parts:
-            yield part
+        for part in [TextDelta(answer)] if isinstance(answer, str) else answer:
+            if isinstance(part, anyio.Event):
+                await part.wait()
+            elif isinstance(part, Exception):
+                raise part
+            else:
+                yield part
 
     async def warm_up(
         self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
@@ -63,6 +72,29 @@ class FunctionLLM:
 
     async def aclose(self) -> None:
         pass
+
+
+@asynccontextmanager
+async def sending(
+    agent: Agent, message: str, run_loop_id: str | None = None, **options: Any
+) -> AsyncIterator[list[Event]]:
+    """Send in the background; the events as they come, all of them at the end."""
+    events: list[Event] = []
+
+    async def collect() -> None:
+        async for event in agent.send(message, run_loop_id, **options):
+            events.append(event)  # noqa: PERF401  they are to be seen as they come
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(collect)
+        yield events
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something to become true."""
+    with anyio.fail_after(10):
+        while not condition():
+            await anyio.sleep(0.002)
 
 
 def call(name: str, arguments: str = "{}", *, index: int = 0) -> ToolCallDelta:
@@ -85,14 +117,18 @@ async def running_agent(
     for tool in tools:
         registry.register(tool)
     llm = respond if isinstance(respond, FunctionLLM) else FunctionLLM(respond)
-    chosen = AgentOptions(**{"max_retries": 0, **options})
+    named = {each.name for each in fields(Limits)}
+    limits = Limits(**{name: options.pop(name) for name in list(options) if name in named})
+    chosen = AgentOptions(**{"max_retries": 0, "limits": limits, **options})
     async with create_agent(llm, registry, Memory(folder, embedder), chosen) as agent:
         yield agent
 
 
-async def sent(agent: Agent, message: str, run_loop_id: str | None = None) -> list[Event]:
+async def sent(
+    agent: Agent, message: str, run_loop_id: str | None = None, **options: Any
+) -> list[Event]:
     """Send, and collect what came of it."""
-    return [event async for event in agent.send(message, run_loop_id)]
+    return [event async for event in agent.send(message, run_loop_id, **options)]
 
 
 def types(events: Iterable[Event]) -> list[str]:

@@ -17,8 +17,10 @@ from service.domain.events import (
     Recollection,
     RunLoopStarted,
 )
+from service.domain.fold import fold
+from service.domain.growing import Growing
 from service.domain.messages import Message
-from service.domain.state import RunLoopState, fold
+from service.domain.state import RunLoopState
 from tests.histories import BEGINNING, event_at, histories, received
 
 SYSTEM = system_message(BEGINNING, instructions="Call me Ada.")
@@ -46,7 +48,7 @@ def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_s
     history: list[Event], budget: int
 ) -> None:
     state = state_of(history)
-    messages = build_context(state, system=SYSTEM, budget_tokens=budget)
+    messages = build_context(state, system=SYSTEM, window_tokens=budget)
     assert messages[0] == SYSTEM
     calls = [call.id for message in messages for call in message.tool_calls]
     results = [message.tool_call_id for message in messages if message.role == "tool"]
@@ -59,7 +61,7 @@ def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_s
 @given(histories())
 def test_a_history_that_fits_is_shown_whole(history: list[Event]) -> None:
     state = state_of(history)
-    messages = build_context(state, system=SYSTEM, budget_tokens=10_000_000)
+    messages = build_context(state, system=SYSTEM, window_tokens=10_000_000)
     assert tuple(messages[1:]) == state.history
 
 
@@ -73,8 +75,8 @@ def test_what_is_left_out_is_told_to_the_model() -> None:
         Message.user("And now?"),
     )
     size = sum(message.size for message in history)
-    state = replace(state, history=history, history_size=size)
-    messages = build_context(state, system=SYSTEM, budget_tokens=200)
+    state = replace(state, history=Growing(history), history_size=size)
+    messages = build_context(state, system=SYSTEM, window_tokens=200)
     assert [message.text for message in messages[1:]] == ["And now?"]
     assert "left out" in messages[1].notes
 
@@ -86,7 +88,7 @@ def test_what_is_remembered_stands_beside_the_first_words_with_its_anchor() -> N
         event_at(3, MemoryRecalled(recollections=(recollection("My cat is called Momo."),))),
     ]
     state = state_of([*events, event_at(4, IterationStarted(index=0))])
-    first = build_context(state, system=SYSTEM, budget_tokens=2000)[1]
+    first = build_context(state, system=SYSTEM, window_tokens=2000)[1]
     assert first.text == "What is my cat called?"
     assert "old:0.1" in first.notes
     assert "the person said: My cat is called Momo." in first.notes

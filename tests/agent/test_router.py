@@ -21,8 +21,9 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
+from service.domain.fold import evolve, fold
 from service.domain.messages import Message
-from service.domain.state import RunLoopState, evolve, fold
+from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta
 from service.domain.tools import ToolDefinition
 from service.memory.protocol import Vectors

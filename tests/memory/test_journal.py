@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -22,8 +22,8 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
+from service.domain.fold import fold
 from service.domain.messages import Message
-from service.domain.state import fold
 from service.memory.inbox import InboxEntry
 from service.memory.journal import Commit, Journal
 from tests.histories import received
@@ -111,10 +111,10 @@ async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreeme
     writing = threading.Event()
     write = opened.journal._write
 
-    def slowly(commit: Commit, delivering: str | None, *, durable: bool) -> None:
+    def slowly(commit: Commit, wanted: Any, *, durable: bool) -> None:
         writing.set()
         time.sleep(0.2)
-        write(commit, delivering, durable=durable)
+        write(commit, wanted, durable=durable)
 
     monkeypatch.setattr(opened.journal, "_write", slowly)
     if natively:

@@ -1,0 +1,162 @@
+"""A person's answers to run loops that wait for one: each is taken once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from service.agent.answer_reading import Answer, decisions_of, read_answer
+from service.agent.scheduler import Scheduler
+from service.domain.errors import ConflictError, InvalidInputError
+from service.domain.events import InputReceived, InputRequired
+from service.domain.state import RunLoopState
+from service.memory.journal import Journal
+from service.memory.standing_approvals import StandingApproval
+from service.memory.tasks import run_to_end
+from service.tools.approval import ApprovalPolicy
+from service.tools.argument_check import check_arguments
+from service.tools.protocol import ToolFailure
+from service.tools.registry import ToolRegistry
+
+
+class Answers:
+    """Takes answers in."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        scheduler: Scheduler,
+        policy: ApprovalPolicy,
+        tools: ToolRegistry,
+    ) -> None:
+        self._journal = journal
+        self._scheduler = scheduler
+        self._policy = policy
+        self._tools = tools
+
+    async def answer(self, run_loop_id: str, answer: Answer, owner: str) -> None:
+        """See `Agent.answer`."""
+        # To its end: an answer that is journaled must wake its loop, also when nobody waits for it.
+        await run_to_end(self._answer(run_loop_id, answer, owner))
+
+    async def _answer(self, run_loop_id: str, answer: Answer, owner: str) -> None:
+        state = await self._journal.replay(run_loop_id, owner=owner)
+        while True:
+            request = state.awaiting
+            if request is None or answer.request_id not in (None, request.request_id):
+                await self._repeat(state, answer)
+                return
+            # From now on it is the answer to this request, whatever is asked meanwhile.
+            answer = replace(answer, request_id=request.request_id)
+            try:
+                await self._take(state, request, answer)
+            except ConflictError:
+                seen = state.last_seq
+                state = await self._journal.replay(run_loop_id, owner=owner)
+                if state.last_seq == seen:
+                    raise
+            else:
+                self._scheduler.wake(run_loop_id)
+                return
+
+    async def _take(self, state: RunLoopState, request: InputRequired, answer: Answer) -> None:
+        """Journal an answer, unless something else was journaled meanwhile."""
+        received = read_answer(request, answer)
+        self._check_edited(request, received)
+        granting: tuple[StandingApproval, ...] = ()
+        if received.remember is not None:
+            tools = self._scopes(request, received)
+            received = received.model_copy(update={"scopes": tuple(tools)})
+            if received.remember == "always":
+                now = datetime.now(UTC)
+                granting = tuple(
+                    StandingApproval(state.owner, scope, tool, now, state.id)
+                    for scope, tool in tools.items()
+                )
+        await self._journal.append(
+            state.id, received, durable=True, if_last_seq=state.last_seq, granting=granting
+        )
+
+    def _check_edited(self, request: InputRequired, received: InputReceived) -> None:
+        for call, decision in decisions_of(request, received):
+            if decision.arguments is None:
+                continue
+            tool = self._tools.get(call.name)
+            if tool is None:
+                raise InvalidInputError(
+                    f"`{call.name}` is not offered any more, so nothing can be run instead",
+                    advice="Answer with a yes or a no.",
+                )
+            try:
+                check_arguments(tool, call.arguments)
+            except ToolFailure as failure:
+                raise InvalidInputError(
+                    f"call {call.id}: {failure}", advice="Nothing was decided; correct them."
+                ) from failure
+
+    def _scopes(self, request: InputRequired, received: InputReceived) -> dict[str, str]:
+        """What the yes covers when it is remembered, with the tool that each is about."""
+        allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
+        found = {
+            scope: call.name
+            for call in allowed
+            if (scope := self._policy.scope(call, self._tools)) is not None
+        }
+        if not found:
+            names = ", ".join(sorted({f"`{call.name}`" for call in allowed}))
+            raise InvalidInputError(
+                f"a yes to {names} cannot be remembered: it is to be asked for each time",
+                advice="Leave out `remember`; or see the setting tools.approval_for.",
+            )
+        return found
+
+    async def _repeat(self, state: RunLoopState, answer: Answer) -> None:
+        """An answer to what is not asked now: fine if it is the one that was taken before.
+
+        Raises:
+            ConflictError: it is not.
+        """
+        where = f"run loop {state.id}"
+        if answer.request_id is None:
+            now = state.status.replace("_", " ")
+            raise ConflictError(
+                f"{where} asks nothing now: it is {now}",
+                advice="It may have been answered already; look at the run loop.",
+            )
+        asked, taken = await self._record(state.id, answer.request_id)
+        if asked is None:
+            raise ConflictError(
+                f"{where} has not asked anything by that request_id",
+                advice="Look at the run loop: `input_required` is what it asks now.",
+            )
+        if taken is None:
+            raise ConflictError(
+                f"{where} does not wait for this answer any more: it has ended, or something else"
+                " was said in the answer's place",
+                advice="Send a message with the run loop's id to go on.",
+            )
+        try:
+            is_same = read_answer(asked, answer) == taken.model_copy(update={"scopes": ()})
+        except InvalidInputError:
+            is_same = False
+        if not is_same:
+            raise ConflictError(
+                f"{where} was answered already, with something else",
+                advice="The first answer counts; look at the run loop.",
+            )
+
+    async def _record(
+        self, run_loop_id: str, request_id: str
+    ) -> tuple[InputRequired | None, InputReceived | None]:
+        """A request of a loop, and the answer to it, as the journal has them."""
+        asked: InputRequired | None = None
+        taken: InputReceived | None = None
+        for event in await self._journal.read(run_loop_id=run_loop_id):
+            match event.body:
+                case InputRequired(request_id=known) as request if known == request_id:
+                    asked = request
+                case InputReceived(request_id=known) as received if known == request_id:
+                    taken = taken or received
+                case _:
+                    pass
+        return asked, taken

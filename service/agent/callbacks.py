@@ -1,0 +1,232 @@
+"""Callbacks: an answer as it comes, for programs that would rather be called than read events.
+
+===================== ====================== ======================================================
+callback              event                  is given
+===================== ====================== ======================================================
+`on_text`             ``message.delta``      the next piece of the assistant's words
+`on_retry`            ``llm.retry``          why; drop what `on_text` gave since the last message
+`on_tool_start`       ``tool.started``       the event: which tool, with which arguments
+`on_tool_end`         ``tool.finished``      the event: what it came to
+`on_input_required`   ``input.required``     what a person is asked; what it returns is the answer
+`on_complete`         ``run_loop.idle``      the last words, whole
+===================== ====================== ======================================================
+
+Each may be a function or a coroutine function. One that raises is reported in the log, and breaks
+nothing; of a question that has no answer then, see `Agent.ask`. They run one after another, on the
+event loop: the next event waits for them, the run loop does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.agent.answer_reading import Answer
+from service.domain.errors import ConflictError, Problem, RondoError
+from service.domain.events import (
+    ErrorOccurred,
+    Event,
+    InputRequired,
+    LLMRetry,
+    MessageCompleted,
+    MessageDelta,
+    RunLoopCancelled,
+    RunLoopCompleted,
+    RunLoopFailed,
+    RunLoopIdle,
+    ToolFinished,
+    ToolStarted,
+)
+
+if TYPE_CHECKING:
+    from service.agent.agent import Agent
+    from service.memory.feed import Reader
+
+log = logging.getLogger(__name__)
+
+Reply = bool | str | Answer
+"""A person's answer: a yes or a no, where they are asked to approve; else words, such as one of the
+options. Words where they are asked to approve are a no, with its reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What is called while an answer comes; each may be left out."""
+
+    on_text: Callable[[str], Awaitable[None] | None] | None = None
+    on_retry: Callable[[Problem], Awaitable[None] | None] | None = None
+    on_tool_start: Callable[[ToolStarted], Awaitable[None] | None] | None = None
+    on_tool_end: Callable[[ToolFinished], Awaitable[None] | None] | None = None
+    on_input_required: Callable[[InputRequired], Awaitable[Reply | None] | Reply | None] | None = (
+        None
+    )
+    """None as its answer: there is none now."""
+    on_complete: Callable[[str], Awaitable[None] | None] | None = None
+
+
+async def tell(
+    agent: Agent, message_id: str, *, reader: Reader, callbacks: Callbacks, owner: str
+) -> str:
+    """Follow a message, call back, and give the last words. See `Agent.ask`."""
+    telling = _Telling(callbacks)
+    events = agent.follow(message_id, reader=reader)
+    async with aclosing(events):
+        async for event in events:
+            await telling.hear(event)
+    while telling.request is not None:
+        reply = await telling.reply()
+        # The place in the feed is taken before the answer: nothing of what it leads to is missed.
+        with agent.reader(owner=owner) as further:
+            await _answer(agent, telling.run_loop_id, telling.request, reply, owner)
+            telling.go_on()
+            events = further.events(run_loop_id=telling.run_loop_id, after=telling.last_seq)
+            async with aclosing(events):
+                async for event in events:
+                    await telling.hear(event)
+                    if telling.ended:
+                        break
+    return await telling.complete()
+
+
+async def _answer(
+    agent: Agent, run_loop_id: str, request: InputRequired, reply: Reply, owner: str
+) -> None:
+    if isinstance(reply, bool):
+        reply = Answer(approved=reply)
+    elif isinstance(reply, str):
+        reply = Answer(text=reply, approved=False if request.kind == "approve" else None)
+    try:
+        await agent.answer(
+            run_loop_id,
+            approved=reply.approved,
+            text=reply.text,
+            choices=reply.choices,
+            decisions=reply.decisions,
+            arguments=reply.arguments,
+            remember=reply.remember,
+            request_id=request.request_id,
+            owner=owner,
+        )
+    except ConflictError as error:
+        # Somebody else was faster, or the loop has ended: what follows tells.
+        log.info("an answer came too late: %s", error)
+
+
+class _Telling:
+    """Hears the events of a message, one after another."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._streamed = ""
+        self._words = ""
+        self._problem: Problem | None = None
+        self.run_loop_id = ""
+        self.last_seq = 0
+        self.request: InputRequired | None = None
+        """What a person is asked, once the loop waits for them."""
+        self.ended = False
+        """Whether the loop rests, waits or has ended: nothing more is to be heard."""
+
+    def go_on(self) -> None:
+        """The person has answered."""
+        self.request, self.ended = None, False
+
+    async def hear(self, event: Event) -> None:
+        """Take the next event, and call back."""
+        self.run_loop_id = event.run_loop_id or self.run_loop_id
+        self.last_seq = event.seq or self.last_seq
+        callbacks = self._callbacks
+        match event.body:
+            case MessageDelta(text=text):
+                self._streamed += text
+                await _call(callbacks.on_text, text)
+            case MessageCompleted(message=message):
+                await self._said(message.text)
+            case LLMRetry(problem=problem):
+                self._streamed = ""
+                await _call(callbacks.on_retry, problem)
+            case ToolStarted() as started:
+                await _call(callbacks.on_tool_start, started)
+            case ToolFinished() as finished:
+                await _call(callbacks.on_tool_end, finished)
+            case InputRequired() as request:
+                self.request, self.ended = request, True
+            case RunLoopIdle() | RunLoopCompleted():
+                self.ended = True
+            case RunLoopFailed(problem=problem):
+                self._problem, self.ended = problem, True
+            case RunLoopCancelled(reason=reason):
+                self._problem, self.ended = _cancelled(reason), True
+            case ErrorOccurred(problem=problem) if event.seq is None:
+                self._problem, self.ended = problem, True
+            case _:
+                pass
+
+    async def _said(self, text: str) -> None:
+        """A message is whole: what did not stream of it, or was lost on the way, is told now."""
+        if text.startswith(self._streamed) and len(text) > len(self._streamed):
+            await _call(self._callbacks.on_text, text[len(self._streamed) :])
+        self._streamed = ""
+        self._words = text or self._words
+
+    async def reply(self) -> Reply:
+        """The person's answer.
+
+        Raises:
+            ConflictError: there is none.
+        """
+        request = self.request
+        reply = None
+        if request is not None:
+            reply = await _call(self._callbacks.on_input_required, request)
+        if not isinstance(reply, bool | str | Answer):
+            asked = "" if request is None else f": {request.prompt}"
+            raise ConflictError(
+                f"run loop {self.run_loop_id} waits for a person{asked}",
+                advice="Give an `on_input_required` that returns the answer; or answer with"
+                " `Agent.answer`, and ask on with the run loop's id.",
+            )
+        return reply
+
+    async def complete(self) -> str:
+        """The last words.
+
+        Raises:
+            RondoError: there is no answer, and why.
+        """
+        if self._problem is not None:
+            raise _error_of(self._problem)
+        await _call(self._callbacks.on_complete, self._words)
+        return self._words
+
+
+async def _call(callback: Callable[..., object] | None, *arguments: object) -> object:
+    if callback is None:
+        return None
+    try:
+        result = callback(*arguments)
+        if inspect.isawaitable(result):
+            result = await result
+    except Exception:
+        log.exception("a callback failed: %s", getattr(callback, "__qualname__", callback))
+        return None
+    return result
+
+
+def _cancelled(reason: str) -> Problem:
+    return Problem(
+        kind=ConflictError.kind,
+        title="The run loop was cancelled before it had answered",
+        detail=reason,
+        advice="Send a message with its id to go on.",
+    )
+
+
+def _error_of(problem: Problem) -> RondoError:
+    error = RondoError(problem.detail, advice=problem.advice, title=problem.title)
+    error.kind = problem.kind
+    return error

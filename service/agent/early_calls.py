@@ -1,0 +1,67 @@
+"""Tool calls that begin while the model's answer is still arriving.
+
+Only what may run twice begins early: nothing of it is journaled before the answer is, so that a
+crash, or a stream that breaks off, leaves no trace of it and the tool simply runs again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+
+from service.domain.messages import ToolCall, ToolResult
+
+log = logging.getLogger(__name__)
+
+Run = Callable[[], Awaitable[ToolResult]]
+
+
+@dataclass(slots=True)
+class _EarlyCall:
+    call: ToolCall
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    done: anyio.Event = field(default_factory=anyio.Event)
+    result: ToolResult | None = None
+
+
+class EarlyCalls:
+    """The calls of one answer that run already, by the id of the call."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _EarlyCall] = {}
+
+    def start(self, call: ToolCall, run: Run, tasks: TaskGroup) -> None:
+        """Begin a call. Where `run` raises, it is as if the call had not been begun."""
+        early = self._calls[call.id] = _EarlyCall(call)
+        tasks.start_soon(self._run, early, run, name=f"early {call.name}")
+
+    async def take(self, call: ToolCall) -> ToolResult | None:
+        """Wait for the result of a call; None when this very call was not begun."""
+        early = self._calls.pop(call.id, None)
+        if early is None:
+            return None
+        if early.call != call:
+            early.scope.cancel()
+            return None
+        await early.done.wait()
+        return early.result
+
+    def drop(self) -> None:
+        """Stop all: the answer that asked for them does not count."""
+        for early in self._calls.values():
+            early.scope.cancel()
+        self._calls = {}
+
+    async def _run(self, early: _EarlyCall, run: Run) -> None:
+        try:
+            with early.scope:
+                early.result = await run()
+        except Exception:
+            # It runs again in its turn, where errors are heard of; here they would end the loop.
+            log.warning("an early call of %s failed", early.call.name, exc_info=True)
+        finally:
+            early.done.set()

@@ -1,0 +1,153 @@
+"""Asking the model: observe what came in, stream its answer, and record what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from service.agent.accounting import usage_of
+from service.agent.context import build_context, system_message
+from service.agent.executors.call_tools import begin_early
+from service.agent.executors.compact import too_long
+from service.agent.generate import Generated, generate
+from service.agent.loop import Loop
+from service.agent.offered import offered_tools
+from service.agent.recall import recall_for
+from service.agent.retry import retrying
+from service.agent.workbench import Workbench
+from service.domain.errors import LLMContextError, LLMError
+from service.domain.events import (
+    ErrorOccurred,
+    EventBody,
+    IterationStarted,
+    LLMRetry,
+    MessageCompleted,
+    MessageDelta,
+    ReasoningDelta,
+    RunLoopFailed,
+)
+from service.domain.instructions import CallLLM
+from service.domain.messages import Message, NotePart, TextPart
+from service.domain.stream import StreamPart, TextDelta, ThinkDelta
+from service.domain.tools import ToolDefinition
+
+ENHANCE = (
+    "[Look over your answer once more, as the person would read it. If something is wrong, missing"
+    " or unclear, give the whole answer anew, better; otherwise give it again unchanged. Do not"
+    " mention this request.]"
+)
+_STOPPED = "[The person stopped you here.]"
+_NOTHING_FOUND = "I have used all the steps that I may take, and have no answer yet."
+
+
+async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
+    """Observe what came in, ask the model, and record what it said."""
+    await _observe(bench, instruction, loop)
+    tools = offered_tools(bench, loop.state) if instruction.last_answer is None else ()
+    system = system_message(
+        loop.state.created_at, instructions=bench.instructions, last_answer=instruction.last_answer
+    )
+    messages = build_context(
+        loop.state,
+        system=system,
+        tools=tools,
+        window_tokens=bench.window_tokens,
+    )
+    messages = await bench.hooks.before_model_call(loop, messages)
+    try:
+        generated = await _ask(bench, messages, tools, loop)
+    except LLMError as error:
+        await _fail(bench, error, loop)
+        return
+    message = await bench.hooks.after_model_call(loop, generated.message)
+    if instruction.last_answer is not None:
+        message = _without_calls(message)
+    await loop.emit(MessageCompleted(message=message), usage_of(bench, generated))
+
+
+async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
+    state = loop.state
+    if state.thinking and not instruction.message_ids:
+        return  # a crash interrupted this very iteration: it is taken up again
+    recalled: list[EventBody] = []
+    if instruction.message_ids:
+        recalled = await recall_for(bench, state, instruction.message_ids)
+    started = IterationStarted(
+        index=state.iteration_count,
+        message_ids=instruction.message_ids,
+        nudge=ENHANCE if instruction.enhance else None,
+    )
+    await loop.emit(*recalled, started)
+
+
+@dataclass(slots=True)
+class _Showing:
+    """Shows an answer as it streams, and keeps its words in case it is stopped."""
+
+    loop: Loop
+    words: list[str] = field(default_factory=list)
+
+    def part(self, part: StreamPart) -> None:
+        if isinstance(part, TextDelta):
+            self.words.append(part.text)
+            self.loop.stream(MessageDelta(text=part.text))
+        elif isinstance(part, ThinkDelta) and part.think:
+            self.loop.stream(ReasoningDelta(text=part.think))
+
+    async def again(self, attempt: int, delay: float, error: LLMError) -> None:
+        self.words.clear()
+        self.loop.early_calls.drop()
+        await self.loop.emit(
+            LLMRetry(attempt=attempt, delay_seconds=delay, problem=error.problem())
+        )
+
+    async def stop(self) -> None:
+        """The person stopped the answer: what they have read of it stays."""
+        text = "".join(self.words).strip()
+        if self.loop.stopping is None or not text:
+            return
+        message = Message(role="assistant", content=(TextPart(text=text), NotePart(note=_STOPPED)))
+        with anyio.CancelScope(shield=True):
+            await self.loop.emit(MessageCompleted(message=message, cut=True))
+
+
+async def _ask(
+    bench: Workbench, messages: Sequence[Message], tools: Sequence[ToolDefinition], loop: Loop
+) -> Generated:
+    showing = _Showing(loop)
+    try:
+        return await retrying(
+            lambda: generate(
+                bench.llm,
+                messages,
+                tools=tools,
+                on_part=showing.part,
+                on_call=lambda call: begin_early(bench, loop, call),
+            ),
+            max_retries=bench.max_retries,
+            on_retry=showing.again,
+        )
+    except LLMError:
+        loop.early_calls.drop()
+        raise
+    except anyio.get_cancelled_exc_class():
+        await showing.stop()
+        raise
+
+
+async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
+    if not isinstance(error, LLMContextError):
+        await loop.emit(RunLoopFailed(problem=error.problem()))
+    elif bench.compaction != "off" and not loop.state.compacted:
+        # The brain has the history compacted, and the model is asked again.
+        await loop.emit(ErrorOccurred(problem=error.problem()))
+    else:
+        await loop.emit(RunLoopFailed(problem=too_long(bench, error)))
+
+
+def _without_calls(message: Message) -> Message:
+    if message.text.strip():
+        return Message(role="assistant", content=message.content)
+    return Message(role="assistant", content=(*message.content, TextPart(text=_NOTHING_FOUND)))

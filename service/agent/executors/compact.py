@@ -1,0 +1,178 @@
+"""Compaction: something shorter in the place of the oldest rounds.
+
+It is one event: a crash or a cancellation before it loses nothing, and it begins anew. What is
+summarised stays in the journal, and is handed to long-term memory now, so that the anchors in the
+summaries can be expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+
+from service.agent.accounting import usage_of
+from service.agent.compaction import (
+    Piece,
+    Room,
+    closed_part,
+    difference,
+    plan,
+    plan_merge,
+    summarised,
+)
+from service.agent.context import messages_tokens
+from service.agent.generate import generate
+from service.agent.loop import Loop
+from service.agent.retry import retrying
+from service.agent.shortening import brief
+from service.agent.summaries import extract, request
+from service.agent.tuned import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
+from service.agent.window import estimated_next_call
+from service.agent.workbench import Workbench
+from service.domain.errors import LLMContextError, LLMError, Problem
+from service.domain.events import CompactionFinished, CompactionStarted, ErrorOccurred, LLMRetry
+from service.domain.instructions import Compact
+from service.domain.messages import Message
+from service.domain.state import RunLoopState
+
+_LEAST_RATIO = 0.5
+_REMEMBERED_WITHIN_SECONDS = 5.0
+
+
+async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
+    """Summarise what is old, by the model or, where it is not to be had, by extraction."""
+    state = loop.state
+    history = list(state.history)
+    estimate = estimated_next_call(bench, state)
+    ratio = _tokens_per_estimated(bench, instruction, state, estimate)
+    room = Room(
+        beside=estimate - messages_tokens(history),
+        limit=int(instruction.limit / ratio),
+        target=int(instruction.limit / ratio * COMPACT_TO),
+        urgent=state.overflowed,
+    )
+    writer = _Writer(bench, loop, int(bench.window_tokens * MATERIAL_SHARE / max(ratio, 1)))
+    pieces = plan(state, room)
+    if pieces or plan_merge(history, room):
+        await loop.emit(CompactionStarted(tokens=instruction.tokens, limit=instruction.limit))
+        bench.remember(closed_part(state))
+        history = summarised(history, await writer.write(history, pieces))
+        if (merged := plan_merge(history, room)) is not None:
+            history = summarised(history, await writer.write(history, [merged]))
+        with anyio.move_on_after(_REMEMBERED_WITHIN_SECONDS):
+            await bench.remembered()
+    count, replacement = difference(state.history, history)
+    after = (room.beside + messages_tokens(history)) / estimate if count else 1.0
+    await loop.emit(
+        CompactionFinished(
+            messages=count,
+            replacement=replacement,
+            method="model" if writer.by_model else "extract",
+            tokens_before=instruction.tokens,
+            tokens_after=int(instruction.tokens * after),
+        )
+    )
+
+
+def too_long(bench: Workbench, error: LLMContextError) -> Problem:
+    """What to tell a person when the conversation is too long, and nothing more is to be won."""
+    problem = error.problem()
+    if bench.compaction == "off":
+        advice = (
+            "Set agent.compaction to auto, so that what is old is summarised in time; or go on in"
+            " a new run loop, which can look up what was said here."
+        )
+    else:
+        advice = (
+            "Send less at once, or go on in a new run loop, which can look up what was said here."
+            " If the model takes less than llm.context_tokens says, correct that setting."
+        )
+    return problem.model_copy(update={"advice": advice})
+
+
+def _tokens_per_estimated(
+    bench: Workbench, instruction: Compact, state: RunLoopState, estimate: int
+) -> float:
+    """How many tokens there really are for an estimated one, as far as the model has told."""
+    ratio = instruction.tokens / estimate
+    if state.overflowed:
+        ratio = max(ratio, bench.llm.context_tokens / estimate)
+    return max(ratio, _LEAST_RATIO)
+
+
+class _Writer:
+    """Writes summaries, several side by side."""
+
+    def __init__(self, bench: Workbench, loop: Loop, material_tokens: int) -> None:
+        self._bench = bench
+        self._loop = loop
+        self._material_tokens = material_tokens
+        self._ask_model = bench.compaction == "model"
+        self.by_model = False
+        """Whether the model wrote any of them."""
+
+    async def write(self, history: Sequence[Message], pieces: Sequence[Piece]) -> dict[Piece, str]:
+        """A summary of each piece.
+
+        Raises:
+            StorageError: what was used could not be journaled.
+        """
+        texts: dict[Piece, str] = {}
+        failures: list[Exception] = []
+        limiter = anyio.CapacityLimiter(COMPACT_AT_ONCE)
+
+        async def work(piece: Piece) -> None:
+            async with limiter:
+                if failures:
+                    return
+                try:
+                    texts[piece] = await self._text(history[slice(*piece.span)], piece.max_tokens)
+                except Exception as error:  # noqa: BLE001  out of the group it would come wrapped
+                    failures.append(error)
+
+        async with anyio.create_task_group() as group:
+            for piece in pieces:
+                group.start_soon(work, piece)
+        if failures:
+            raise failures[0]
+        return texts
+
+    async def _text(self, messages: Sequence[Message], max_tokens: int) -> str:
+        text = ""
+        if self._ask_model:
+            try:
+                text = await self._asked(messages, max_tokens)
+            except LLMError as error:
+                await self._do_without(error)
+        self.by_model = self.by_model or bool(text)
+        return brief(text, max_tokens) if text else extract(messages, max_tokens=max_tokens)
+
+    async def _asked(self, messages: Sequence[Message], max_tokens: int) -> str:
+        bench, loop = self._bench, self._loop
+        asked = request(messages, max_tokens=max_tokens, material_tokens=self._material_tokens)
+        asked = await bench.hooks.before_model_call(loop, asked)
+        generated = await retrying(
+            lambda: generate(bench.llm, asked),
+            max_retries=bench.max_retries,
+            on_retry=self._again,
+        )
+        await loop.emit(usage_of(bench, generated, purpose="compaction"))
+        return generated.message.text.strip()
+
+    async def _again(self, attempt: int, delay: float, error: LLMError) -> None:
+        problem = error.problem()
+        await self._loop.emit(LLMRetry(attempt=attempt, delay_seconds=delay, problem=problem))
+
+    async def _do_without(self, error: LLMError) -> None:
+        if not self._ask_model:
+            return  # another one has told it
+        # One piece may be too long for the model; any other failure would meet the next one too.
+        self._ask_model = isinstance(error, LLMContextError)
+        problem = Problem(
+            kind="compaction",
+            title="Old parts of the conversation were shortened without the language model",
+            detail=error.problem().in_words(),
+            advice="Nothing is lost: the words themselves are remembered.",
+        )
+        await self._loop.emit(ErrorOccurred(problem=problem))

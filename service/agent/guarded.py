@@ -1,0 +1,72 @@
+"""Calling code that is not ours: within a time, and with every failure as one kind of error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+from service.domain.errors import RondoError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class HookError(RondoError):
+    """Code of the owner's own failed."""
+
+    kind = "hook"
+    title = "A hook failed"
+
+
+async def guarded(name: str, call: Callable[[], Awaitable[T]], *, timeout_seconds: float) -> T:
+    """Call, and come back within a time, whatever happens. Cancellation passes through.
+
+    Args:
+        name: what it is called in the log and in the error.
+        call: what to do.
+        timeout_seconds: how long it may take; what blocks the event loop cannot be stopped.
+
+    Raises:
+        HookError: it raised, or took too long; it is logged.
+    """
+    try:
+        with anyio.move_on_after(timeout_seconds):
+            return await call()
+        reason = f"it did not come back within {timeout_seconds:g} seconds"
+        log.error("%s: %s", name, reason)
+    except asyncio.CancelledError as error:
+        if _caller_is_cancelled():
+            raise
+        reason = "what it waited for was cancelled"
+        log.error("%s: %s", name, reason, exc_info=error)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # not ours: SystemExit must not end the daemon either
+        reason = _in_words(error)
+        log.error("%s failed", name, exc_info=error)
+    raise HookError(
+        f"{name}: {reason}",
+        advice="The log has the details. Correct it, or take it out of agent.hooks.",
+    )
+
+
+def _caller_is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return anyio.current_effective_deadline() == -math.inf or (
+        task is not None and task.cancelling() > 0
+    )
+
+
+def _in_words(error: BaseException) -> str:
+    try:
+        reason = str(error)
+        reason.encode()
+    except Exception:  # noqa: BLE001  an error whose words are broken is still told
+        reason = ""
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

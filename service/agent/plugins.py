@@ -1,0 +1,125 @@
+"""Loading code of the owner's own by its name in the settings, such as ``my_house.hooks:Audit``.
+
+Modules are looked up as Python does, and then in the folder that the daemon was started in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from service.agent.hooks import Hooks
+from service.agent.loop import Executor
+from service.domain.errors import ConfigurationError
+from service.domain.instructions import InstructionKind
+
+_ADVICE = (
+    "Write package.module:name. The module must be installed, or lie in the folder that the daemon"
+    " is started in."
+)
+
+
+def load_hooks(references: Sequence[str]) -> tuple[Hooks, ...]:
+    """The hooks of ``agent.hooks``. A class is called without arguments.
+
+    Raises:
+        ConfigurationError: one cannot be loaded, or is no `Hooks`.
+    """
+    return tuple(_hooks(each) for each in references)
+
+
+def load_executors(references: Mapping[InstructionKind, str]) -> dict[InstructionKind, Executor]:
+    """The executors of ``agent.executors``.
+
+    Raises:
+        ConfigurationError: one cannot be loaded, or cannot be called as an executor is.
+    """
+    return {kind: _executor(kind, reference) for kind, reference in references.items()}
+
+
+def load(reference: str, *, setting: str) -> object:
+    """What a name in the settings stands for.
+
+    Raises:
+        ConfigurationError: there is no such thing, or its module fails.
+    """
+    module_name, colon, name = reference.partition(":")
+    if not (module_name.strip() and colon and name.strip()):
+        raise ConfigurationError(f"{setting}: {reference!r} is not a name of code", advice=_ADVICE)
+    _look_in_the_working_folder()
+    try:
+        found: object = importlib.import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{setting}: {reference!r} needs the module {error.name}, which is not there",
+            advice=_ADVICE,
+        ) from error
+    except AttributeError as error:
+        raise ConfigurationError(f"{setting}: {reference!r}: {error}", advice=_ADVICE) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(setting, reference, error) from error
+    return found
+
+
+def _hooks(reference: str) -> Hooks:
+    setting = "agent.hooks"
+    found = load(reference, setting=setting)
+    if isinstance(found, type) and issubclass(found, Hooks):
+        try:
+            return found()
+        except (Exception, SystemExit) as error:
+            raise _failed(setting, reference, error) from error
+    if not isinstance(found, Hooks):
+        raise ConfigurationError(
+            f"{setting}: {reference!r} is {_kind(found)}",
+            advice="Name a class derived from service.agent.hooks.Hooks, or an instance of one.",
+        )
+    return found
+
+
+def _executor(kind: InstructionKind, reference: str) -> Executor:
+    setting = f"agent.executors.{kind}"
+    found = load(reference, setting=setting)
+    if isinstance(found, type) or not callable(found) or not _is_async(found):
+        raise ConfigurationError(
+            f"{setting}: {reference!r} is {_kind(found)}, not an async function",
+            advice="Name an `async def executor(instruction, loop)`.",
+        )
+    try:
+        inspect.signature(found).bind(None, None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{setting}: {reference!r} cannot be called with an instruction and a loop: {error}",
+            advice="Name an `async def executor(instruction, loop)`.",
+        ) from error
+    return found
+
+
+def _is_async(called: Callable[..., object]) -> bool:
+    # An object with an async `__call__` is as good as a function.
+    return any(map(inspect.iscoroutinefunction, (called, type(called).__call__)))
+
+
+def _look_in_the_working_folder() -> None:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)  # at the end: nothing there can stand in for what is installed
+    importlib.invalidate_caches()
+
+
+def _failed(setting: str, reference: str, error: BaseException) -> ConfigurationError:
+    return ConfigurationError(
+        f"{setting}: {reference!r} cannot be loaded: {type(error).__name__}: {error}",
+        advice="Correct the module, or take it out of the setting.",
+    )
+
+
+def _kind(found: object) -> str:
+    if isinstance(found, type):
+        return f"the class {found.__name__}"
+    return f"a {type(found).__name__}"

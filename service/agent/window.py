@@ -1,0 +1,56 @@
+"""The model's window: how long a call may be, and how long a run loop's next call would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from service.agent.brain import Brain
+from service.agent.context import call_tokens, estimated_tokens, system_message
+from service.agent.offered import offered_tools
+from service.agent.tuned import CONTEXT_SHARE
+from service.agent.workbench import Workbench
+from service.domain.messages import Message
+from service.domain.state import RunLoopState
+
+
+def within_window(brain: Brain, bench: Workbench) -> Brain:
+    """The brain, which now has old rounds summarised before a call would be too long.
+
+    Where its limits say from which length on, that counts; else it is a share of the window.
+    """
+    limit = None
+    if bench.compaction != "off":
+        limit = brain.limits.context_tokens or int(bench.window_tokens * CONTEXT_SHARE)
+    limits = replace(brain.limits, context_tokens=limit)
+    return replace(brain, limits=limits, next_call_tokens=partial(next_call_tokens, bench))
+
+
+def next_call_tokens(bench: Workbench, state: RunLoopState) -> int:
+    """How long the next call would be, in tokens; see `call_tokens`."""
+    return call_tokens(
+        state,
+        system=_system(bench, state),
+        tools=offered_tools(bench, state),
+        window_tokens=bench.window_tokens,
+        landing=_landing(state),
+    )
+
+
+def estimated_next_call(bench: Workbench, state: RunLoopState) -> int:
+    """The same by estimate alone."""
+    return estimated_tokens(
+        state,
+        system=_system(bench, state),
+        tools=offered_tools(bench, state),
+        landing=_landing(state),
+    )
+
+
+def _system(bench: Workbench, state: RunLoopState) -> Message:
+    return system_message(state.created_at, instructions=bench.instructions)
+
+
+def _landing(state: RunLoopState) -> list[Message]:
+    """What will land with the next call, or soon after it."""
+    return [unseen.message for unseen in state.unseen]

@@ -1,0 +1,119 @@
+"""What is allowed for good is written with the answer that allowed it, or not at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.domain.errors import ConflictError, NotFoundError
+from service.domain.events import InputReceived, InputRequired, RunLoopStarted
+from service.memory.journal import Journal
+from service.memory.standing_approvals import StandingApproval
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+REQUEST = InputRequired(request_id="r", kind="approve", prompt="May it?")
+YES = InputReceived(request_id="r", approved=True, remember="always", scopes=("launch",))
+
+
+def standing(scope: str = "launch", *, owner: str = "me", minute: int = 0) -> StandingApproval:
+    return StandingApproval(owner, scope, "launch", NOW.replace(minute=minute), "a")
+
+
+async def opened(folder: Path) -> Journal:
+    journal = Journal(folder / "journal.sqlite3")
+    journal.open(lambda commit: None)
+    return journal
+
+
+async def waiting(folder: Path) -> Journal:
+    journal = await opened(folder)
+    await journal.append("a", RunLoopStarted(goal="x"), REQUEST, owner="me")
+    return journal
+
+
+async def test_an_approval_is_there_after_the_answer_and_after_a_restart(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    old, new = standing(), standing("clean 厨房", minute=5)
+    await journal.append("a", YES, durable=True, granting=[old, new])
+    assert journal.standing_approvals.of("me") == (new, old)
+    assert journal.standing_approvals.scopes("me") == {"launch", "clean 厨房"}
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.of("me") == (new, old)
+    assert journal.standing_approvals.of("you") == ()
+    await journal.aclose()
+
+
+async def test_an_answer_that_is_not_written_allows_nothing(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    with pytest.raises(ConflictError):
+        await journal.append("a", YES, durable=True, if_last_seq=1, granting=[standing()])
+    assert journal.standing_approvals.of("me") == ()
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.of("me") == ()
+    await journal.aclose()
+
+
+async def test_an_approval_given_again_is_one_approval(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    await journal.append("a", YES, granting=[standing()])
+    await journal.append("a", REQUEST, YES, granting=[standing(minute=5)])
+    assert journal.standing_approvals.of("me") == (standing(minute=5),)
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.of("me") == (standing(minute=5),)
+    await journal.aclose()
+
+
+async def test_revoking_takes_one_approval_of_one_owner(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    mine, hers = standing(), standing(owner="ada")
+    await journal.append("a", YES, granting=[mine, hers, standing("other")])
+    assert await journal.standing_approvals.revoke("launch", owner="me") == mine
+    with pytest.raises(NotFoundError):
+        await journal.standing_approvals.revoke("launch", owner="me")
+    assert journal.standing_approvals.scopes("me") == {"other"}
+    assert journal.standing_approvals.scopes("ada") == {"launch"}
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.scopes("me") == {"other"}
+    assert journal.standing_approvals.scopes("ada") == {"launch"}
+    await journal.aclose()
+
+
+async def test_one_that_is_revoked_twice_at_once_is_revoked_once(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    await journal.append("a", YES, granting=[standing()])
+    outcomes: list[str] = []
+
+    async def revoke() -> None:
+        try:
+            await journal.standing_approvals.revoke("launch", owner="me")
+        except NotFoundError:
+            outcomes.append("gone")
+        else:
+            outcomes.append("revoked")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(revoke)
+        group.start_soon(revoke)
+    assert sorted(outcomes) == ["gone", "revoked"]
+    await journal.aclose()
+
+
+async def test_a_journal_without_the_table_gets_it(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    with journal._file.transaction(durable=True) as db:
+        db.execute("DROP TABLE standing_approvals")  # as an older version has left it
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.of("me") == ()
+    await journal.append("a", YES, granting=[standing()])
+    assert journal.standing_approvals.of("me") == (standing(),)
+    await journal.aclose()
