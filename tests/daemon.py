@@ -17,7 +17,7 @@ ECHO = """
 == default
 text: You said: {message}
 """
-_FOREIGN = ("RONDO_", "OPENAI_", "TAVILY_")
+_FOREIGN = ("RONDO_", "OPENAI_", "ANTHROPIC_", "TAVILY_")
 
 
 @dataclass(frozen=True, slots=True)

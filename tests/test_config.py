@@ -24,7 +24,7 @@ from service.domain.errors import ConfigurationError
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder of one's own, and no variables of the machine."""
     for variable in os.environ:
-        if variable.startswith(("RONDO_", "OPENAI_", "TAVILY_")):
+        if variable.startswith(("RONDO_", "OPENAI_", "ANTHROPIC_", "TAVILY_")):
             monkeypatch.delenv(variable)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -20,7 +20,11 @@ SUBCOMMANDS = (
     Subcommand("chat", "service.cli.commands.chat:chat", "Talk with the assistant."),
     Subcommand("send", "service.cli.commands.send:send", "Send one message, print the answer."),
     Subcommand("loops", "service.cli.commands.loops:loops", "List, watch and steer run loops."),
+    Subcommand(
+        "approvals", "service.cli.commands.approvals:approvals", "What runs without asking."
+    ),
     Subcommand("memory", "service.cli.commands.memory:memory", "Search what is remembered."),
+    Subcommand("usage", "service.cli.commands.usage:usage", "Show tokens and what they cost."),
     Subcommand("models", "service.cli.commands.models:models", "List and fetch local models."),
     Subcommand("config", "service.cli.commands.config:config", "Print the effective settings."),
     Subcommand("doctor", "service.cli.commands.doctor:doctor", "Check the setup; say what to do."),

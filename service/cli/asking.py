@@ -6,15 +6,24 @@ It fails closed: only a clear yes is a yes, and when the terminal goes away noth
 from __future__ import annotations
 
 import json
+import re
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 
 from service.cli.client import Daemon, Json, loop_path
+from service.cli.editing import ask_line, edit_arguments, pretty, read_object
+from service.cli.errors import RefusedError
 from service.cli.output import aside, plain, short_id, visible
-from service.cli.streams import read_line
+from service.domain.errors import InvalidInputError
 from service.domain.events import InputRequired
+from service.domain.messages import ToolCall
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))
+NO = frozenset(("", "n", "no", "nein", "否", "不", "不要"))
+ALWAYS = frozenset(("a", "always", "总是"))
+LOOP = frozenset(("l", "loop"))
+EDIT = frozenset(("e", "edit", "改"))
+ONE_BY_ONE = frozenset(("o", "one"))
 
 
 def can_ask() -> bool:
@@ -39,20 +48,90 @@ def ask(request: InputRequired) -> Json | None:
 def show_request(request: InputRequired) -> None:
     """Write what is asked, with the whole of the calls that wait."""
     aside().print()
-    aside().print(plain(request.prompt), style="bold yellow")
+    if request.kind == "approve":
+        several = len(request.tool_calls) > 1
+        words = f"May these {len(request.tool_calls)} calls run?" if several else "May this run?"
+        aside().print(words, style="bold yellow")
+    else:
+        aside().print(plain(request.prompt), style="bold yellow")
     for call in request.tool_calls:
-        aside().print(f"  {plain(call.name)}", style="bold")
-        for line in _pretty(call.arguments).splitlines():
-            aside().print(f"    {line}")
+        _show_call(call)
+    for number, option in enumerate(request.options, 1):
+        aside().print(f"  {number}  {visible(option)}")
 
 
 def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
-    """Send an answer; the run loop as it is after it.
+    """Send what `ask` gave; the run loop as it is after it.
+
+    An answer that the daemon cannot use is asked for again. Where somebody else has answered, that
+    counts.
 
     Raises:
-        DaemonError: it could not be sent, or the loop does not wait for it (any more).
+        DaemonError: it could not be sent.
     """
-    return daemon.post(f"{loop_path(run_loop_id)}/input", value)
+    path = loop_path(run_loop_id)
+    while True:
+        try:
+            now = daemon.post(f"{path}/input", value)
+        except RefusedError as error:
+            if error.status not in (409, 422):
+                raise
+            aside().print(error.problem().in_words(), style="yellow")
+            now = daemon.get(path)
+            asked = now.get("input_required")
+            if error.status == 409 or asked is None:
+                return now
+            again = ask(InputRequired.model_validate(asked))
+            if again is None:
+                raise
+            value = again
+        else:
+            if value.get("remember") == "always":
+                words = "It runs without asking from now on. `rondo approvals` shows what does."
+                aside().print(words, style="dim")
+            return now
+
+
+def written_answer(
+    run_loop: Json,
+    *,
+    approved: bool | None,
+    text: str | None,
+    choices: Sequence[str],
+    edit: str | None,
+    remember: str | None,
+) -> Json:
+    """An answer that was given as a command, to what a run loop asks now.
+
+    Raises:
+        InvalidInputError: what was chosen is no option, or what was edited is no JSON object.
+    """
+    value: Json = {"approved": approved, "text": text}
+    if run_loop.get("input_required") is not None:
+        request = InputRequired.model_validate(run_loop["input_required"])
+        value["request_id"] = request.request_id
+        if choices and request.kind == "select":
+            chosen = chosen_options(request, choices)
+            if chosen is None:
+                options = "; ".join(f"{n}: {each}" for n, each in enumerate(request.options, 1))
+                how = "one or more" if request.multiple else "one"
+                raise InvalidInputError(
+                    f"{', '.join(choices)} cannot be chosen", advice=f"Choose {how} of {options}."
+                )
+            choices = chosen
+    if choices:
+        value["choices"] = list(choices)
+    if edit is not None:
+        try:
+            value["arguments"] = read_object(edit)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"what --edit was given is not JSON: {error}",
+                advice="""Quote it for the shell: --edit '{"name": "value"}'.""",
+            ) from error
+    if remember is not None:
+        value["remember"] = {"loop": "run_loop"}.get(remember, remember)
+    return value
 
 
 def how_to_answer(run_loop_id: str, request: InputRequired) -> str:
@@ -60,26 +139,121 @@ def how_to_answer(run_loop_id: str, request: InputRequired) -> str:
     command = f"rondo loops answer {short_id(run_loop_id)}"
     if request.kind == "approve":
         return f"  {command} --yes\n  {command} --no --text REASON"
+    if request.kind == "select":
+        several = " --choose NUMBER …" if request.multiple else ""
+        return f"  {command} --choose NUMBER{several}"
     return f'  {command} --text "…"'
 
 
 def _ask(request: InputRequired) -> Json:
+    if request.kind == "approve" and len(request.tool_calls) == 1:
+        return _ask_for_one(request.tool_calls[0])
     if request.kind == "approve":
-        if read_line("Run it? [y/N] ").strip().lower() in YES:
-            return {"approved": True}
-        reason = read_line("Why not? (may be left empty) ").strip()
-        return {"approved": False, "text": reason or None}
-    if request.kind == "select" and request.options:
-        for number, option in enumerate(request.options, 1):
-            aside().print(f"  {number}  {plain(option)}")
-        while True:
-            chosen = read_line("Which one? (number) ").strip()
-            if chosen.isdecimal() and 1 <= int(chosen) <= len(request.options):
-                return {"text": request.options[int(chosen) - 1]}
-    return {"text": read_line("› ")}
+        return _ask_for_all(request.tool_calls)
+    if request.kind == "select":
+        return {"choices": list(_choose(request))}
+    while not (words := ask_line("› ").strip()):
+        aside().print("An answer in words is asked for; Ctrl-D leaves it open.", style="dim")
+    return {"text": words}
 
 
-def _pretty(arguments: str) -> str:
-    with suppress(ValueError):  # what is no JSON is shown as the model wrote it
-        arguments = json.dumps(json.loads(arguments), ensure_ascii=False, indent=2)
-    return visible(arguments)
+# --- a yes or a no
+
+
+def _ask_for_one(call: ToolCall) -> Json:
+    edited: Json = {}
+    while True:
+        said = _key("Run it? [y/N], [a]lways, for this [l]oop, [e]dit › ", EDIT, ALWAYS, LOOP)
+        if said in NO:
+            return {"approved": False, "text": _reason()}
+        if said in EDIT:
+            call, edited = _edited(call)
+            continue
+        return {"approved": True, **_remembered(said), **edited}
+
+
+def _ask_for_all(calls: Sequence[ToolCall]) -> Json:
+    choice = "[a]lways, for this [l]oop, [o]ne by one"
+    said = _key(f"Run all {len(calls)}? [y/N], {choice} › ", ALWAYS, LOOP, ONE_BY_ONE)
+    if said in NO:
+        return {"approved": False, "text": _reason()}
+    if said in ONE_BY_ONE:
+        return {"calls": {call.id: _ask_for_each(call) for call in calls}}
+    return {"approved": True, **_remembered(said)}
+
+
+def _ask_for_each(call: ToolCall) -> Json:
+    edited: Json = {}
+    _show_call(call)
+    while True:
+        said = _key(f"Run {plain(call.name)}? [y/N], [e]dit › ", EDIT)
+        if said in NO:
+            return {"approved": False, "text": _reason()}
+        if said in EDIT:
+            call, edited = _edited(call)
+            continue
+        return {"approved": True, **edited}
+
+
+def _edited(call: ToolCall) -> tuple[ToolCall, Json]:
+    """The call as the person wants it, shown to them, and what says so."""
+    arguments = edit_arguments(call.arguments)
+    call = call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})
+    _show_call(call)
+    return call, {"arguments": arguments}
+
+
+def _key(prompt: str, *more: frozenset[str]) -> str:
+    """What a person chose: a yes, a no, or one of the other words. Anything else is asked again."""
+    known = YES.union(NO, *more)
+    while True:
+        said = ask_line(prompt).strip().lower()
+        if said in known:
+            return said
+        aside().print("That was not understood; Enter alone is a no.", style="dim")
+
+
+def _remembered(said: str) -> Json:
+    if said in ALWAYS:
+        return {"remember": "always"}
+    return {"remember": "run_loop"} if said in LOOP else {}
+
+
+def _reason() -> str | None:
+    return ask_line("Why not? (may be left empty) ").strip() or None
+
+
+# --- a choice
+
+
+def _choose(request: InputRequired) -> tuple[str, ...]:
+    prompt = (
+        "Which ones? (numbers, such as 1,3) › " if request.multiple else "Which one? (number) › "
+    )
+    while True:
+        chosen = chosen_options(request, re.split(r"[\s,，、;；]+", ask_line(prompt).strip()))
+        if chosen is not None:
+            return chosen
+        last = len(request.options)
+        aside().print(f"Type numbers from 1 to {last}; Ctrl-D leaves it open.", style="dim")
+
+
+def chosen_options(request: InputRequired, given: Sequence[str]) -> tuple[str, ...] | None:
+    """The options that are meant by their words or their numbers; None when that is not clear."""
+    options = request.options
+    chosen = []
+    for each in given:
+        if each in options:
+            chosen.append(each)
+        elif each.isdecimal() and 1 <= int(each) <= len(options):
+            chosen.append(options[int(each) - 1])
+        else:
+            return None
+    chosen = list(dict.fromkeys(chosen))
+    return tuple(chosen) if chosen and (request.multiple or len(chosen) == 1) else None
+
+
+def _show_call(call: ToolCall) -> None:
+    aside().print(f"  {plain(call.name)}", style="bold")
+    for line in pretty(call.arguments).splitlines():
+        aside().print(f"    {line}")

@@ -2,30 +2,48 @@
 
 Lines are edited with readline, with a history for as long as the chat lasts. It is not written to
 a file: what a person asked Rondo to forget must not stay behind in one.
+
+While an answer comes the person can type, too: the first key opens a line, and the answer waits for
+it to be finished. So typed and written words never get mixed up, in any terminal.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import suppress
 
-from service.cli.client import Daemon
+from service.cli.client import Broken, Daemon, loop_path
 from service.cli.connect import patiently
-from service.cli.conversation import Conversation
+from service.cli.conversation import Conversation, Item, Items, only_watch
+from service.cli.interjections import HELP as HELP_MEANWHILE
+from service.cli.interjections import MODES, Interjections
 from service.cli.interrupts import CancelOnInterrupt
+from service.cli.listening import can_listen, listening
 from service.cli.loop_tables import loops_table
 from service.cli.model_words import capabilities, model_in_words
 from service.cli.output import aside, one_line, out, short_id
 from service.cli.run_loop_ids import resolve, run_loops
 from service.cli.streams import read_line
+from service.cli.turn import Turn
+from service.cli.turn_view import TurnView
+from service.cli.wire import SeenEvent, is_rest
 from service.config import Settings
-from service.domain.errors import RondoError
+from service.domain.errors import InvalidInputError, RondoError
+from service.domain.run_loops import SendMode
 
-HELP = """\
-/loop ID   send what follows to this run loop; /loop alone lets the router decide again
-/loops     the active run loops
-/quit      leave (or Ctrl-D)
-Ctrl-C     stop the run loop that is at work"""
+HELP = f"""\
+/loop ID       send what follows to this run loop; /loop alone lets the router decide again
+/loops         the active run loops
+/resume [ID]   take up a run loop that was stopped or has failed; alone: the last one
+/fork [SEQ]    go on in a copy of the last run loop, as it was after event number SEQ
+/quit          leave (or Ctrl-D)
+
+While an answer comes, just type; it waits until the line is finished:
+{HELP_MEANWHILE}"""
+_QUIT = ("/quit", "/exit", "/q")
+# readline must be told which characters of the prompt take no room.
+_PROMPT = "\001\033[1m\002› \001\033[0m\002"
 
 
 class ChatSession:
@@ -34,11 +52,20 @@ class ChatSession:
     def __init__(self, daemon: Daemon, settings: Settings) -> None:
         self._daemon = daemon
         self._settings = settings
+        self._line_closed = threading.Event()
+        self._line_closed.set()
+        self._patiently = patiently()
         self._conversation = Conversation(
-            daemon, on_break=patiently(), on_event=lambda turn: self._interrupts.told(turn)
+            daemon,
+            stays=True,
+            on_break=self._on_break,
+            on_item=self._told,
+            listen=self._listen if can_listen() else only_watch,
         )
         self._interrupts = CancelOnInterrupt(daemon, self._conversation)
-        self._loop: str | None = None
+        self._interjections = Interjections(daemon, stop=self._interrupts.cancel)
+        self._pinned: str | None = None
+        self._last: str | None = None
 
     def run(self, loop: str | None = None) -> None:
         """Greet, and talk until the person leaves.
@@ -63,53 +90,114 @@ class ChatSession:
                 aside().print("Ctrl-C again, or Ctrl-D, leaves.", style="dim")
                 continue
             interrupted = False
-            if line in ("/quit", "/exit", "/q"):
-                break
-            if line and not self._handle(line):
+            if line in _QUIT or (line and not self._handle(line)):
                 break
         aside().print("Run loops go on without you.", style="dim")
+
+    # --- between answers
 
     def _handle(self, line: str) -> bool:
         """Do what a line says; False to leave."""
         try:
             if line.startswith("/"):
                 self._command(line)
-                return True
-            return self._say(line)
+            else:
+                self._say(line)
         except RondoError as error:
             aside().print(error.problem().in_words(), style="red")
-            return True
-
-    def _say(self, text: str) -> bool:
-        try:
-            with self._interrupts:
-                self._conversation.send(text, run_loop=self._loop)
-        except KeyboardInterrupt:
+            self._interjections.clear()
+        except (KeyboardInterrupt, EOFError):
+            aside().print()
             self._conversation.leave()
             return False
-        if self._loop is not None:
-            self._loop = self._conversation.turn.run_loop_id or self._loop
-        aside().print()
         return True
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
+        rest = rest.strip()
         match name:
             case "/loop":
-                self._pin(rest.strip())
+                self._pin(rest)
             case "/loops":
                 found = list(run_loops(self._daemon, statuses=("active",)))
                 out().print(loops_table(found) if found else "No run loop is active.", crop=False)
-            case "/help":
-                aside().print(HELP, style="dim")
+                out().print()
+            case "/resume":
+                self._resume(rest)
+            case "/fork":
+                self._fork(rest)
+            case "/then" | "/instead" if rest:
+                self._say(rest, mode=MODES[name])
+            case "/stop":
+                aside().print("No answer is coming just now.\n", style="dim")
+            case "/help" | "/then" | "/instead":
+                aside().print(f"{HELP}\n", style="dim")
             case _:
-                aside().print(f"There is no {name}.\n{HELP}", style="dim")
-        out().print()
+                aside().print(f"There is no {name}.\n{HELP}\n", style="dim")
+
+    def _say(self, text: str, *, mode: SendMode = "steer") -> None:
+        with self._interrupts:
+            turn = self._conversation.send(text, run_loop_id=self._pinned, mode=mode)
+        self._see_interjections(turn)
+
+    def _resume(self, beginning: str) -> None:
+        loop = resolve(self._daemon, beginning) if beginning else self._last_loop("/resume ID")
+        path = loop_path(loop)
+        newest = self._daemon.get(path)["last_seq"]
+        self._daemon.post(f"{path}/resume")
+        self._follow(loop, after=newest)
+
+    def _fork(self, at: str) -> None:
+        loop = self._last_loop("/loop ID, and then /fork")
+        if at and not at.isdecimal():
+            raise InvalidInputError(
+                "the number of an event is asked for",
+                advice=f"`rondo loops watch {short_id(loop)}` shows them.",
+            )
+        fork = self._daemon.post(f"{loop_path(loop)}/fork", {"at": int(at)} if at else {})
+        self._pinned = self._last = str(fork["id"])
+        words = f"What follows goes to {self._pinned}, a fork of {short_id(loop)}."
+        aside().print(f"{words}\n", style="dim")
+        if fork["status"] == "running":
+            self._follow(self._pinned, after=fork["last_seq"])
+
+    def _last_loop(self, instead: str) -> str:
+        loop = self._pinned or self._last
+        if loop is None:
+            raise InvalidInputError("no run loop was talked to yet", advice=f"Use {instead}.")
+        return loop
+
+    def _follow(self, run_loop_id: str, *, after: object) -> None:
+        with self._interrupts:
+            turn = self._conversation.follow(run_loop_id, after=int(str(after)))
+        self._see_interjections(turn)
+
+    def _see_interjections(self, turn: Turn) -> None:
+        """Follow what was typed so late that its answer was not in the stream any more."""
+        self._remember(turn)
+        while (each := self._interjections.next()) is not None:
+            last_seq = self._conversation.turn.last_seq
+            with self._interrupts:
+                turn = self._conversation.send(
+                    each.text,
+                    run_loop_id=each.run_loop_id,
+                    mode=each.mode,
+                    key=each.key,
+                    after=last_seq,
+                )
+            self._remember(turn)
+        self._interjections.clear()
+        aside().print()
+
+    def _remember(self, turn: Turn) -> None:
+        self._last = turn.run_loop_id or self._last
+        if self._pinned is not None:
+            self._pinned = self._last
 
     def _pin(self, beginning: str) -> None:
-        self._loop = resolve(self._daemon, beginning) if beginning else None
-        words = f"What follows goes to {self._loop}." if self._loop else "The router decides."
-        aside().print(words, style="dim")
+        self._pinned = resolve(self._daemon, beginning) if beginning else None
+        words = f"What follows goes to {self._pinned}." if self._pinned else "The router decides."
+        aside().print(f"{words}\n", style="dim")
 
     def _greet(self) -> None:
         waiting = list(run_loops(self._daemon, statuses=("waiting_for_human_input",)))
@@ -123,12 +211,58 @@ class ChatSession:
         for loop in waiting[:3]:
             words = f"{short_id(loop.id)} “{one_line(loop.goal, 50)}” waits for your answer:"
             aside().print(f"{words} rondo loops show {short_id(loop.id)}", style="yellow")
-        aside().print("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.\n", style="dim")
+        typing = "Type to steer an answer while it comes. " if can_listen() else ""
+        words = f"{typing}Ctrl-C stops it, Ctrl-D leaves, /help tells more.\n"
+        aside().print(words, style="dim")
 
     def _read(self) -> str:
         if not sys.stdin.isatty():
             return read_line().strip()
         with suppress(ImportError):  # not on every platform: lines can be typed all the same
             import readline  # noqa: F401  importing it gives `input` editing and a history
-        # readline must be told which characters of the prompt take no room.
-        return read_line("\001\033[1m\002› \001\033[0m\002").strip()
+        return read_line(_PROMPT).strip()
+
+    # --- while an answer comes
+
+    def _listen(self, items: Items, view: TurnView) -> Items:
+        def read() -> str:
+            with view.stepping_aside():
+                return self._read_meanwhile()
+
+        def take(line: str, ended: bool) -> None:
+            if line:
+                with view.stepping_aside():
+                    self._interjections.take(line, self._conversation.turn, ended=ended)
+
+        def is_last(item: Item) -> bool:
+            return isinstance(item, SeenEvent) and is_rest(item)
+
+        return listening(items, read_line=read, on_line=take, is_last=is_last)
+
+    def _read_meanwhile(self) -> str:
+        """A line; empty when the person thought better of it.
+
+        Raises:
+            EOFError: the person leaves.
+        """
+        self._conversation.reading = True
+        self._line_closed.clear()
+        try:
+            line = self._read()
+            if line in _QUIT:
+                raise EOFError
+            return line
+        except KeyboardInterrupt:
+            aside().print()
+            return ""
+        finally:
+            self._conversation.reading = False
+            self._line_closed.set()
+
+    def _told(self, turn: Turn, item: Item) -> None:
+        self._interrupts.told(turn)
+        self._interjections.told(turn, item)
+
+    def _on_break(self, error: Broken, breaks: int) -> None:
+        self._line_closed.wait()  # called by the thread that reads: a line is not written into
+        self._patiently(error, breaks)

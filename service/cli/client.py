@@ -5,16 +5,13 @@ The token travels in a header only, never in an address.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
 
 import httpx2
-from pydantic import JsonValue, ValidationError
 
 from service.cli.errors import (
     ConnectionLostError,
@@ -25,42 +22,20 @@ from service.cli.errors import (
 )
 from service.cli.sse import SSEDecoder
 from service.cli.token_auth import TokenAuth, read_token
+from service.cli.wire import END, Accepted, SeenEvent, is_rest, read
+from service.cli.wire import Json as Json  # what `get` and `post` give
 from service.config import Settings
-from service.domain.events import BODY, EventBody
 from service.domain.ids import new_id
+from service.domain.run_loops import SendMode
 
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 90.0  # streams have heartbeats: a longer silence is a dead connection
 
-Json = dict[str, JsonValue]
 Params = Mapping[str, str | int | list[str]]
 """A query; a list is sent as its name several times."""
 Broken = ConnectionLostError | DaemonNotRunningError
 OnBreak = Callable[[Broken, int], None]
 """Told why a stream broke, and the how many-th time in a row. It may wait, or raise to give up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The daemon has the message safe."""
-
-    message_id: str
-    replayed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SeenEvent:
-    """An event as it came over the wire."""
-
-    seq: int | None
-    run_loop_id: str
-    at: str
-    """ISO 8601."""
-    type: str
-    body: EventBody | None
-    """None when this program does not know the type: the daemon is newer."""
-    wire: Json
-    """The event as it was sent."""
 
 
 class Daemon:
@@ -105,6 +80,14 @@ class Daemon:
         """
         return self._ask("POST", path, body=body)
 
+    def delete(self, path: str, params: Params | None = None) -> Json:
+        """Have something deleted; what it was.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        return self._ask("DELETE", path, params=params)
+
     def readiness(self) -> Json:
         """What ``/readyz`` says, ready or not. Needs no token.
 
@@ -122,7 +105,7 @@ class Daemon:
 
     def _ask(
         self,
-        method: Literal["GET", "POST"],
+        method: Literal["GET", "POST", "DELETE"],
         path: str,
         *,
         params: Params | None = None,
@@ -140,8 +123,11 @@ class Daemon:
         text: str,
         *,
         run_loop_id: str | None = None,
+        mode: SendMode = "steer",
+        key: str | None = None,
+        after: int = -1,
         on_break: OnBreak | None = None,
-    ) -> Iterator[Accepted | SeenEvent]:
+    ) -> Generator[Accepted | SeenEvent]:
         """Send a message, and follow what becomes of it until its loop rests, ends or asks.
 
         A broken connection is made anew with the same idempotency key: the message is accepted
@@ -150,20 +136,20 @@ class Daemon:
         Args:
             text: the message.
             run_loop_id: the loop that it belongs to; None: the daemon decides.
+            mode: how it joins a loop that is at work.
+            key: the idempotency key; of a message that was handed over before, to follow it now.
+            after: leave out events up to this number.
             on_break: called when the connection broke after the message was accepted; the request
                 is made again when it returns. None: the error is raised.
 
         Raises:
             DaemonError: see `service.cli.errors`.
         """
-        body: Json = {"message": text}
-        if run_loop_id is not None:
-            body["run_loop_id"] = run_loop_id
-        headers = {"Idempotency-Key": new_id()}
-        accepted, last, breaks = False, -1, 0
+        key = key or new_id()
+        accepted, last, breaks = False, after, 0
         while True:
             try:
-                for item in self._stream("POST", "/v1/send", headers=headers, body=body):
+                for item in self._send(text, run_loop_id, mode, key):
                     breaks = 0
                     if isinstance(item, Accepted):
                         if accepted:
@@ -183,13 +169,31 @@ class Daemon:
                 breaks += 1
                 on_break(error, breaks)
 
+    def hand_over(self, text: str, *, run_loop_id: str, mode: SendMode, key: str) -> Accepted:
+        """Send a message and leave as soon as it is safe; its loop goes on with it.
+
+        Args:
+            text: the message.
+            run_loop_id: the loop that it belongs to.
+            mode: how it joins a loop that is at work.
+            key: the idempotency key, by which `send` can follow it later.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        with closing(self._send(text, run_loop_id, mode, key)) as items:
+            for item in items:
+                if isinstance(item, Accepted):
+                    return item
+        raise ConnectionLostError("the daemon ended the stream before the message was safe")
+
     def events(
         self,
         run_loop_id: str | None = None,
         *,
         after: int | None = None,
         on_break: OnBreak | None = None,
-    ) -> Iterator[SeenEvent]:
+    ) -> Generator[SeenEvent]:
         """Events of one loop or of all active ones, for as long as they are read.
 
         Args:
@@ -202,7 +206,7 @@ class Daemon:
             DaemonError: see `service.cli.errors`.
         """
         path = "/v1/events" if run_loop_id is None else f"{loop_path(run_loop_id)}/events"
-        stood, breaks = False, 0
+        stood, breaks, newest = False, 0, ""
 
         def on_open() -> None:
             nonlocal stood, breaks
@@ -216,8 +220,9 @@ class Daemon:
                         if item.seq is not None:
                             after = item.seq
                         yield item
-                        if run_loop_id is not None and item.type in END:
-                            return
+                        newest = item.type
+                if run_loop_id is not None and newest in END:
+                    return  # one that was taken up again has had an end before
                 raise ConnectionLostError("the daemon ended the stream")
             except _NothingMoreComes:
                 return
@@ -227,6 +232,14 @@ class Daemon:
                 breaks += 1
                 on_break(error, breaks)
 
+    def _send(
+        self, text: str, run_loop_id: str | None, mode: SendMode, key: str
+    ) -> Generator[Accepted | SeenEvent]:
+        body: Json = {"message": text, "mode": mode}
+        if run_loop_id is not None:
+            body["run_loop_id"] = run_loop_id
+        return self._stream("POST", "/v1/send", headers={"Idempotency-Key": key}, body=body)
+
     def _stream(
         self,
         method: Literal["GET", "POST"],
@@ -235,7 +248,7 @@ class Daemon:
         headers: Mapping[str, str],
         body: Json | None = None,
         on_open: Callable[[], None] = lambda: None,
-    ) -> Iterator[Accepted | SeenEvent]:
+    ) -> Generator[Accepted | SeenEvent]:
         headers = {"Accept": "text/event-stream", **headers}
         decoder = SSEDecoder()
         with (
@@ -252,7 +265,7 @@ class Daemon:
             on_open()
             for chunk in response.iter_raw():
                 for frame in decoder.feed(chunk):
-                    yield _read(frame.event, frame.data)
+                    yield read(frame.event, frame.data)
 
     # --- errors
 
@@ -319,26 +332,6 @@ class Daemon:
         return value
 
 
-REST = frozenset(
-    (
-        "run_loop.idle",
-        "run_loop.completed",
-        "run_loop.failed",
-        "run_loop.cancelled",
-        "input.required",
-    )
-)
-"""Events at which a loop stops to work, for now or for good."""
-
-END = REST - {"run_loop.idle", "input.required"}
-"""Events after which nothing more comes."""
-
-
-def is_rest(event: SeenEvent) -> bool:
-    """Whether nothing more will come of a message after this event."""
-    return event.type in REST or (event.type == "error" and event.seq is None)
-
-
 def loop_path(run_loop_id: str) -> str:
     """The route of a run loop, whatever characters its id has."""
     return f"/v1/run-loops/{quote(run_loop_id, safe='')}"
@@ -356,14 +349,3 @@ def base_url(settings: Settings) -> str:
 
 class _NothingMoreComes(Exception):
     """The run loop has ended, and all its events were seen."""
-
-
-def _read(name: str, data: str) -> Accepted | SeenEvent:
-    wire = json.loads(data)
-    if name == "message.accepted":
-        return Accepted(str(wire["message_id"]), bool(wire["replayed"]))
-    try:
-        body = BODY.validate_python({"type": wire["type"], **wire["data"]})
-    except ValidationError:
-        body = None
-    return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 
 from service.cli.asking import answer, ask, can_ask, how_to_answer, show_request
-from service.cli.client import Accepted, Daemon, OnBreak, SeenEvent, is_rest
+from service.cli.client import Daemon, OnBreak
+from service.cli.listening import forget_keys
 from service.cli.output import aside, out, short_id
 from service.cli.patience import ExplainedWait
-from service.cli.run_loop_ids import resolve
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
+from service.cli.wire import Accepted, SeenEvent, is_rest
+from service.domain.run_loops import SendMode
+
+Item = Accepted | SeenEvent
+Items = Generator[Item]
+Listen = Callable[[Items, TurnView], Items]
+"""Gives the same items, up to the first that `is_rest`, and lets the person type meanwhile. Closes
+them."""
+
+
+def only_watch(items: Items, view: TurnView) -> Items:
+    """For a person who cannot type while an answer comes."""
+    return items
 
 
 class Conversation:
@@ -21,53 +35,71 @@ class Conversation:
         daemon: Daemon,
         *,
         quiet: bool = False,
+        stays: bool = False,
         on_break: OnBreak | None = None,
-        on_event: Callable[[Turn], None] = lambda _: None,
+        on_item: Callable[[Turn, Item], None] = lambda turn, item: None,
+        listen: Listen = only_watch,
     ) -> None:
         """Make a conversation.
 
         Args:
             daemon: is talked to.
             quiet: show nothing and ask nothing; the caller shows the turn.
+            stays: follow a message until its loop rests, also while that answers others after it.
             on_break: see `Daemon.send`.
-            on_event: told after each event.
+            on_item: told after each thing that came.
+            listen: see `Listen`.
         """
         self._daemon = daemon
         self._quiet = quiet
+        self._stays = stays
         self._on_break = on_break
-        self._on_event = on_event
+        self._on_item = on_item
+        self._listen = listen
         self.turn = Turn()
         """The newest turn."""
-        self.asking = False
-        """Whether a question is being put to the person just now."""
+        self.reading = False
+        """Whether a line is being read from the person just now."""
 
-    def send(self, text: str, *, run_loop: str | None = None) -> Turn:
-        """Send a message and see it through until its loop rests, ends, or waits in vain.
+    def send(
+        self,
+        text: str,
+        *,
+        run_loop_id: str | None = None,
+        mode: SendMode = "steer",
+        key: str | None = None,
+        after: int = -1,
+    ) -> Turn:
+        """Send a message and see it through until it is answered, its loop ends, or waits in vain.
 
         Args:
             text: the message.
-            run_loop: the id of the loop it belongs to, or the beginning of that id.
+            run_loop_id: the loop it belongs to; None: the daemon decides.
+            mode: how it joins a loop that is at work.
+            key: of a message that was handed over before, see `Daemon.hand_over`.
+            after: leave out events up to this number.
 
         Raises:
             RondoError: it could not be sent, or the connection broke for good.
         """
-        turn = self.turn = Turn()
-        run_loop_id = None if run_loop is None else resolve(self._daemon, run_loop)
-        view = TurnView(out(), aside(), own_message=lambda: turn.message_id)
-        if not self._quiet:
-            view.wait("connecting")
-        try:
-            self._follow(
-                self._daemon.send(text, run_loop_id=run_loop_id, on_break=self._on_break), view
+        return self._see_through(
+            self._daemon.send(
+                text,
+                run_loop_id=run_loop_id,
+                mode=mode,
+                key=key,
+                after=after,
+                on_break=self._on_break,
             )
-            while turn.request is not None and self._ask(turn):
-                events = self._daemon.events(
-                    turn.run_loop_id, after=turn.last_seq, on_break=self._on_break
-                )
-                self._follow(events, view)
-        finally:
-            view.close()
-        return turn
+        )
+
+    def follow(self, run_loop_id: str, *, after: int) -> Turn:
+        """See a loop through from an event on, until it rests, ends, or waits in vain.
+
+        Raises:
+            RondoError: the connection broke for good.
+        """
+        return self._see_through(self._events(run_loop_id, after))
 
     def leave(self) -> int:
         """Say what goes on without us, after an interrupt; the exit code for that."""
@@ -80,13 +112,31 @@ class Conversation:
             aside().print("The message was accepted, and will be answered.", style="dim")
         return 130
 
-    def _follow(self, items: Iterator[Accepted | SeenEvent], view: TurnView) -> None:
-        with ExplainedWait(self._daemon, view):
-            for item in items:
+    def _see_through(self, items: Items) -> Turn:
+        turn = self.turn = Turn()
+        view = TurnView(out(), aside(), turn=turn)
+        if not self._quiet:
+            view.wait("connecting")
+        try:
+            self._show(items, view)
+            while turn.request is not None and self._ask(turn):
+                self._show(self._events(turn.run_loop_id, turn.last_seq), view)
+        finally:
+            view.close()
+        return turn
+
+    def _events(self, run_loop_id: str, after: int) -> Items:
+        yield from self._daemon.events(run_loop_id, after=after, on_break=self._on_break)
+
+    def _show(self, items: Items, view: TurnView) -> None:
+        with ExplainedWait(self._daemon, view), closing(self._listen(items, view)) as heard:
+            for item in heard:
                 self.turn.apply(item)
+                if self.turn.over and not self._stays:
+                    break
                 if not self._quiet:
                     view.show(item)
-                self._on_event(self.turn)
+                self._on_item(self.turn, item)
                 if isinstance(item, SeenEvent) and is_rest(item):
                     break
         view.close()
@@ -100,11 +150,12 @@ class Conversation:
             show_request(request)
             value = None
         else:
-            self.asking = True
+            forget_keys()  # what was typed before the question is no answer to it
+            self.reading = True
             try:
                 value = ask(request)
             finally:
-                self.asking = False
+                self.reading = False
         if value is None:
             how = how_to_answer(turn.run_loop_id, request)
             aside().print(f"It waits for you. Answer with\n{how}", style="yellow")

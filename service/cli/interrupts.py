@@ -45,6 +45,11 @@ class CancelOnInterrupt:
         if self._problem is not None:
             aside().print(self._problem.problem().in_words(), style="red")
 
+    def cancel(self) -> None:
+        """Cancel the loop, as the first Ctrl-C does."""
+        self._wanted = True
+        self.told(self._conversation.turn)
+
     def told(self, turn: Turn) -> None:
         """Something came: the loop to cancel may be known now."""
         if self._wanted and not self._asked and turn.run_loop_id:
@@ -54,10 +59,9 @@ class CancelOnInterrupt:
             self._thread.start()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._conversation.asking or self._wanted:
+        if self._conversation.reading or self._wanted:
             raise KeyboardInterrupt
-        self._wanted = True
-        self.told(self._conversation.turn)
+        self.cancel()
 
     def _cancel(self, run_loop_id: str) -> None:
         try:

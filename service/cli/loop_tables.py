@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from service.cli.client import SeenEvent
 from service.cli.output import one_line, plain, short_id
-from service.cli.turn_view import arguments_in_words, counted, route_in_words
+from service.cli.wire import SeenEvent
+from service.cli.words import (
+    arguments_in_words,
+    compaction_in_words,
+    counted,
+    route_in_words,
+)
 from service.domain.events import (
+    CompactionFinished,
+    CompactionStarted,
     ErrorOccurred,
+    ForkPoint,
     InputReceived,
     InputRequired,
     IterationStarted,
@@ -69,7 +77,7 @@ def loops_table(loops: Sequence[RunLoopSummary]) -> Table:
     return table
 
 
-def loop_text(loop: RunLoop) -> Text:
+def loop_text(loop: RunLoop, *, forked_from: ForkPoint | None = None) -> Text:
     """A run loop, word for word."""
     from rich.text import Text
 
@@ -81,7 +89,10 @@ def loop_text(loop: RunLoop) -> Text:
     text.append(f"  opened {when(loop.created_at)}", style="dim")
     if loop.completed_at is not None:
         text.append(f"  ended {when(loop.completed_at)}", style="dim")
-    if loop.predecessor_id is not None:
+    if forked_from is not None:
+        words = f"  forked from {plain(forked_from.run_loop_id)} after event {forked_from.seq}"
+        text.append(words, style="dim")
+    elif loop.predecessor_id is not None:
         text.append(f"  after {plain(loop.predecessor_id)}", style="dim")
     text.append("\n")
     for index, iteration in enumerate(loop.iterations):
@@ -90,13 +101,14 @@ def loop_text(loop: RunLoop) -> Text:
 
 
 def event_line(event: SeenEvent) -> Text | None:
-    """An event as a line; None for those that say nothing by themselves (deltas)."""
+    """An event as a line, its number first; None for those that say nothing alone (deltas)."""
     from rich.text import Text
 
     words, style = _event_in_words(event)
     if event.seq is None and event.type != "error":
         return None
     line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"{'' if event.seq is None else event.seq:>6}  ", style="dim")
     line.append(f"{when(datetime.fromisoformat(event.at))}  ", style="dim")
     line.append(f"{short_id(event.run_loop_id)}  ", style="dim")
     line.append(f"{event.type:<20} ", style=style)
@@ -150,17 +162,18 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
     match event.body:
         case RunLoopStarted(goal=goal):
             return goal, "bold"
-        case MessageReceived(message=message):
-            return message.text, "bold"
+        case MessageReceived(message=message, mode=mode):
+            return f"{'' if mode == 'steer' else f'({mode}) '}{message.text}", "bold"
         case RouteDecided(route=route):
             return route_in_words(route, event.run_loop_id), "dim"
         case MemoryRecalled(recollections=recollections):
             return counted(len(recollections), "piece"), "dim"
-        case IterationStarted(index=index):
-            return f"iteration {index}", "dim"
-        case MessageCompleted(message=message):
+        case IterationStarted() as started:
+            return _iteration_in_words(started), "dim"
+        case MessageCompleted(message=message, cut=cut):
             calls = ", ".join(call.name for call in message.tool_calls)
-            return " ".join(filter(None, (message.text, f"→ {calls}" if calls else ""))), "cyan"
+            parts = (message.text, f"→ {calls}" if calls else "", "(stopped here)" if cut else "")
+            return " ".join(filter(None, parts)), "cyan"
         case LLMRetry(attempt=attempt, problem=problem):
             return f"attempt {attempt}: {problem.in_words()}", "yellow"
         case ToolStarted(name=name, arguments=arguments):
@@ -172,12 +185,24 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
         case InputReceived(approved=approved, text=text):
             said = "" if approved is None else ("yes" if approved else "no")
             return " ".join(filter(None, (said, text))), "yellow"
+        case CompactionStarted(tokens=tokens, limit=limit):
+            return f"{tokens:,} tokens of {limit:,}", "dim"
+        case CompactionFinished() as compaction:
+            return compaction_in_words(compaction), "dim"
         case Usage() as usage:
-            tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-            return f"{usage.model}: {tokens}", "dim"
+            used = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+            return f"{usage.model}: {used}", "dim"
         case RunLoopFailed(problem=problem) | ErrorOccurred(problem=problem):
             return problem.in_words(), "red"
         case RunLoopCompleted(reason=reason) | RunLoopCancelled(reason=reason):
             return reason, "green" if event.type.endswith("completed") else "dim"
         case _:
             return "", "dim"
+
+
+def _iteration_in_words(started: IterationStarted) -> str:
+    seen = len(started.message_ids or ())
+    words = f"iteration {started.index}"
+    if started.nudge is not None:
+        return f"{words}: looks over its answer"
+    return f"{words}: {counted(seen, 'message')} seen" if seen else words

@@ -1,9 +1,10 @@
-"""Writing settings as TOML (https://toml.io/en/v1.0.0): tables of plain values, one level deep."""
+"""Writing settings as TOML (https://toml.io/en/v1.0.0): plain values, lists of them, and tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -17,12 +18,31 @@ def dump(settings: Mapping[str, JsonValue]) -> str:
     [llm]
     model = "小"
     # seed is not set
+    >>> print(dump({"llm": {"prices": {"input": 2.0}, "model": "m"}}), end="")
+    <BLANKLINE>
+    [llm]
+    model = "m"
+    <BLANKLINE>
+    [llm.prices]
+    input = 2.0
     """
-    lines = [_line(name, value) for name, value in settings.items() if not isinstance(value, dict)]
-    for name, value in settings.items():
+    return "\n".join(_lines(settings, "")) + "\n"
+
+
+def _lines(table: Mapping[str, JsonValue], path: str) -> Iterator[str]:
+    # In TOML, what follows the head of a table belongs to it: the tables within it come last.
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            yield _line(_key(name), value)
+    for name, value in table.items():
         if isinstance(value, dict):
-            lines += ["", f"[{name}]", *(_line(inner, each) for inner, each in value.items())]
-    return "\n".join(lines) + "\n"
+            inner = f"{path}{_key(name)}"
+            yield from ("", f"[{inner}]")
+            yield from _lines(value, f"{inner}.")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _line(name: str, value: JsonValue) -> str:

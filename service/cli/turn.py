@@ -10,12 +10,13 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from service.cli.client import Accepted, SeenEvent
+from service.cli.wire import Accepted, SeenEvent
 from service.domain.errors import Problem
 from service.domain.events import (
     ErrorOccurred,
     InputReceived,
     InputRequired,
+    IterationStarted,
     MemoryRecalled,
     MessageCompleted,
     RouteDecided,
@@ -24,6 +25,7 @@ from service.domain.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
+from service.domain.own_part import OwnPart
 from service.domain.routes import Route
 
 Outcome = Literal["open", "answered", "waiting", "cancelled", "failed"]
@@ -38,14 +40,15 @@ EXIT_CODES: dict[Outcome, int] = {
 
 @dataclass(slots=True)
 class Turn:
-    """A message and what has become of it so far."""
+    """A message and what has become of it so far; or a run loop that is followed without one."""
 
-    message_id: str = ""
+    part: OwnPart | None = None
+    """How far the message has come; None before it was accepted, and where there is none."""
     run_loop_id: str = ""
     """Empty until the message was routed."""
     route: Route | None = None
     response: str = ""
-    """The assistant's last words."""
+    """What the assistant said last to the message; what it said before was said to others."""
     outcome: Outcome = "open"
     request: InputRequired | None = None
     """What a person is asked, while the outcome is ``waiting``."""
@@ -56,11 +59,28 @@ class Turn:
     recalled: int = 0
     """How many pieces of long-term memory were put before the model."""
 
+    @property
+    def message_id(self) -> str:
+        """Empty before the message was accepted, and where there is none."""
+        return "" if self.part is None else self.part.message_id
+
+    @property
+    def landed(self) -> bool:
+        """Whether what the loop does now is done for the message too."""
+        return self.part is None or self.part.landed
+
+    @property
+    def over(self) -> bool:
+        """Whether the message was answered, and the loop has turned to another one."""
+        return self.part is not None and self.part.over
+
     def apply(self, item: Accepted | SeenEvent) -> None:
         """Take in what came."""
         if isinstance(item, Accepted):
-            self.message_id = item.message_id
+            self.part = OwnPart(item.message_id)
             return
+        if self.part is not None and item.body is not None:
+            self.part.add(item.body)
         self.run_loop_id = item.run_loop_id or self.run_loop_id
         if item.seq is not None:
             self.last_seq = item.seq
@@ -71,7 +91,12 @@ class Turn:
                     self.route = route
             case MemoryRecalled(recollections=recollections):
                 self.recalled += len(recollections)
-            case MessageCompleted(message=message):
+            case IterationStarted():
+                if not self.landed:
+                    self.recalled = 0  # it was for others
+                elif self.over:
+                    self.outcome = "answered"
+            case MessageCompleted(message=message, cut=False) if self.landed and not self.over:
                 self.response = message.text or self.response
             case InputRequired() as request:
                 self.outcome, self.request = "waiting", request
@@ -103,6 +128,7 @@ class Turn:
             "route": self.route.model_dump(mode="json") if self.route else None,
             "request": self.request.model_dump(mode="json") if self.request else None,
             "problem": self.problem.model_dump(mode="json") if self.problem else None,
+            "interrupted_by": self.part.interrupted_by if self.part else None,
             "recalled": self.recalled,
             "events": self.events,
         }

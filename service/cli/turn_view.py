@@ -2,94 +2,111 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from service.cli.client import Accepted, SeenEvent
-from service.cli.output import one_line, plain, short_id
+from service.cli.answer_writer import AnswerWriter
+from service.cli.output import one_line, plain
+from service.cli.turn import Turn
+from service.cli.waiting import WaitingLine
+from service.cli.wire import Accepted, SeenEvent
+from service.cli.words import (
+    arguments_in_words,
+    compaction_in_words,
+    route_in_words,
+)
+from service.cli.words import counted as counted
 from service.domain.events import (
+    CompactionFinished,
+    CompactionStarted,
     ErrorOccurred,
+    EventBody,
     InputReceived,
+    InputRequired,
+    IterationStarted,
     LLMRetry,
     MemoryRecalled,
     MessageCompleted,
     MessageDelta,
+    MessageReceived,
     ReasoningDelta,
     RouteDecided,
     RunLoopCancelled,
+    RunLoopCompleted,
     RunLoopFailed,
+    RunLoopIdle,
+    RunLoopInterrupted,
+    RunLoopResumed,
     ToolFinished,
     ToolStarted,
 )
-from service.domain.routes import Route
+from service.domain.run_loops import SendMode
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
+
+_HELD_UP: dict[SendMode, str] = {
+    "steer": "it is at work; your message is seen at its next step",
+    "followup": "it is at work; your message is seen after its answer",
+    "interrupt": "it is at work on another message",
+}
+_WORDS_SHOWN = 50
 
 
 class TurnView:
-    """Writes an answer as it streams, and dim lines for all that is not the answer."""
+    """Writes an answer as it streams, and dim lines for all that is not the answer.
 
-    def __init__(
-        self, out: Console, aside: Console, *, own_message: Callable[[], str] = lambda: ""
-    ) -> None:
+    What the loop says before the message lands is said to others, and is not shown.
+    """
+
+    def __init__(self, out: Console, aside: Console, *, turn: Turn | None = None) -> None:
         """Make a view.
 
         Args:
-            out: for the answer. Where it is no terminal, only whole messages are written, so that
-                a reader never gets words that are taken back later.
+            out: for the answer, see `AnswerWriter`.
             aside: for everything else.
-            own_message: the id of the message that is followed; the routes of others that joined
-                the loop meanwhile are left out. Empty: all are shown.
+            turn: the message that is followed; it must have been told of each item first. None:
+                all is shown.
         """
-        self._out = out
         self._aside = aside
-        self._own_message = own_message
+        self._turn = turn or Turn()
+        self._answer = AnswerWriter(out)
+        self._waiting = WaitingLine(aside)
         self._streams = out.is_terminal
-        self._partial = ""
         self._started: dict[str, ToolStarted] = {}
-        self._status: Status | None = None
+        self._unseen: dict[str, MessageReceived] = {}
+        self._held_up = False
+        self._had_landed = False
 
     # --- waiting
 
     def wait(self, words: str) -> None:
         """Show that something is being waited for, on a terminal."""
-        if not self.waits_visibly or self._partial:
-            return
-        from rich.text import Text
-
-        shown = Text(words, style="dim")
-        if self._status is None:
-            self._status = self._aside.status(shown, spinner="dots", spinner_style="dim")
-            self._status.start()
-        else:
-            self._status.update(shown)
+        if not self._answer.has_partial:
+            self._waiting.show(words)
 
     @property
     def waits_visibly(self) -> bool:
         """Whether waiting is shown at all."""
-        return self._aside.is_terminal
+        return self._waiting.is_visible
 
     def explain_wait(self, words: str) -> None:
         """Say what is being waited for, if something is just now. Any thread may call this."""
-        from rich.text import Text
+        self._waiting.explain(words)
 
-        status = self._status  # another thread may take it away: then this changes nothing seen
-        if status is not None:
-            status.update(Text(words, style="dim"))
-
-    def pause(self) -> None:
-        """Stop showing that something is being waited for."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+    @contextmanager
+    def stepping_aside(self) -> Iterator[None]:
+        """Within it, the terminal is free for something else; nothing may be shown."""
+        with self._waiting.hidden():
+            self._answer.end_line()
+            yield
 
     def close(self) -> None:
         """End the line and the waiting, whatever came last."""
-        self.pause()
-        self._end_partial()
+        self._waiting.hide()
+        self._answer.settle()
+        self._answer.drop()
 
     # --- events
 
@@ -97,21 +114,29 @@ class TurnView:
         """Show one thing that came."""
         if isinstance(item, Accepted):
             self.wait("on its way")
-            return
+        elif self._turn.landed:
+            self._show(item)
+        else:
+            self._show_others(item)
+
+    def note(self, words: str, *, style: str = "dim") -> None:
+        """A line about what is going on."""
+        self._say(words, style=style)
+
+    def _show(self, item: SeenEvent) -> None:
         match item.body:
-            case RouteDecided(message_id=message_id, route=route):
-                if self._own_message() in ("", message_id):
-                    self._route(route_in_words(route, item.run_loop_id))
-                self.wait("thinking")
+            case RouteDecided() | MessageReceived() | RunLoopInterrupted() | RunLoopResumed():
+                self._arrive(item.body, item.run_loop_id)
+            case IterationStarted() as started:
+                self._land(started)
             case MemoryRecalled(recollections=recollections):
-                self._say(f"recalled {counted(len(recollections), 'piece')} of earlier matters")
-                self.wait("thinking")
+                self._recalled(len(recollections))
             case ReasoningDelta():
                 self.wait("thinking")
             case MessageDelta(text=text):
                 self._stream(plain(text))
-            case MessageCompleted(message=message):
-                self._complete(plain(message.text))
+            case MessageCompleted() as completed:
+                self._complete(completed)
             case LLMRetry() as retry:
                 self._retry(retry)
             case ToolStarted() as started:
@@ -120,61 +145,135 @@ class TurnView:
             case ToolFinished() as finished:
                 self._tool(finished)
                 self.wait("thinking")
+            case CompactionStarted():
+                words = "the conversation nears the end of the model's window"
+                self._say(f"{words}: summarising earlier rounds")
+                self.wait("summarising")
+            case CompactionFinished() as compaction:
+                self._say(compaction_in_words(compaction))
+                self.wait("thinking")
+            case _:
+                self._show_state(item)
+
+    def _show_others(self, item: SeenEvent) -> None:
+        """What happens before the message lands: done for others, unless the loop stops."""
+        match item.body:
+            case RouteDecided() | MessageReceived() | RunLoopInterrupted() | RunLoopResumed():
+                self._arrive(item.body, item.run_loop_id)
+            case IterationStarted() | MessageDelta() | MessageCompleted() | ToolFinished():
+                self._hold_up()
+            case _:
+                self._show_state(item)
+
+    def _show_state(self, item: SeenEvent) -> None:
+        """The loop rests, stops, or waits for a person, whoever it worked for."""
+        match item.body:
             case InputReceived():
                 self.wait("thinking")
-            case RunLoopFailed(problem=problem) | ErrorOccurred(problem=problem):
+            case RunLoopIdle() | RunLoopCompleted() | InputRequired():
+                self._waiting.hide()
+                self._answer.settle()
+            case RunLoopFailed(problem=problem):
                 self._say(problem.in_words(), style="red")
+            case ErrorOccurred(problem=problem):
+                self._say(problem.in_words(), style="red" if item.seq is None else "yellow")
             case RunLoopCancelled():
                 self._say("cancelled", style="yellow")
             case _:
                 pass
 
-    def note(self, words: str, *, style: str = "dim") -> None:
-        """A line about what is going on."""
-        self._say(words, style=style)
+    # --- messages
+
+    def _arrive(self, body: EventBody, run_loop_id: str) -> None:
+        own = self._turn.message_id
+        match body:
+            case MessageReceived() as received:
+                self._unseen[received.message_id] = received
+            case RouteDecided(message_id=message_id, route=route) if own in ("", message_id):
+                # It comes with every message: one line, whatever the reason for it.
+                words = route_in_words(route, run_loop_id)
+                terminal = self._aside.is_terminal
+                self._say(one_line(words, self._aside.width) if terminal else words)
+                self.wait("thinking")
+            case RunLoopInterrupted(message_id=message_id) if message_id == own:
+                self._say("what it was doing was stopped")
+                self.wait("thinking")
+            case RunLoopInterrupted(message_id=message_id):
+                self._unseen_no_more(message_id, "stopped, to take this instead", style="yellow")
+                self.wait("thinking")
+            case RunLoopResumed() if not own:
+                self._say("taken up again")
+                self.wait("thinking")
+            case _:
+                pass
+
+    def _land(self, started: IterationStarted) -> None:
+        if started.nudge is not None:
+            self._say("looking over the answer once more")
+            self._answer.look_over()
+        else:
+            self._answer.settle()
+        self._answer.drop()
+        own = self._turn.message_id
+        if own and not self._had_landed:
+            self._had_landed = True
+            self._unseen.pop(own, None)
+            if self._held_up:
+                self._say("your message is seen now")
+            if self._turn.recalled:
+                self._recalled(self._turn.recalled)
+        for message_id in started.message_ids or ():
+            self._unseen_no_more(message_id, "seen now")
+        self.wait("looking over it" if started.nudge is not None else "thinking")
+
+    def _recalled(self, pieces: int) -> None:
+        self._say(f"recalled {counted(pieces, 'piece')} of earlier matters")
+        self.wait("thinking")
+
+    def _unseen_no_more(self, message_id: str, how: str, *, style: str = "dim") -> None:
+        received = self._unseen.pop(message_id, None)
+        if received is None:
+            return
+        words = one_line(received.message.text, _WORDS_SHOWN)
+        self._say(f"{how}: “{words}”", style=style)
+
+    def _hold_up(self) -> None:
+        received = self._unseen.get(self._turn.message_id)
+        if received is not None and not self._held_up:
+            self._held_up = True
+            self._say(_HELD_UP[received.mode])
+            self.wait("waiting for it")
+
+    # --- words
 
     def _say(self, words: str, *, style: str = "dim") -> None:
-        self.pause()
-        self._end_partial()
+        self._waiting.hide()
+        self._answer.end_line()
         # In a log, a line is a line: only a terminal needs wrapping.
         self._aside.print(plain(words), style=style, soft_wrap=not self._aside.is_terminal)
 
-    def _route(self, words: str) -> None:
-        # It comes with every message: one line, whatever the reason for it.
-        terminal = self._aside.is_terminal
-        self._say(one_line(words, self._aside.width) if terminal else words)
-
     def _stream(self, text: str) -> None:
-        if not self._streams or not text:
-            return
-        self.pause()
-        self._partial += text
-        self._out.file.write(text)
-        self._out.file.flush()
+        if self._answer.streams(text):
+            self._waiting.hide()
+            self._answer.stream(text)
 
-    def _complete(self, text: str) -> None:
-        """Write what of a whole message has not streamed yet: after a broken connection, all."""
-        rest = text
-        if text.startswith(self._partial):
-            rest = text[len(self._partial) :]
-        elif self._partial:
+    def _complete(self, completed: MessageCompleted) -> None:
+        text = plain(completed.message.text)
+        self._waiting.hide()
+        if not self._answer.is_continued(text):
             self._say("the words above were not complete; the whole message:")
-        if not text.strip():
-            self._end_partial()
+        if completed.cut and not self._streams:
             return
-        self.pause()
-        self._out.file.write(rest if rest.endswith("\n") else f"{rest}\n")
-        self._out.file.flush()
-        self._partial = ""
-
-    def _end_partial(self) -> None:
-        if self._partial:
-            self._out.file.write("\n")
-            self._out.file.flush()
-            self._partial = ""
+        final = not completed.cut and not completed.message.tool_calls
+        if final and not self._answer.is_bettered(text):
+            self._say("it stands as it is")
+            self._answer.keep()
+        else:
+            self._answer.complete(text, final=final)
 
     def _retry(self, retry: LLMRetry) -> None:
-        dropped = "; the words above are dropped" if self._partial else ""
+        dropped = "; the words above are dropped" if self._answer.has_partial else ""
+        self._answer.drop()
         self._say(
             f"{retry.problem.title}{dropped}. Attempt {retry.attempt} in "
             f"{retry.delay_seconds:.1f} s. {retry.problem.detail}",
@@ -186,8 +285,8 @@ class TurnView:
         from rich.cells import cell_len
         from rich.text import Text
 
-        self.pause()
-        self._end_partial()
+        self._waiting.hide()
+        self._answer.end_line()
         started = self._started.pop(finished.call_id, None)
         arguments = arguments_in_words(started.arguments) if started else ""
         mark = ("error", "red") if finished.is_error else ("ok", "green")
@@ -205,46 +304,3 @@ class TurnView:
             no_wrap=True,
             overflow="ellipsis",
         )
-
-
-def route_in_words(route: Route, run_loop_id: str) -> str:
-    """Where a message went and why, as a line.
-
-    A reason that quotes a goal tells which matter it is; else the goal is told beside the id.
-    """
-    reason = route.reason.removeprefix("it is ")
-    where = f"new run loop {short_id(run_loop_id)}"
-    if route.decision == "join":
-        where = f"joined {short_id(run_loop_id)}"
-        goal = next((c.goal for c in route.candidates if c.run_loop_id == run_loop_id), "")
-        if goal and "“" not in reason:
-            where += f" “{one_line(goal, 40)}”"
-    elif route.predecessor_id:
-        where += f", after {short_id(route.predecessor_id)}"
-    return f"{where} · {reason}"
-
-
-def arguments_in_words(arguments: str) -> str:
-    """A call's arguments as a person would write them; as they are, when they are no JSON object.
-
-    >>> arguments_in_words('{"expression": "2 + 2", "digits": 3}')
-    "expression='2 + 2', digits=3"
-    >>> arguments_in_words('{"cut')
-    '{"cut'
-    """
-    try:
-        values = json.loads(arguments)
-    except ValueError:
-        return arguments
-    if not isinstance(values, dict):
-        return arguments
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "piece"), counted(2000, "piece")
-    ('1 piece', '2,000 pieces')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -16,7 +16,17 @@ from service.server.body_limit import BodyLimit
 from service.server.daemon import Daemon
 from service.server.hosts import SameOrigin
 from service.server.problems import ProblemDetails, add_problem_handlers
-from service.server.routes import events, memory, probes, run_loops, send, tools
+from service.server.routes import (
+    approvals,
+    events,
+    memory,
+    probes,
+    run_loops,
+    send,
+    tools,
+    usage,
+)
+from service.server.routes import input as answers
 from service.server.tokens import load_token
 
 if TYPE_CHECKING:
@@ -62,7 +72,7 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
     )
     app.state.daemon = daemon
     add_problem_handlers(app)
-    for module in (probes, send, events, run_loops, memory, tools):
+    for module in (probes, send, events, run_loops, answers, approvals, memory, tools, usage):
         app.include_router(module.router)
     app.include_router(run_loops.details_router)
     return app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.domain.errors import Problem
 from service.domain.events import (
@@ -19,13 +19,18 @@ from service.domain.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
+from service.domain.own_part import OwnPart
 from service.domain.routes import Route
 from service.domain.run_loops import Status
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Takes a message's events in order; empty until they have come."""
+    """Takes the events from where a message came in; empty until they have come.
+
+    What its loop said before the message landed was said to others, and so is what it says after
+    it has turned to the next one.
+    """
 
     message_id: str
     run_loop_id: str | None = None
@@ -35,27 +40,35 @@ class Outcome:
     response: str | None = None
     """The words of the answer: of the last message that has any."""
     status: Status | None = None
-    """Of the loop, when it came to rest, ended, or asked."""
+    """Of the loop, when it had answered, ended, or asked."""
     input_required: InputRequired | None = None
     problem: Problem | None = None
     """Why there is no answer."""
+    part: OwnPart = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.part = OwnPart(self.message_id)
 
     async def gather(self, events: AsyncGenerator[Event, None]) -> None:
-        """Take all events."""
+        """Take all events, up to the one that shows that the message has had its answer."""
         async with aclosing(events):
             async for event in events:
                 self.add(event)
+                if self.part.over:
+                    self.status = "running"  # for somebody else
+                    return
 
     def add(self, event: Event) -> None:
         """Take the next event."""
         self.run_loop_id = event.run_loop_id or self.run_loop_id
+        self.part.add(event.body)
         match event.body:
             case RouteDecided(message_id=self.message_id, route=route):
                 self.route = route
-            case IterationStarted(index=index):
+            case IterationStarted(index=index) if self.part.going_on:
                 first = self.iterations.start if self.iterations else index
                 self.iterations = range(first, index + 1)
-            case MessageCompleted(message=message):
+            case MessageCompleted(message=message, cut=False) if self.part.going_on:
                 self.response = message.text or self.response
             case InputRequired() as request:
                 self.status, self.input_required = "waiting_for_human_input", request
@@ -71,7 +84,7 @@ class Outcome:
                     kind="conflict",
                     title="The run loop was cancelled before it had answered",
                     detail=reason,
-                    advice="Send a message with its id to take the matter up again.",
+                    advice="Resume it, or send a message with its id: it goes on where it stopped.",
                 )
             case ErrorOccurred(problem=problem) if event.seq is None:
                 self.problem = problem

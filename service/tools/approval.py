@@ -1,50 +1,136 @@
-"""Which tool calls wait for a person's yes. In doubt, they wait."""
+"""Which tool calls wait for a person's yes, and what a yes that is remembered covers.
+
+In doubt, they wait: whatever is not a clear no, and whatever fails, counts as a reason to ask.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
 
+from service.config import ApprovalMode as ApprovalMode
 from service.domain.messages import ToolCall
-from service.tools.protocol import Tool
+from service.tools.arguments import json_object
+from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
+from service.tools.text import did_you_mean
 
 _log = logging.getLogger(__name__)
 
-ApprovalMode = Literal["never", "always", "tool-declared"]
-"""``never`` is a person's standing yes to every call; ``tool-declared`` leaves it to each tool."""
-
 Rule = Callable[[ToolCall, Tool], bool]
-"""Says of a call whether it needs a yes beyond what its tool declares."""
+"""Says of a call whether it needs a yes beyond what its tool and the mode ask for."""
+
+Predicate = Callable[[Mapping[str, Any]], bool]
+"""The same for the calls of one tool, by their arguments. They are what the model wrote: not
+checked, and without those that it left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """Decides which calls wait for a person."""
+    """Decides which calls wait for a person.
+
+    >>> policy = ApprovalPolicy(when={"pay": lambda arguments: arguments["amount"] > 100})
+    """
 
     mode: ApprovalMode = "tool-declared"
+    """``tool-declared`` leaves it to each tool; ``always`` asks each time, whatever was
+    remembered; ``never`` asks only where a rule does."""
+    per_tool: Mapping[str, ApprovalMode] = field(default_factory=dict)
+    """By the name of a tool: its own mode."""
     rule: Rule | None = None
+    when: Mapping[str, Predicate] = field(default_factory=dict)
+    """By the name of a tool: which of its calls need a yes."""
 
-    def needs_approval(self, call: ToolCall, registry: ToolRegistry) -> bool:
+    def needs_approval(
+        self, call: ToolCall, registry: ToolRegistry, *, remembered: Set[str] = frozenset()
+    ) -> bool:
         """Whether a person must agree to this call.
 
         Anything but a clear no counts as yes: an unknown mode, an error in a tool or a rule, an
         answer that is not a bool. A tool that does not exist asks nobody: nothing can run, and
-        the registry tells the model so.
+        the registry tells the model so. The same goes for a tool by which the model asks.
+
+        Args:
+            call: what the model wants to run, with the arguments that it is to run with.
+            registry: where its tool is found.
+            remembered: scopes that a person has said yes to for longer, see `scope`.
         """
-        if self.mode == "never":
-            return False
-        if self.mode != "tool-declared":
-            return True
         try:
-            tool = registry.get(call.name)
-            if tool is None:
-                return False
-            if tool.needs_approval is not False:
-                return True
-            return self.rule is not None and self.rule(call, tool) is not False
+            return self._asks(call, registry) and not self._covered(call, registry, remembered)
         except Exception:  # noqa: BLE001 - fails closed
             _log.exception("Whether %s needs approval cannot be told; asking", call.name)
             return True
+
+    def scope(self, call: ToolCall, registry: ToolRegistry) -> str | None:
+        """What a yes to this call covers when it is remembered: the tool's name, and after it what
+        the tool itself narrows it down to.
+
+        None where no yes is remembered: with the mode ``always``, for a tool that does not exist,
+        and where the tool cannot tell.
+        """
+        try:
+            tool = registry.get(call.name)
+            if tool is None or isinstance(tool, AsksPerson) or self._is_always(call.name):
+                return None
+            narrower: object = None
+            if isinstance(tool, ScopesApproval):
+                narrower = tool.approval_scope(call.arguments)
+            if narrower is None:
+                return call.name
+            if isinstance(narrower, str) and narrower.strip():
+                return f"{call.name} {narrower}"
+            _log.error("What a yes to %s covers is told as %r; not remembered", call.name, narrower)
+        except ToolFailure:
+            pass  # a call that cannot run: it is asked for, and comes to a failure of its own
+        except Exception:  # noqa: BLE001 - fails closed
+            _log.exception("What a yes to %s covers cannot be told; not remembered", call.name)
+        return None
+
+    def asks_for(self, tool: Tool) -> bool:
+        """Whether every call of a tool needs a yes, but for what is remembered."""
+        if isinstance(tool, AsksPerson):
+            return False
+        name = tool.definition.name
+        if self._mode(name) == "tool-declared":
+            return tool.needs_approval is not False
+        return self._is_always(name)
+
+    def warn_of_unknown_tools(self, registry: ToolRegistry) -> None:
+        """Say in the log which of the tools that it names are not there: misspelt, most likely."""
+        for name in dict.fromkeys((*self.per_tool, *self.when)):
+            if registry.get(name) is None:
+                meant = did_you_mean(name, registry.names)
+                _log.warning(
+                    "Approval is set for the tool `%s`, but none of that name is offered.%s",
+                    name,
+                    meant,
+                )
+
+    def _mode(self, name: str) -> object:
+        return self.per_tool.get(name, self.mode)
+
+    def _is_always(self, name: str) -> bool:
+        """A mode that does not exist counts as ``always``."""
+        return self._mode(name) not in ("tool-declared", "never")
+
+    def _asks(self, call: ToolCall, registry: ToolRegistry) -> bool:
+        tool = registry.get(call.name)
+        if tool is None:
+            return self._is_always(call.name)
+        if isinstance(tool, AsksPerson):
+            return False
+        if self.asks_for(tool):
+            return True
+        if self.rule is not None and self.rule(call, tool) is not False:
+            return True
+        predicate = self.when.get(call.name)
+        return predicate is not None and predicate(json_object(call.arguments)) is not False
+
+    def _covered(self, call: ToolCall, registry: ToolRegistry, remembered: Set[str]) -> bool:
+        # A scope can take a file to be read: only where something of this tool is remembered.
+        name = call.name
+        if not any(each == name or each.startswith(f"{name} ") for each in remembered):
+            return False
+        return self.scope(call, registry) in remembered

@@ -26,17 +26,9 @@ def read_arguments(
             name each argument and what is expected of it.
     """
     try:
-        # models write line breaks into strings as they are; nothing is gained by refusing them
-        given = json.loads(text, strict=False) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise ToolFailure(
-            f"The arguments are not valid JSON ({error}). {_usage(definition)}"
-        ) from error
-    given = {} if given is None else _well_formed(given)
-    if not isinstance(given, dict):
-        raise ToolFailure(
-            f"The arguments must be one JSON object, not {_shown(given)}. {_usage(definition)}"
-        )
+        given = json_object(text)
+    except ToolFailure as failure:
+        raise ToolFailure(f"{failure} {_usage(definition)}") from failure
     try:
         values = model.model_validate(given)
     except ValidationError as error:
@@ -45,6 +37,23 @@ def read_arguments(
             f"The arguments do not fit `{definition.name}`:\n{wrong}\n{_usage(definition)}"
         ) from error
     return {name: getattr(values, name) for name in model.model_fields}
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The arguments as JSON values by name. An empty text and ``null`` count as no arguments.
+
+    Raises:
+        ToolFailure: the text is not JSON, or not an object.
+    """
+    try:
+        # models write line breaks into strings as they are; nothing is gained by refusing them
+        given = json.loads(text, strict=False) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise ToolFailure(f"The arguments are not valid JSON ({error}).") from error
+    given = {} if given is None else _well_formed(given)
+    if not isinstance(given, dict):
+        raise ToolFailure(f"The arguments must be one JSON object, not {_shown(given)}.")
+    return given
 
 
 def _well_formed(value: object) -> object:

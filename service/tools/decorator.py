@@ -16,7 +16,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio.to_thread
@@ -29,6 +29,9 @@ from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.arguments import read_arguments
 from service.tools.schema import arguments_of, parameters_schema
 from service.tools.text import well_formed
+
+Scope = Callable[[Mapping[str, object]], str]
+"""From a call's arguments to what a person's remembered yes to it covers."""
 
 _THREADS = 32
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the endpoints of all providers take
@@ -45,6 +48,25 @@ class FunctionTool:
     function: Callable[..., object]
     arguments: type[BaseModel]
     context_parameter: str | None
+    scope: Scope | None = None
+
+    def check(self, arguments: str) -> None:
+        """See to it that arguments can be used.
+
+        Raises:
+            ToolFailure: they cannot; says why.
+        """
+        read_arguments(arguments, self.arguments, self.definition)
+
+    def approval_scope(self, arguments: str) -> str | None:
+        """What a yes to a call with these arguments covers; None: every call of the tool.
+
+        Raises:
+            ToolFailure: the arguments cannot be used.
+        """
+        if self.scope is None:
+            return None
+        return self.scope(read_arguments(arguments, self.arguments, self.definition))
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """Call the function once.
@@ -115,6 +137,7 @@ def tool(
     description: str | None = None,
     effect: ToolEffect = "side_effects",
     needs_approval: bool = False,
+    scope: Scope | None = None,
     timeout_seconds: float = 30,
 ) -> Callable[[Callable[..., object]], FunctionTool]:
     """Make a `Tool` of a typed function, sync or async.
@@ -124,6 +147,7 @@ def tool(
         description: what the model is told; None for the first paragraph of the docstring.
         effect: what running it twice would do.
         needs_approval: whether a person must agree to each call.
+        scope: what a yes that is remembered covers, see `ScopesApproval`; None: every call.
         timeout_seconds: how long one call may take.
 
     Raises:
@@ -159,6 +183,7 @@ def tool(
             function=function,
             arguments=arguments,
             context_parameter=context_parameter,
+            scope=scope,
         )
 
     return made

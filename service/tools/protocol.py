@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from service.domain.instructions import Question
+from service.domain.messages import ToolCall
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 
 
@@ -37,6 +39,51 @@ class Tool(Protocol):
         Raises:
             ToolFailure: with words that the model can act on. The registry turns every other
                 exception into a result too, so that nothing is ever raised into the loop.
+        """
+        ...
+
+
+@runtime_checkable
+class AsksPerson(Protocol):
+    """A tool that a person carries out: its calls are put to them, and their answer is the result.
+
+    `Tool.run` is called only for a call that cannot be put to anybody, and says why.
+    """
+
+    def question(self, call: ToolCall) -> Question:
+        """What a call asks.
+
+        Raises:
+            ToolFailure: the arguments cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A tool that can tell whether it would take some arguments, without running."""
+
+    def check(self, arguments: str) -> None:
+        """See to it that arguments (JSON) can be used.
+
+        Raises:
+            ToolFailure: they cannot; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class ScopesApproval(Protocol):
+    """A tool for which a remembered yes covers less than all of its calls."""
+
+    def approval_scope(self, arguments: str) -> str | None:
+        """What a yes to a call with these arguments covers; None: every call of the tool.
+
+        Whenever the same text is given again, a remembered yes holds: it has to name all that a
+        person relies on, such as the content of what is run.
+
+        Raises:
+            ToolFailure: that cannot be told; then nothing is remembered, and a person is asked.
         """
         ...
 

@@ -18,6 +18,10 @@ _log = logging.getLogger(__name__)
 
 OUTPUT_LIMIT = 20_000
 """Characters of one result that a model is given."""
+WHOLE_LIMIT = 1_000_000
+"""Characters of one result that are kept."""
+READ_RESULT = "read_result"
+"""The tool that gives the rest of an over-long result."""
 
 
 class ToolRegistry:
@@ -75,8 +79,15 @@ class ToolRegistry:
             )
             content, is_error = _told(call.name, error), True
         return ToolResult(
-            id=call.id, content=fitted(well_formed(content), self._output_limit), is_error=is_error
+            id=call.id, content=fitted(well_formed(content), WHOLE_LIMIT), is_error=is_error
         )
+
+    def shown(self, result: ToolResult) -> str:
+        """As much of a result as a model is given, with a notice of how to get the rest."""
+        how = ""
+        if READ_RESULT in self._tools:
+            how = f'`{READ_RESULT}` with the call_id "{result.id}" gives them'
+        return fitted(result.content, self._output_limit, how=how)
 
     async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
         tool = self._tools.get(call.name)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_ASK_FOR_LESS = (
+    "To see them, call again for less at a time: a narrower question, a smaller range, fewer"
+    " results"
+)
+
 
 def well_formed(text: str) -> str:
     """The text as valid Unicode: surrogate pairs joined, lone surrogates replaced.
@@ -17,18 +22,18 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def fitted(text: str, limit: int) -> str:
+def fitted(text: str, limit: int, *, how: str = "") -> str:
     """At most `limit` characters of the text, its start and its end, and a notice in between.
 
-    The notice comes on top of the limit.
+    The notice comes on top of the limit. `how` says how to get what was cut out.
     """
     if len(text) <= limit:
         return text
     tail = limit // 4
     head = limit - tail
     notice = (
-        f"\n\n[… {len(text) - limit:,} of {len(text):,} characters were cut out here. To see them, "
-        "call again for less at a time: a narrower question, a smaller range, fewer results. …]\n\n"
+        f"\n\n[… {len(text) - limit:,} of {len(text):,} characters were cut out here, from"
+        f" character {head:,} on. {how or _ASK_FOR_LESS}. …]\n\n"
     )
     return text[:head] + notice + text[len(text) - tail :]
 

@@ -6,7 +6,7 @@ import json
 
 from pydantic import JsonValue
 
-from service.cli.client import Accepted, SeenEvent
+from service.cli.wire import Accepted, SeenEvent
 from service.domain.events import BODY
 
 LOOP = "01jd3v6k2m9x4q8w"
@@ -47,4 +47,5 @@ ROUTED = seen(
     message_id="m1",
     route={"decision": "new", "confidence": 1, "method": "fallback", "reason": "nothing is active"},
 )
+LANDED = seen(5, "iteration.started", index=0, message_ids=["m1"])
 IDLE = seen(9, "run_loop.idle")

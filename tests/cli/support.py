@@ -29,6 +29,8 @@ class Terminal:
             "RONDO_CONFIG": None,
             "OPENAI_API_KEY": None,
             "OPENAI_BASE_URL": None,
+            "ANTHROPIC_API_KEY": None,
+            "ANTHROPIC_BASE_URL": None,
             "TAVILY_API_KEY": None,
             "COLUMNS": "100",
             **variables,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.cli.events import ACCEPTED, IDLE, ROUTED, frame, said, seen
+from tests.cli.events import ACCEPTED, IDLE, LANDED, ROUTED, frame, said, seen
 from tests.cli.support import Terminal, answering, write
 
 ANSWER = "你好 😀"
@@ -33,7 +33,7 @@ def run(
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         whole = seen(7, "message.completed", message=said(ANSWER))
-        stream = "".join(frame(item) for item in (ACCEPTED, ROUTED, whole, IDLE))
+        stream = "".join(frame(item) for item in (ACCEPTED, ROUTED, LANDED, whole, IDLE))
         if request.path.startswith("/readyz"):
             write(request, '{"ready": true}', media_type="application/json")
         elif request.path.startswith("/v1/send"):

@@ -7,10 +7,10 @@ from io import StringIO
 from pydantic import JsonValue
 from rich.console import Console
 
-from service.cli.client import Accepted, SeenEvent
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
-from tests.cli.events import ACCEPTED, IDLE, LOOP, ROUTED, said, seen
+from service.cli.wire import Accepted, SeenEvent
+from tests.cli.events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
 
 PROBLEM: dict[str, JsonValue] = {"kind": "llm-stream", "title": "The answer broke off"}
 
@@ -88,7 +88,7 @@ def test_the_route_takes_one_line_of_a_terminal_and_names_the_matter_once() -> N
     narrow = Console(file=aside, force_terminal=True, color_system=None, width=60)
     view = TurnView(Console(file=StringIO()), narrow)
     view.show(seen(3, "route.decided", message_id="m1", route=route))
-    view.pause()
+    view.close()
     line = aside.getvalue().splitlines()[0]
     assert line == f"joined {LOOP[:10]} · close in meaning to “plan the week in t…"
 
@@ -112,8 +112,8 @@ def test_a_turn_remembers_what_is_asked_until_it_is_answered() -> None:
         turn.apply(item)
     assert (turn.outcome, turn.exit_code) == ("waiting", 3)
     turn.apply(seen(6, "input.received", request_id="r", approved=True))
-    turn.apply(whole("Done."))
-    turn.apply(IDLE)
+    for item in (LANDED, whole("Done."), IDLE):
+        turn.apply(item)
     assert (turn.outcome, turn.exit_code, turn.response) == ("answered", 0, "Done.")
     assert turn.last_seq == 9
 

@@ -124,7 +124,7 @@ async def test_an_address_that_is_not_there_is_told_in_words(house: House) -> No
         ({}, "message"),
         ({"message": 5}, "message"),
         ({"message": "hi", "colour": "red"}, "colour"),
-        ({"message": "hi", "mode": "interrupt"}, "mode"),
+        ({"message": "hi", "mode": "shout"}, "mode"),
         ({"message": "hi", "metadata": "x"}, "metadata"),
     ],
 )

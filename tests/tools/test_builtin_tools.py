@@ -1,30 +1,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pydantic import SecretStr
 
-from service.config import Settings, ToolsSettings
-from service.tools.builtins import builtin_tools
+from service.config import LLMSettings, Settings, ToolsSettings
+from service.tools.builtins import ToolOffer, builtin_tools
 from tests.tools.support import registry_of
 from tests.tools.test_memory_tools import Memory
+from tests.tools.test_registry import no_run_loops
 
-ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand")
+ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "read_result")
+ASKING = ("ask_user", "choose")
 
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    for name in ("TAVILY_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
-def settings(data_dir: Path, tools: ToolsSettings) -> Settings:
-    return Settings(data_dir=data_dir, tools=tools)
+def offered(
+    data_dir: Path, tools: ToolsSettings, provider: Literal["embedded", "openai"] = "embedded"
+) -> ToolOffer:
+    settings = Settings(data_dir=data_dir, tools=tools, llm=LLMSettings(provider=provider))
+    return builtin_tools(settings, Memory(), no_run_loops)
 
 
 def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Path) -> None:
-    offer = builtin_tools(settings(tmp_path, ToolsSettings()), Memory())
+    offer = offered(tmp_path, ToolsSettings())
     assert registry_of(*offer.tools).names == ALWAYS
     assert "TAVILY_API_KEY" in offer.withheld["web_search"]
     assert "tools.scripts = true" in offer.withheld["run_script"]
@@ -34,9 +41,21 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
     tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
-    offer = builtin_tools(settings(tmp_path, tools), Memory())
+    offer = offered(tmp_path, tools)
     assert registry_of(*offer.tools).names == (*ALWAYS, "web_search", "run_script")
-    assert offer.withheld == {}
+    assert set(offer.withheld) == set(ASKING)
+
+
+def test_questions_are_left_to_models_at_an_endpoint_and_can_be_switched_off(
+    tmp_path: Path,
+) -> None:
+    embedded = offered(tmp_path, ToolsSettings())
+    assert "llm.base_url" in embedded.withheld["ask_user"]
+    able = offered(tmp_path, ToolsSettings(), "openai")
+    assert registry_of(*able.tools).names == (*ALWAYS, *ASKING)
+    off = offered(tmp_path, ToolsSettings(ask_user=False), "openai")
+    assert registry_of(*off.tools).names == ALWAYS
+    assert "tools.ask_user = true" in off.withheld["choose"]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -45,7 +64,7 @@ def test_an_empty_script_folder_is_told_by_its_path(tmp_path: Path, there: bool)
     if there:
         folder.mkdir()
     tools = ToolsSettings(scripts=True, scripts_dir=folder)
-    offer = builtin_tools(settings(tmp_path, tools), Memory())
+    offer = offered(tmp_path, tools)
     assert str(folder) in offer.withheld["run_script"]
 
 
@@ -53,14 +72,14 @@ def test_only_running_scripts_has_side_effects_and_asks_a_person(tmp_path: Path)
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
     tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
-    offered = builtin_tools(settings(tmp_path, tools), Memory()).tools
-    risky = [tool.definition.name for tool in offered if tool.effect != "read_only"]
-    asking = [tool.definition.name for tool in offered if tool.needs_approval]
+    every = offered(tmp_path, tools, "openai").tools
+    risky = [tool.definition.name for tool in every if tool.effect != "read_only"]
+    asking = [tool.definition.name for tool in every if tool.needs_approval]
     assert risky == asking == ["run_script"]
 
 
 def test_every_schema_is_a_closed_object_whose_arguments_are_plain(tmp_path: Path) -> None:
-    for tool in builtin_tools(settings(tmp_path, ToolsSettings()), Memory()).tools:
+    for tool in offered(tmp_path, ToolsSettings(), "openai").tools:
         parameters = tool.definition.parameters
         assert parameters["type"] == "object"
         assert parameters["additionalProperties"] is False

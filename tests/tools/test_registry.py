@@ -8,7 +8,9 @@ import pytest
 
 from service.domain.errors import ConfigurationError, NotFoundError
 from service.domain.messages import ToolCall
+from service.domain.run_loops import RunLoop
 from service.domain.tools import ToolContext
+from service.tools.builtins.read_result import read_result_tool
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
@@ -36,6 +38,10 @@ class OddError(BaseException):
 
 def context_of(call: ToolCall) -> ToolContext:
     return ToolContext(owner="me", run_loop_id="loop", idempotency_key=call.id)
+
+
+async def no_run_loops(run_loop_id: str) -> RunLoop | None:
+    return None
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
@@ -144,17 +150,37 @@ async def _wait_then_never() -> None:
     await anyio.sleep_forever()
 
 
-async def test_a_huge_output_is_cut_and_says_how_much_and_how_to_get_the_rest() -> None:
-    result = await result_of(echo, text="始" + "中" * 100_000 + "末")
-    assert len(result.content) < 20_500
-    assert result.content.startswith("始中")
-    assert result.content.endswith("中末")
-    assert "80,002 of 100,002 characters were cut out" in result.content
-    assert "call again" in result.content
+async def test_a_huge_output_is_kept_whole_and_shown_cut_with_how_to_get_the_rest() -> None:
+    long = "始" + "中" * 100_000 + "末"
+    registry = registry_of(echo)
+    result = await registry.execute(call_of("echo", text=long), CONTEXT)
+    assert result.content == long
+    shown = registry.shown(result)
+    assert len(shown) < 20_500
+    assert shown.startswith("始中")
+    assert shown.endswith("中末")
+    assert "80,002 of 100,002 characters were cut out" in shown
+    assert "call again" in shown
+
+
+async def test_where_the_rest_can_be_read_the_notice_says_how() -> None:
+    registry = registry_of(echo, read_result_tool(no_run_loops))
+    result = await registry.execute(call_of("echo", "c7", text="x" * 30_000), CONTEXT)
+    shown = registry.shown(result)
+    assert '`read_result` with the call_id "c7"' in shown
+    assert "from character 15,000 on" in shown
+
+
+async def test_more_than_a_million_characters_are_not_kept() -> None:
+    result = await result_of(echo, text="x" * 1_200_000)
+    assert len(result.content) < 1_001_000
+    assert "200,000 of 1,200,000 characters were cut out" in result.content
 
 
 async def test_an_output_within_the_limit_stays_as_it_is() -> None:
-    assert (await result_of(echo, text="x" * 20_000)).content == "x" * 20_000
+    registry = registry_of(echo)
+    result = await registry.execute(call_of("echo", text="x" * 20_000), CONTEXT)
+    assert registry.shown(result) == "x" * 20_000
 
 
 async def test_calls_run_side_by_side_and_their_results_keep_the_order_of_the_calls() -> None:

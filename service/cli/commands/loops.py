@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from service.cli.connect import connect, json_option, patiently
+
+if TYPE_CHECKING:
+    from service.cli.client import Daemon
+    from service.cli.wire import Json
 
 STATUSES = (
     "active",
@@ -15,6 +21,7 @@ STATUSES = (
     "failed",
     "cancelled",
 )
+SEQ = click.IntRange(1, 2**63 - 1)
 
 
 @click.group(invoke_without_command=True)
@@ -54,24 +61,29 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
 
 @loops.command()
 @click.argument("run_loop", metavar="ID")
+@click.option("--at", type=SEQ, metavar="SEQ", help="As it was after this event.")
 @json_option
-def show(run_loop: str, as_json: bool) -> None:
-    """Show a run loop word for word."""
+def show(run_loop: str, at: int | None, as_json: bool) -> None:
+    """Show a run loop word for word; `watch` shows the numbers of its events."""
     from service.cli.asking import how_to_answer, show_request
     from service.cli.client import loop_path
     from service.cli.loop_tables import loop_text
     from service.cli.output import aside, out, print_json
     from service.cli.run_loop_ids import resolve
-    from service.domain.events import InputRequired
+    from service.domain.events import ForkPoint, InputRequired
     from service.domain.run_loops import RunLoop
 
     with connect() as daemon:
         run_loop_id = resolve(daemon, run_loop)
-        details = daemon.get(loop_path(run_loop_id))
+        details = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
     if as_json:
         print_json(details)
         return
-    out().print(loop_text(RunLoop.model_validate(details)), end="")
+    origin = details.get("forked_from")
+    forked_from = ForkPoint.model_validate(origin) if origin else None
+    out().print(loop_text(RunLoop.model_validate(details), forked_from=forked_from), end="")
+    if at is not None:
+        aside().print(f"So it was after event {details['last_seq']}.", style="dim")
     if details.get("problem"):
         from service.domain.errors import Problem
 
@@ -79,14 +91,18 @@ def show(run_loop: str, as_json: bool) -> None:
     if details.get("input_required"):
         request = InputRequired.model_validate(details["input_required"])
         show_request(request)
-        aside().print(f"Answer with\n{how_to_answer(run_loop_id, request)}", style="yellow")
+        if at is None:
+            aside().print(f"Answer with\n{how_to_answer(run_loop_id, request)}", style="yellow")
 
 
 @loops.command()
 @click.argument("run_loop", metavar="[ID]", required=False)
 @json_option
 def watch(run_loop: str | None, as_json: bool) -> None:
-    """Follow the events of a run loop from its beginning, or of all from now on, until Ctrl-C."""
+    """Follow the events of a run loop from its beginning, or of all from now on, until Ctrl-C.
+
+    The number before each event is what --at of `show` and `fork` takes.
+    """
     from service.cli.loop_tables import event_line
     from service.cli.output import aside, out, print_json_line
     from service.cli.run_loop_ids import resolve
@@ -109,8 +125,9 @@ def watch(run_loop: str | None, as_json: bool) -> None:
 @click.argument("run_loop", metavar="ID")
 @json_option
 def cancel(run_loop: str, as_json: bool) -> None:
-    """Stop a run loop; returns once its work has really ended."""
-    _end(run_loop, "cancel", as_json)
+    """Stop a run loop; returns once its work has really ended. `resume` takes it up again."""
+    with connect() as daemon:
+        _act(daemon, run_loop, "cancel", as_json)
 
 
 @loops.command()
@@ -118,49 +135,101 @@ def cancel(run_loop: str, as_json: bool) -> None:
 @json_option
 def complete(run_loop: str, as_json: bool) -> None:
     """Declare a run loop done, so that it goes to long-term memory."""
-    _end(run_loop, "complete", as_json)
+    with connect() as daemon:
+        _act(daemon, run_loop, "complete", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def resume(run_loop: str, as_json: bool) -> None:
+    """Take up a run loop that was cancelled or has failed, where it ended."""
+    with connect() as daemon:
+        _act(daemon, run_loop, "resume", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@click.option("--at", type=SEQ, metavar="SEQ", help="The last event that both have in common.")
+@json_option
+def fork(run_loop: str, at: int | None, as_json: bool) -> None:
+    """Open a run loop with the same history, which goes on by itself.
+
+    Without --at it has all of the history; of one that has ended, all but the end. The first run
+    loop is left as it is.
+    """
+    with connect() as daemon:
+        _act(daemon, run_loop, "fork", as_json, {} if at is None else {"at": at})
 
 
 @loops.command()
 @click.argument("run_loop", metavar="ID")
 @click.option("--yes/--no", "approved", default=None, help="Whether the calls may run.")
 @click.option("--text", help="The answer in words; for a no, its reason.")
+@click.option("--choose", "choices", multiple=True, metavar="OPTION", help="Its words, or number.")
+@click.option("--edit", metavar="JSON", help="With --yes: what to run the one call with.")
+@click.option(
+    "--remember", type=click.Choice(("loop", "always")), help="With --yes: how long it holds."
+)
 @json_option
-def answer(run_loop: str, approved: bool | None, text: str | None, as_json: bool) -> None:
-    """Answer a run loop that waits for a person."""
-    from service.cli.asking import answer as send_answer
+def answer(
+    run_loop: str,
+    approved: bool | None,
+    text: str | None,
+    choices: tuple[str, ...],
+    edit: str | None,
+    remember: str | None,
+    as_json: bool,
+) -> None:
+    """Answer a run loop that waits for a person; `show` shows what it asks."""
+    from service.cli.asking import written_answer
+    from service.cli.client import loop_path
     from service.cli.output import aside, print_json
     from service.cli.run_loop_ids import resolve
 
-    if approved is None and text is None:
-        raise click.UsageError("Give --yes, --no or --text.")
+    if approved is None and text is None and not choices:
+        raise click.UsageError("Give --yes, --no, --text or --choose.")
+    if approved is not True and (edit is not None or remember is not None):
+        raise click.UsageError("--edit and --remember go with --yes.")
     with connect() as daemon:
-        run_loop_id = resolve(daemon, run_loop)
-        now = send_answer(daemon, run_loop_id, {"approved": approved, "text": text})
+        path = loop_path(resolve(daemon, run_loop))
+        value = written_answer(
+            daemon.get(path),
+            approved=approved,
+            text=text,
+            choices=choices,
+            edit=edit,
+            remember=remember,
+        )
+        now = daemon.post(f"{path}/input", value)
     if as_json:
         print_json(now)
     else:
-        aside().print(f"{run_loop_id} goes on: rondo loops watch {run_loop_id}", style="dim")
+        aside().print(f"{now['id']} goes on: rondo loops watch {now['id']}", style="dim")
 
 
-def _end(run_loop: str, how: str, as_json: bool) -> None:
+def _act(
+    daemon: Daemon, run_loop: str, action: str, as_json: bool, body: Json | None = None
+) -> None:
+    """Have something done with a run loop, and show what has become of it."""
     from service.cli.client import loop_path
     from service.cli.loop_tables import STYLES, status_in_words
-    from service.cli.output import one_line, out, plain, print_json
+    from service.cli.output import aside, one_line, out, plain, print_json
     from service.cli.run_loop_ids import resolve
     from service.domain.run_loops import RunLoop
 
-    with connect() as daemon:
-        ended = daemon.post(f"{loop_path(resolve(daemon, run_loop))}/{how}")
+    now = daemon.post(f"{loop_path(resolve(daemon, run_loop))}/{action}", body)
     if as_json:
-        print_json(ended)
+        print_json(now)
         return
     from rich.text import Text
 
-    loop = RunLoop.model_validate(ended)
+    loop = RunLoop.model_validate(now)
     out().print(
         Text.assemble(
             (status_in_words(loop.status), STYLES[loop.status]),
             f"  {plain(loop.id)}  {one_line(loop.goal, 60)}",
         )
     )
+    if loop.status == "running":
+        aside().print(f"It goes on: rondo loops watch {plain(loop.id)}", style="dim")

@@ -58,14 +58,22 @@ async def loop_events(
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> Response:
-    """The events of a run loop from its beginning, or resumed, until it has ended."""
+    """The events of a run loop from its beginning, or resumed, until it has ended.
+
+    One that is taken up again afterwards goes on for a client that comes back.
+    """
     agent = await daemon.agent()
     state = await agent.memory.journal.replay(run_loop_id, owner=owner)
     begin = _known(place(last_event_id, after), agent.memory.journal) or 0
     if not state.is_active and begin >= state.last_seq:
         return Response(status_code=204)  # tells a browser not to connect again
+
+    def is_the_end(event: Event) -> bool:
+        # A loop that was taken up again has had an end before.
+        return isinstance(event.body, TERMINAL) and (event.seq or 0) >= state.last_seq
+
     events = agent.events(owner=owner, run_loop_id=run_loop_id, after=begin)
-    return EventStream(event_frames(events, until=_is_the_end), closing=daemon.closing)
+    return EventStream(event_frames(events, until=is_the_end), closing=daemon.closing)
 
 
 def _known(begin: int | None, journal: Journal) -> int | None:
@@ -76,7 +84,3 @@ def _known(begin: int | None, journal: Journal) -> int | None:
             "Begin without Last-Event-ID and without `after`.",
         )
     return begin
-
-
-def _is_the_end(event: Event) -> bool:
-    return isinstance(event.body, TERMINAL)

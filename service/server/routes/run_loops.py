@@ -8,10 +8,11 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from service.domain.errors import InvalidInputError, Problem
-from service.domain.events import InputRequired, RouteDecided
+from service.domain.errors import Problem
+from service.domain.events import ForkPoint, InputRequired, RouteDecided
 from service.domain.routes import Route
 from service.domain.run_loops import ACTIVE, RunLoop, RunLoopSummary, Status, Timestamp
+from service.domain.usage import LoopUsage
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
@@ -26,6 +27,8 @@ def with_zone(at: datetime) -> datetime:
 
 Moment = Annotated[datetime, AfterValidator(with_zone)]
 """A moment from a client: ISO 8601; UTC where it names no time zone."""
+Seq = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
+"""The number of an event."""
 
 
 class RunLoopPage(BaseModel):
@@ -48,25 +51,35 @@ class RunLoopDetails(RunLoop):
     """A run loop, whole."""
 
     updated_at: Timestamp
+    last_seq: int
+    """The number of its newest event."""
+    forked_from: ForkPoint | None
+    """For a fork: the loop whose history it shares, and up to which event."""
     routes: list[DecidedRoute]
     """For each message that came in: why it came here."""
     input_required: InputRequired | None
     """What a person is asked, while the loop waits for an answer."""
     problem: Problem | None
     """Why it failed."""
+    usage: LoopUsage
 
 
-class InputAnswer(BaseModel):
-    """A person's answer to a run loop that waits for one."""
+class ForkRequest(BaseModel):
+    """Where a run loop is to be forked."""
 
     model_config = ConfigDict(extra="forbid")
 
-    approved: bool | None = Field(default=None, strict=True)
-    """For a question of the kind ``approve``: whether the calls may run."""
-    text: str | None = None
-    """The answer in words; for a no, its reason. Not with a yes: the words may say otherwise."""
-    request_id: str | None = None
-    """Which question is answered; the open one when it is not given."""
+    at: Seq | None = None
+    """The number of the last event that the fork has in common with it; None: all that there are,
+    but for the end of one that has ended."""
+
+
+class Fork(RunLoop):
+    """A run loop that goes on by itself from a place in another one's history."""
+
+    forked_from: ForkPoint | None
+    last_seq: int
+    """The number of the last event that was copied: what the fork does comes after it."""
 
 
 @router.get("")
@@ -113,23 +126,27 @@ async def complete(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> RunLoop
     return await (await daemon.agent()).complete(run_loop_id, owner=owner)
 
 
-@router.post("/{run_loop_id:path}/input")
-async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner: Owner) -> RunLoop:
-    """Answer a run loop that waits for a person. Anything but ``"approved": true`` is a no."""
-    if answer.approved and answer.text is not None:
-        raise InvalidInputError(
-            "`approved` is true, and `text` is there too: the words might take the yes back",
-            advice='Send {"approved": true} alone; or with "approved": false the reason in `text`.',
-        )
+@router.post("/{run_loop_id:path}/resume")
+async def resume(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> RunLoop:
+    """Take up a run loop that was cancelled or has failed, where it ended."""
+    return await (await daemon.agent()).resume(run_loop_id, owner=owner)
+
+
+@router.post("/{run_loop_id:path}/fork", status_code=201)
+async def fork(
+    run_loop_id: str, daemon: TheDaemon, owner: Owner, request: ForkRequest | None = None
+) -> Fork:
+    """Open a run loop with the same history up to an event; the first one is left as it is."""
     agent = await daemon.agent()
-    await agent.answer(
-        run_loop_id,
-        approved=answer.approved,
-        text=answer.text,
-        request_id=answer.request_id,
-        owner=owner,
+    at = None if request is None else request.at
+    forked = await agent.fork(run_loop_id, at=at, owner=owner)
+    # Read at once: as soon as we wait for anything, the fork goes on.
+    state = agent.memory.short_term.state(forked.id)
+    return Fork(
+        **dict(forked),
+        forked_from=state.forked_from if state else None,
+        last_seq=state.last_seq if state else 0,
     )
-    return await agent.run_loop(run_loop_id, owner=owner)
 
 
 # Last of all: an id may hold a slash, and so this would take the addresses above as ids.
@@ -137,21 +154,31 @@ details_router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_cla
 
 
 @details_router.get("/{run_loop_id:path}")
-async def show(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> RunLoopDetails:
-    """A run loop, whole, and why each message came to it."""
-    journal = (await daemon.agent()).memory.journal
-    state = await journal.replay(run_loop_id, owner=owner)
-    events = await journal.read(run_loop_id=run_loop_id)
+async def show(
+    run_loop_id: str,
+    daemon: TheDaemon,
+    owner: Owner,
+    at: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="As it was right after this event.")
+    ] = None,
+) -> RunLoopDetails:
+    """A run loop, whole, and why each message came to it; as it is, or as it was."""
+    agent = await daemon.agent()
+    state = await agent.replay(run_loop_id, at=at, owner=owner)
+    events = await agent.memory.journal.read(run_loop_id=run_loop_id)
     return RunLoopDetails(
         **dict(state.run_loop()),
         updated_at=state.updated_at,
+        last_seq=state.last_seq,
+        forked_from=state.forked_from,
         routes=[
             DecidedRoute(message_id=event.body.message_id, at=event.at, route=event.body.route)
             for event in events
-            if isinstance(event.body, RouteDecided)
+            if isinstance(event.body, RouteDecided) and (event.seq or 0) <= state.last_seq
         ],
         input_required=state.awaiting,
         problem=state.problem,
+        usage=LoopUsage.of(state, agent.options.prices),
     )
 
 

@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from service.domain.events import Event, InputRequired
 from service.domain.routes import Route
-from service.domain.run_loops import Iteration, Status
+from service.domain.run_loops import Iteration, SendMode, Status
 from service.server.attendance import attend
 from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
@@ -40,10 +40,11 @@ class SendRequest(BaseModel):
     message: str
     """The words."""
     run_loop_id: str | None = None
-    """The loop it belongs to. A finished one is taken up by a new one that remembers it."""
-    mode: Literal["steer", "followup"] = "followup"
-    """With both, the message joins the loop and is seen at its next step; ``interrupt`` is not
-    available yet."""
+    """The loop it belongs to: one that was cancelled or has failed goes on, a completed one is
+    taken up by a new one that remembers it. None: the router decides."""
+    mode: SendMode = "steer"
+    """How it joins a loop that is at work: ``steer`` (seen at the next step), ``followup`` (seen
+    after the answer), ``interrupt`` (the work is stopped, and this is taken instead)."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     """Kept with the message."""
 
@@ -59,12 +60,14 @@ class Sent(BaseModel):
     message_id: str
     run_loop_id: str
     status: Status
-    """``idle`` or ``completed``: it was answered; ``waiting_for_human_input``: see
-    `input_required`."""
+    """``idle`` or ``completed``: it was answered; ``running``: it was answered, and the loop works
+    on another message; ``waiting_for_human_input``: see `input_required`."""
     response: str | None
-    """The words of the answer."""
+    """The words of the answer: the last that were said since the model saw the message."""
+    interrupted_by: str | None
+    """The id of a message that was taken in its place, if one was: the answer is to both."""
     iterations: tuple[Iteration, ...]
-    """What the loop did for it."""
+    """What the loop did since the model saw the message, up to the answer."""
     route: Route | None
     """Why it came to this run loop."""
     input_required: InputRequired | None
@@ -112,6 +115,7 @@ async def send(
         receipt = await agent.accept(
             body.message,
             run_loop_id=body.run_loop_id,
+            mode=body.mode,
             owner=owner,
             metadata=dict(body.metadata),
             idempotency_key=idempotency_key,
@@ -164,7 +168,7 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str) -> Response:
     if outcome.run_loop_id is not None:
         headers |= _loop_header(outcome.run_loop_id)
     if outcome.problem is not None:
-        advice = outcome.problem.advice or "Send a message with its run_loop_id to try again."
+        advice = outcome.problem.advice or "Resume the run loop to try again."
         return problem_response(
             outcome.problem.model_copy(update={"advice": advice}),
             status=502 if outcome.status == "failed" else None,
@@ -189,6 +193,7 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str) -> Response:
         run_loop_id=outcome.run_loop_id,
         status=outcome.status,
         response=outcome.response,
+        interrupted_by=outcome.part.interrupted_by,
         iterations=run_loop.iterations[outcome.iterations.start : outcome.iterations.stop],
         route=outcome.route,
         input_required=outcome.input_required,

@@ -22,7 +22,8 @@ class OfferedTool(BaseModel):
     """JSON Schema of its arguments."""
     effect: ToolEffect
     needs_approval: bool
-    """Whether a person must agree to each call."""
+    """Whether a person must agree to each call, where none was allowed for longer. Rules can ask
+    for some calls of other tools too."""
 
 
 class WithheldTool(BaseModel):
@@ -46,7 +47,9 @@ async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
     agent = await daemon.agent()
     from service.tools.builtins import builtin_tools  # slow, but loaded once there is an agent
 
-    offer = await anyio.to_thread.run_sync(builtin_tools, daemon.settings, agent.memory.long_term)
+    offer = await anyio.to_thread.run_sync(
+        builtin_tools, daemon.settings, agent.memory.long_term, agent.memory.load
+    )
     offered = [tool for name in agent.tools.names if (tool := agent.tools.get(name)) is not None]
     return Tools(
         tools=[
@@ -55,7 +58,7 @@ async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
                 description=tool.definition.description,
                 parameters=tool.definition.parameters,
                 effect=tool.effect,
-                needs_approval=tool.needs_approval,
+                needs_approval=agent.options.approval.asks_for(tool),
             )
             for tool in offered
         ],

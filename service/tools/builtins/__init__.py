@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.config import Settings
+from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.protocol import Tool
@@ -30,15 +32,27 @@ class ToolOffer:
     """By name: why the tool is not offered, and what to do about it."""
 
 
-def builtin_tools(settings: Settings, memory: MemoryReader) -> ToolOffer:
-    """What can be offered under these settings. Reads the script folder, and blocks for that."""
+def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
+    """What can be offered under these settings. Reads the script folder, and blocks for that.
+
+    Args:
+        settings: what is wished for.
+        memory: is searched.
+        load: gives a run loop by its id, for reading on in its results.
+    """
     tools: list[Tool] = [
         calculator,
         current_time_tool(),
         memory_search_tool(memory),
         memory_expand_tool(memory),
+        read_result_tool(load),
     ]
     withheld: dict[str, str] = {}
+    reason = _no_questions(settings)
+    if reason is None:
+        tools += [ask_user, choose]
+    else:
+        withheld |= {each.definition.name: reason for each in (ask_user, choose)}
     if settings.tools.tavily_api_key.get_secret_value().strip():
         tools.append(web_search_tool(settings.tools.tavily_api_key))
     else:
@@ -49,6 +63,17 @@ def builtin_tools(settings: Settings, memory: MemoryReader) -> ToolOffer:
     else:
         withheld["run_script"] = reason
     return ToolOffer(tools=tuple(tools), withheld=withheld)
+
+
+def _no_questions(settings: Settings) -> str | None:
+    if not settings.tools.ask_user:
+        return "Questions are switched off. Set tools.ask_user = true to let the model ask you."
+    if settings.llm.effective_provider == "embedded":
+        return (
+            "The embedded model would ask instead of answering. A model at an endpoint is offered"
+            " it: see llm.base_url and llm.api_key."
+        )
+    return None
 
 
 def _no_scripts(settings: Settings) -> str | None:

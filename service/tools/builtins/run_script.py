@@ -6,10 +6,12 @@ person put the script into the folder, and agrees to each run.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +48,7 @@ def run_script_tool(folder: Path, *, time_limit_seconds: float = 60) -> Function
         description=_description(list_scripts(folder)),
         effect="side_effects",
         needs_approval=True,
+        scope=lambda given: _scope(folder, given),
         timeout_seconds=time_limit_seconds + GRACE_SECONDS + 10,
     )
     async def run_script(
@@ -91,6 +94,17 @@ def _found(folder: Path, name: str) -> Script:
             f"The scripts are: {', '.join(names) or 'none'}."
         )
     return script
+
+
+def _scope(folder: Path, given: Mapping[str, object]) -> str:
+    """A yes to a script is a yes to its words: once they have changed, it is asked for again."""
+    script = _found(folder, str(given["name"]))
+    try:
+        with script.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ToolFailure(f"`{script.name}` cannot be read: {error.strerror}.") from error
+    return f"{script.name} sha256:{digest}"
 
 
 def _remove(scratch: Path) -> None:

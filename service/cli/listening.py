@@ -1,0 +1,156 @@
+"""Noticing that a person types, while something else comes in.
+
+Keys are not echoed meanwhile, so that nothing that is written gets mixed up with them. They wait in
+the terminal until somebody reads them: whoever is told of the first one opens a line, and readline
+shows in it what was typed so far. What comes in meanwhile is kept, and shown afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def can_listen() -> bool:
+    """Whether a person sits at this terminal, and keys can be noticed one by one."""
+    try:
+        import termios  # noqa: F401  not on every platform
+    except ImportError:
+        return False
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def listening(
+    items: Generator[T],
+    *,
+    read_line: Callable[[], str],
+    on_line: Callable[[str, bool], None],
+    is_last: Callable[[T], bool],
+) -> Generator[T]:
+    """The same items, while lines are taken from the keyboard.
+
+    The items are pulled by a thread of their own. What they raise is raised here.
+
+    Args:
+        items: what comes in; closed by the thread.
+        read_line: called when a key was pressed; reads the line that begins with it. What it
+            raises is raised here.
+        on_line: given each line, after the items that came meanwhile; and whether they have ended.
+        is_last: whether no more items are wanted after this one.
+    """
+    coming = _Coming(items, is_last)
+    lines: list[str] = []
+    try:
+        while True:
+            with _unechoed_keys():
+                key = not lines and coming.is_behind_a_key()
+                if not key:
+                    for item in coming.take():
+                        if isinstance(item, _End):
+                            if item.error is not None:
+                                raise item.error
+                            return
+                        yield item
+            if key:
+                lines.append(read_line())
+            else:
+                while lines:
+                    on_line(lines.pop(0), False)
+    finally:
+        coming.leave()
+        for line in lines:
+            on_line(line, True)
+
+
+@contextmanager
+def _unechoed_keys() -> Iterator[None]:
+    """Within it keys are not shown, and come one by one; Ctrl-C is an interrupt still."""
+    import termios
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    quiet = termios.tcgetattr(terminal)
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    quiet[6][termios.VMIN], quiet[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(terminal, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def forget_keys() -> None:
+    """Let nothing that was typed before be taken for what is typed from now on."""
+    if can_listen():
+        import termios
+
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+class _End:
+    """There are no more items."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class _Coming(Generic[T]):
+    """Items that a thread pulls; `select` can wait for them."""
+
+    def __init__(self, items: Generator[T], is_last: Callable[[T], bool]) -> None:
+        self._items = items
+        self._is_last = is_last
+        self._kept: list[T | _End] = []
+        self._left = False
+        self._changing = threading.Lock()
+        self._bell, self._rope = os.pipe()
+        os.set_blocking(self._bell, False)
+        os.set_blocking(self._rope, False)
+        threading.Thread(target=self._pull, name="rondo-events", daemon=True).start()
+
+    def is_behind_a_key(self) -> bool:
+        """Wait until an item comes or a key is pressed; whether one was."""
+        ready, _, _ = select.select([sys.stdin, self._bell], [], [])
+        return sys.stdin in ready
+
+    def take(self) -> list[T | _End]:
+        """What has come since the last time."""
+        with self._changing:
+            with suppress(BlockingIOError):
+                os.read(self._bell, 65536)
+            kept, self._kept = self._kept, []
+            return kept
+
+    def leave(self) -> None:
+        """Take no more; the thread ends with the next item."""
+        with self._changing:
+            self._left = True
+            os.close(self._bell)
+            os.close(self._rope)
+
+    def _pull(self) -> None:
+        try:
+            with closing(self._items):
+                for item in self._items:
+                    if not self._keep(item) or self._is_last(item):
+                        break
+        except BaseException as error:  # noqa: BLE001  raised where the items are taken
+            self._keep(_End(error))
+        else:
+            self._keep(_End(None))
+
+    def _keep(self, item: T | _End) -> bool:
+        with self._changing:
+            if self._left:
+                return False
+            self._kept.append(item)
+            with suppress(BlockingIOError):  # it rings loud enough
+                os.write(self._rope, b".")
+            return True

@@ -1,0 +1,59 @@
+"""What the daemon's event streams hold, as the commands see it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from service.domain.events import BODY, EventBody
+
+Json = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The daemon has the message safe."""
+
+    message_id: str
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An event as it came over the wire."""
+
+    seq: int | None
+    run_loop_id: str
+    at: str
+    """ISO 8601."""
+    type: str
+    body: EventBody | None
+    """None when this program does not know the type: the daemon is newer."""
+    wire: Json
+    """The event as it was sent."""
+
+
+END = frozenset(("run_loop.completed", "run_loop.failed", "run_loop.cancelled"))
+"""Events after which nothing more comes, unless the loop is taken up again."""
+
+REST = END | {"run_loop.idle", "input.required"}
+"""Events at which a loop stops to work, for now or for good."""
+
+
+def is_rest(event: SeenEvent) -> bool:
+    """Whether nothing more will come of a message after this event."""
+    return event.type in REST or (event.type == "error" and event.seq is None)
+
+
+def read(name: str, data: str) -> Accepted | SeenEvent:
+    """A frame of a stream."""
+    wire = json.loads(data)
+    if name == "message.accepted":
+        return Accepted(str(wire["message_id"]), bool(wire["replayed"]))
+    try:
+        body = BODY.validate_python({"type": wire["type"], **wire["data"]})
+    except ValidationError:
+        body = None
+    return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)

@@ -1,0 +1,67 @@
+"""How routes, tool calls and other things are put into words for a line of the terminal."""
+
+from __future__ import annotations
+
+import json
+
+from service.cli.output import one_line, short_id
+from service.domain.events import CompactionFinished
+from service.domain.routes import Route
+
+
+def route_in_words(route: Route, run_loop_id: str) -> str:
+    """Where a message went and why, as a line.
+
+    A reason that quotes a goal tells which matter it is; else the goal is told beside the id.
+    """
+    reason = route.reason.removeprefix("it is ")
+    where = f"new run loop {short_id(run_loop_id)}"
+    if route.decision == "join":
+        where = f"joined {short_id(run_loop_id)}"
+        goal = next((c.goal for c in route.candidates if c.run_loop_id == run_loop_id), "")
+        if goal and "“" not in reason:
+            where += f" “{one_line(goal, 40)}”"
+    elif route.predecessor_id:
+        where += f", after {short_id(route.predecessor_id)}"
+    return f"{where} · {reason}"
+
+
+def arguments_in_words(arguments: str) -> str:
+    """A call's arguments as a person would write them; as they are, when they are no JSON object.
+
+    >>> arguments_in_words('{"expression": "2 + 2", "digits": 3}')
+    "expression='2 + 2', digits=3"
+    >>> arguments_in_words('{"cut')
+    '{"cut'
+    """
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return arguments
+    if not isinstance(values, dict):
+        return arguments
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+def compaction_in_words(done: CompactionFinished) -> str:
+    """What became of the oldest rounds of a long conversation.
+
+    >>> compaction_in_words(CompactionFinished(
+    ...     messages=14, method="model", tokens_before=12300, tokens_after=4100
+    ... ))
+    'summarised 14 messages (12,300 → 4,100 tokens)'
+    """
+    if not done.messages:
+        return "nothing could be summarised; the oldest rounds are left out"
+    how = "summarised" if done.method == "model" else "shortened"
+    tokens = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
+    return f"{how} {counted(done.messages, 'message')} ({tokens})"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "piece"), counted(2000, "piece")
+    ('1 piece', '2,000 pieces')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
