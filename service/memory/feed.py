@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Self
 
@@ -35,7 +35,8 @@ class Mailbox:
     ) -> None:
         self._wake = wake
         self._owner = owner
-        self._run_loop_id = run_loop_id
+        self.run_loop_id = run_loop_id
+        """Whose events it takes; None: all."""
         self._size = size
         self._events: deque[Event] = deque()
         self._lagged = False
@@ -43,8 +44,6 @@ class Mailbox:
 
     def put(self, event: Event) -> None:
         """Take an event that this reader wants; forget everything when there is no room."""
-        if self._run_loop_id is not None and event.run_loop_id != self._run_loop_id:
-            return
         if self._owner is not None and event.owner != self._owner:
             return
         with self._lock:
@@ -64,31 +63,57 @@ class Mailbox:
         return events, lagged
 
 
+_Mailboxes = Mapping[str | None, tuple[Mailbox, ...]]
+
+
+def _with(mailboxes: _Mailboxes, mailbox: Mailbox) -> _Mailboxes:
+    key = mailbox.run_loop_id
+    return {**mailboxes, key: (*mailboxes.get(key, ()), mailbox)}
+
+
+def _without(mailboxes: _Mailboxes, mailbox: Mailbox) -> _Mailboxes:
+    key = mailbox.run_loop_id
+    left = tuple(other for other in mailboxes.get(key, ()) if other is not mailbox)
+    others = {each: held for each, held in mailboxes.items() if each != key}
+    return {**others, key: left} if left else others
+
+
 class Feed:
     """Hands each published event to all who listen."""
 
     def __init__(self, journal: Journal, *, mailbox_size: int = _MAILBOX_SIZE) -> None:
         self.journal = journal
         self.mailbox_size = mailbox_size
-        # Replaced, never changed in place: publishing may go on while readers come and go.
-        self._mailboxes: tuple[Mailbox, ...] = ()
+        # By the loop that they want, None for all. Replaced, never changed in place: publishing may
+        # go on while readers come and go.
+        self._mailboxes: _Mailboxes = {}
         self._changing = threading.Lock()
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Hand out events. Never blocks."""
+        """Hand out events, in time for those who want them. Never blocks."""
         for event in events:
-            for mailbox in self._mailboxes:
+            mailboxes = self._mailboxes
+            for mailbox in mailboxes.get(None, ()):
+                mailbox.put(event)
+            for mailbox in mailboxes.get(event.run_loop_id, ()):
                 mailbox.put(event)
 
     def open(self, mailbox: Mailbox) -> None:
         """Begin to fill a mailbox."""
         with self._changing:
-            self._mailboxes = (*self._mailboxes, mailbox)
+            self._mailboxes = _with(self._mailboxes, mailbox)
 
     def close(self, mailbox: Mailbox) -> None:
         """Stop filling a mailbox."""
         with self._changing:
-            self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
+            self._mailboxes = _without(self._mailboxes, mailbox)
+
+    def narrow(self, mailbox: Mailbox, run_loop_id: str) -> None:
+        """From now on, fill a mailbox with the events of one loop alone."""
+        with self._changing:
+            others = _without(self._mailboxes, mailbox)
+            mailbox.run_loop_id = run_loop_id
+            self._mailboxes = _with(others, mailbox)
 
     async def events(
         self,
@@ -140,6 +165,8 @@ class Reader:
     ) -> AsyncGenerator[Event]:
         """What happened after a sequence number (None: since ``with``), and then what happens."""
         last = self._horizon if after is None else after
+        if run_loop_id is not None:
+            self._feed.narrow(self._mailbox, run_loop_id)
         while True:
             while last < self._horizon:
                 page = await self._feed.journal.read(

@@ -11,10 +11,12 @@ runs where it is called; one that must reach it runs in a worker thread.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -30,11 +32,13 @@ from service.memory.inbox import Inbox
 from service.memory.run_loop_table import RunLoopTable, millis_of, moment_of, project
 from service.memory.sqlite import SqliteFile
 from service.memory.standing_approvals import StandingApproval, StandingApprovals
-from service.memory.tasks import run_to_end
+from service.memory.tasks import in_background, run_to_end
 from service.memory.usage_table import UsageTable
 from service.memory.where import Where
 
 log = logging.getLogger(__name__)
+
+_COMMITS_BETWEEN_LOOKS = 64  # at the length of the log
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -99,6 +103,8 @@ class Journal:
         self._listener: Listener = lambda commit: None
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
+        self._commits = 0
+        self._tidying: asyncio.Task[None] | None = None
         self.run_loops = RunLoopTable(self._file, self._threads)
         self.usage = UsageTable(self._file, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
@@ -132,6 +138,8 @@ class Journal:
 
     async def aclose(self) -> None:
         """Close the file, after the commit that is under way."""
+        if self._tidying is not None:
+            await asyncio.wait([self._tidying])
         async with self._lock:
             self._file.close()
 
@@ -197,7 +205,8 @@ class Journal:
             if not durable:
                 return self._commit(wanted)
             commit = self._prepare(wanted)
-            await to_thread.run_sync(self._write_durably, commit, wanted, limiter=self._threads)
+            write = partial(self._write, commit, wanted, durable=True)
+            await to_thread.run_sync(write, limiter=self._threads)
             return self._take_over(commit, wanted)
 
     def _commit(self, wanted: _Append) -> Commit:
@@ -232,7 +241,20 @@ class Journal:
             self._states.pop(commit.state.id, None)
         self.standing_approvals.take_over(wanted.granting)
         self._listener(commit)
+        self._commits += 1
+        if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and self._tidying is None:
+            self._tidying = in_background(self._tidy_up())
         return commit
+
+    async def _tidy_up(self) -> None:
+        """Move what the write-ahead log has gathered into the file, while others go on writing."""
+        try:
+            if self._file.log_is_long():
+                await to_thread.run_sync(self._file.checkpoint, limiter=self._threads)
+                async with self._lock:  # for the little that came meanwhile
+                    await to_thread.run_sync(self._file.checkpoint, limiter=self._threads)
+        finally:
+            self._tidying = None
 
     def _stamp(self, state: RunLoopState | None, wanted: _Append) -> Commit:
         now = _now()
@@ -253,10 +275,6 @@ class Journal:
         if state is None:
             raise ValueError("nothing to append")
         return Commit(tuple(events), state)
-
-    def _write_durably(self, commit: Commit, wanted: _Append) -> None:
-        self._write(commit, wanted, durable=True)
-        self._file.checkpoint()
 
     def _write(self, commit: Commit, wanted: _Append, *, durable: bool) -> None:
         rows = [

@@ -24,7 +24,7 @@ Row = tuple[Any, ...]
 
 
 class SqliteFile:
-    """A file in WAL mode with one writing and one reading connection.
+    """A file in WAL mode with a writing and a reading connection, and one that tidies up.
 
     The methods block. `transaction` is for one thread at a time: callers hold a lock of their own;
     `select` may be called from any thread.
@@ -38,6 +38,8 @@ class SqliteFile:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
+        self._keeper: sqlite3.Connection | None = None
+        self._keeping = threading.Lock()
 
     def open(self) -> None:
         """Open the file, and create what the schema asks for.
@@ -58,13 +60,15 @@ class SqliteFile:
             self._writer.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
+            self._keeper = _connect(self._path)
 
     def close(self) -> None:
         """Close the file."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+        with self._keeping:
+            for connection in (self._keeper, self._reader, self._writer):
+                if connection is not None:
+                    connection.close()
+            self._keeper = self._reader = self._writer = None
 
     @contextmanager
     def transaction(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
@@ -93,15 +97,25 @@ class SqliteFile:
         """Move the write-ahead log into the file, once it has grown past a few megabytes.
 
         SQLite would do so inside whichever commit fills the log, on the event loop's thread too;
-        calling this from a worker thread keeps that from happening. It is mere housekeeping: what
-        was committed is safe in the log, so a failure is logged, and tried again later.
+        calling this from a worker thread keeps that from happening. Others can write meanwhile,
+        but the log starts anew only when nobody has: so a second call, while nobody does, has
+        little left to do and ends it. It is mere housekeeping: what was committed is safe in the
+        log, so a failure is logged, and tried again later.
         """
-        wal = self._path.with_name(self._path.name + "-wal")
         try:
-            if wal.exists() and wal.stat().st_size > _CHECKPOINT_BYTES:
-                _opened(self._writer, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if self.log_is_long():
+                with self._keeping:
+                    _opened(self._keeper, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
         except (sqlite3.DatabaseError, OSError) as error:
             log.warning("the log of %s cannot be taken in yet: %s", self._path.name, error)
+
+    def log_is_long(self) -> bool:
+        """Whether it is time for a `checkpoint`."""
+        try:
+            wal = self._path.with_name(self._path.name + "-wal")
+            return wal.stat().st_size > _CHECKPOINT_BYTES
+        except OSError:
+            return False
 
     def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows of a query.

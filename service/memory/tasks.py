@@ -26,6 +26,14 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.shield(task)
 
 
+def in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Begin work in a task of its own. Failures are logged."""
+    task = asyncio.get_running_loop().create_task(work)
+    _running.add(task)
+    task.add_done_callback(_done)
+    return task
+
+
 def _done(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:

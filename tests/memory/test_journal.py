@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -143,21 +144,35 @@ async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
             raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("service.memory.journal._COMMITS_BETWEEN_LOOKS", 1)
     monkeypatch.setattr("service.memory.sqlite._opened", lambda connection, path: connection)
     file = opened.journal._file
-    checkpoint = file.checkpoint
-
-    def failing() -> None:
-        writer, file._writer = file._writer, cast(sqlite3.Connection, Refusing())
-        try:
-            checkpoint()
-        finally:
-            file._writer = writer
-
-    monkeypatch.setattr(file, "checkpoint", failing)
+    keeper, file._keeper = file._keeper, cast(sqlite3.Connection, Refusing())
     await begin_loop(opened.journal)
     commit = await opened.journal.append("a", received("more"), durable=True)
     assert fold(await opened.journal.read()) == commit.state
+    await anyio.sleep(0.05)
+    await opened.journal.append("a", received("and more"))
+    file._keeper = keeper
+    await opened.journal.aclose()
+
+
+async def test_the_log_is_taken_in_while_others_write_and_starts_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 200_000)
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    wal = path.with_name(path.name + "-wal")
+    longest = 0
+    for number in range(1500):
+        await journal.append("a", received(f"{number} " + "x" * 2000))
+        longest = max(longest, wal.stat().st_size)
+        await anyio.lowlevel.checkpoint()
+    written = path.stat().st_size
+    await journal.aclose()
+    assert written > 1_000_000, "the log was never taken in"
+    assert longest < 5_000_000
 
 
 async def test_a_history_that_cannot_be_read_does_not_keep_the_others_from_going_on(
