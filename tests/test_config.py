@@ -79,6 +79,11 @@ def test_passwords_in_addresses_are_hidden(password: str) -> None:
         ("LOG_LEVEL", "loud", "log_level must be one of debug, info, warning, error"),
         ("TOOLS__SCRIPTS", "maybe", "tools.scripts must be true or false"),
         ("DATA_DIR", "~nobody-of-that-name/x", "data_dir cannot be used: there is no such"),
+        ("LLM__PRICES__OUTPUT", "free", "llm.prices.output must be a number, at least 0"),
+        ("AGENT__HOOKS", "{}", "agent.hooks must be a list of texts"),
+        ("AGENT__HOOKS", "[1]", "agent.hooks.0 must be a text"),
+        ("AGENT__EXECUTORS__CALL_LM", "a:b", "agent.executors has no entry call_lm; it takes call"),
+        ("AGENT__BUDGET_COST", "1e999", "agent.budget_cost must be a number above 0"),
         ("LLM", "{bad", "llm must be a table of settings (as a variable: a JSON object)"),
         ("LLM", '"x"', "llm must be a table of settings (as a variable: a JSON object)"),
     ],
@@ -144,3 +149,32 @@ def test_variables_that_nothing_reads_are_found(monkeypatch: pytest.MonkeyPatch)
     assert unknown_variables() == ["RONDO_BOGUS", "RONDO_DATA_DIR__X", "RONDO_LLM_MODEL"]
     assert variable_like("RONDO_LLM_MODEL") == "RONDO_LLM__MODEL"
     assert variable_like("RONDO_BOGUS") is None
+
+
+def test_prices_that_go_together_are_asked_for_together() -> None:
+    words = told(llm={"prices": {"input": 2}})
+    assert "llm.prices cannot be used: `input` and `output` go together" in words
+    assert "`cached_input` goes with" in told(llm={"prices": {"cached_input": 2}})
+
+
+def test_a_list_of_names_may_be_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RONDO_AGENT__HOOKS", "my_house:Audit, my_house:Guard")
+    assert load_settings().agent.hooks == ("my_house:Audit", "my_house:Guard")
+
+
+def test_usable_settings_leave_out_what_is_wrong_within_lists_and_tables(here: Path) -> None:
+    (here / "rondo.toml").write_text(
+        """
+        [llm]
+        model = "m"
+        prices = {input = 2, output = "free"}
+        [agent]
+        hooks = ["a:b", 1]
+        executors = {call_lm = "a:b", finish = "a:c"}
+        """
+    )
+    usable = usable_settings()
+    assert usable.llm.model == "m"
+    assert usable.llm.prices.input is None  # it goes with the one that is wrong
+    assert usable.agent.hooks == ()
+    assert usable.agent.executors == {"finish": "a:c"}

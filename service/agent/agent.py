@@ -6,49 +6,25 @@ yields is only a view of what the agent's own tasks do.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.abc import TaskGroup
 from reactivex import Observable
 
 from service.agent.answer_reading import Answer
-from service.agent.answers import Answers
-from service.agent.brain import Brain
 from service.agent.callbacks import Callbacks, tell
-from service.agent.context import system_message
-from service.agent.control import Control
-from service.agent.executors import builtin_executors
-from service.agent.executors.replaced import watched
+from service.agent.engine import start_engine
+from service.agent.following import follow
 from service.agent.hook_runner import HookRunner
-from service.agent.lifecycle import Lifecycle
 from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
 from service.agent.message_check import check_message
 from service.agent.options import AgentOptions
-from service.agent.questions import Question, Questions
-from service.agent.reception import Reception
-from service.agent.router import Router
-from service.agent.scheduler import Scheduler
-from service.agent.window import within_window
-from service.agent.workbench import Workbench
-from service.domain.errors import LLMError, Problem
-from service.domain.events import (
-    TERMINAL,
-    CallDecision,
-    ErrorOccurred,
-    Event,
-    EventBody,
-    InputRequired,
-    Remember,
-    RunLoopIdle,
-)
+from service.agent.questions import Question
+from service.domain.events import CallDecision, Event, Remember
 from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
@@ -57,11 +33,7 @@ from service.domain.state import RunLoopState
 from service.memory.feed import Reader
 from service.memory.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
-from service.memory.protocol import Vectors
-from service.tools.asking import question_of
 from service.tools.registry import ToolRegistry
-
-log = logging.getLogger(__name__)
 
 
 def create_agent(
@@ -114,7 +86,9 @@ class Agent:
             stack.push_async_callback(self.llm.aclose)
             group = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(group.cancel_scope.cancel)
-            self._start(group)
+            self._engine = start_engine(
+                group, self.llm, self.tools, self.memory, self.options, self._hooks, self.executors
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -127,77 +101,6 @@ class Agent:
         """Stop all work where it is, and close the memory; the next start takes it up again."""
         # An error of the caller's is not the task group's: given to it, it would come back wrapped.
         await self._stack.aclose()
-
-    def _start(self, group: TaskGroup) -> None:
-        options = self.options
-        hooks = self._hooks
-        policy, standing = options.approval, self.memory.journal.standing_approvals
-        policy.warn_of_unknown_tools(self.tools)
-        brain = Brain(
-            lambda state, call: policy.needs_approval(
-                call, self.tools, remembered=state.allowed | standing.scopes(state.owner)
-            ),
-            question=partial(question_of, self.tools),
-            limits=options.limits,
-            auto_enhance=options.auto_enhance,
-        )
-        bench = Workbench(
-            llm=self.llm,
-            tools=self.tools,
-            memory=self.memory.long_term,
-            memory_ready=self.memory.warmed_up,
-            load=self.memory.load,
-            remember=self.memory.archivist.submit,
-            remembered=self.memory.archivist.drain,
-            waits_for_person=brain.waits_for_person,
-            hooks=hooks,
-            prices=options.prices,
-            instructions=options.system_prompt,
-            recall_tokens=options.recall_tokens,
-            answer_tokens=options.answer_tokens,
-            max_retries=options.max_retries,
-            compaction=options.compaction,
-        )
-        brain = within_window(brain, bench)
-        own = watched({**options.executors, **self.executors})
-        executors = {**builtin_executors(bench), **own}
-        self._scheduler = Scheduler(group, self.memory, brain, executors)
-        self._control = Control(self.memory.journal, self._scheduler)
-        self._answers = Answers(self.memory.journal, self._scheduler, policy, self.tools)
-        self._questions = Questions(self.memory, self._answers.answer)
-        router = Router(
-            self.llm,
-            self._embed,
-            auto_classify=options.auto_classify,
-            use_llm=options.router_uses_llm,
-            llm_timeout_seconds=options.router_timeout_seconds,
-            prices=options.prices,
-        )
-        self._reception = Reception(group, self.memory, router, self._scheduler, hooks)
-        lifecycle = Lifecycle(self.memory, options.linger_seconds)
-        self.memory.on_rest = lifecycle.tell
-        self.memory.archivist.before = hooks.before_archiving
-        self.memory.archivist.after = hooks.after_archiving
-        group.start_soon(self._warm_up, name="warm up")
-        group.start_soon(self.memory.work, name="memory")
-        group.start_soon(lifecycle.run, name="lifecycle")
-        group.start_soon(self._reception.run, name="reception")
-        for state in self.memory.short_term.states():
-            self._scheduler.wake(state.id)
-
-    async def _warm_up(self) -> None:
-        opening = system_message(datetime.now(UTC), instructions=self.options.system_prompt)
-        try:
-            await self.llm.warm_up([opening], tools=self.tools.definitions())
-        except LLMError as error:
-            # Whoever sends a message will hear of it, and so will whoever asks for the status.
-            log.warning("the language model is not ready: %s", error.problem().in_words())
-        except Exception:
-            log.exception("the language model could not be made ready")
-
-    async def _embed(self, texts: Sequence[str]) -> Vectors | None:
-        await self.memory.warmed_up()
-        return await self.memory.long_term.embed_queries(texts)
 
     # --- sending
 
@@ -299,7 +202,7 @@ class Agent:
             metadata=metadata or {},
             mode=mode,
         )
-        return await self._reception.accept(
+        return await self._engine.reception.accept(
             entry, idempotency_key=idempotency_key, request_hash=request_hash
         )
 
@@ -320,23 +223,10 @@ class Agent:
         Raises:
             NotFoundError: no such message was accepted.
         """
-        delivery = await self._reception.delivery(message_id)
-        if isinstance(delivery, Problem):
-            yield _error_event(delivery)
-            return
-        events = reader.events(run_loop_id=delivery.run_loop_id, after=delivery.first_seq - 1)
-        async with aclosing(events):
+        delivery = await self._engine.reception.delivery(message_id)
+        async with aclosing(follow(delivery, reader, self.memory.short_term)) as events:
             async for event in events:
                 yield event
-                if isinstance(event.body, (RunLoopIdle, InputRequired, *TERMINAL)):
-                    return
-                if event.seq is None and isinstance(event.body, ErrorOccurred):
-                    return
-                state = self.memory.short_term.state(event.run_loop_id)
-                if state is not None and state.awaiting and event.seq == state.last_seq:
-                    # The loop was waiting before: it hears the message after the answer.
-                    yield _transient(event, state.awaiting)
-                    return
 
     def events(
         self, *, owner: str = "me", run_loop_id: str | None = None, after: int | None = None
@@ -373,7 +263,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             InvalidInputError: it has no event up to `at`.
         """
-        return await self._control.replay(run_loop_id, owner, at)
+        return await self._engine.control.replay(run_loop_id, owner, at)
 
     async def cancel(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Stop a loop. Returns once its work has really ended.
@@ -382,7 +272,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already.
         """
-        return await self._control.cancel(run_loop_id, owner)
+        return await self._engine.control.cancel(run_loop_id, owner)
 
     async def complete(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Declare a loop done, so that it goes to long-term memory.
@@ -391,7 +281,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already, or is still at work.
         """
-        return await self._control.complete(run_loop_id, owner)
+        return await self._engine.control.complete(run_loop_id, owner)
 
     async def resume(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Take up a cancelled or failed loop where it ended.
@@ -402,7 +292,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             ConflictError: it is active, or completed.
         """
-        return await self._control.resume(run_loop_id, owner)
+        return await self._engine.control.resume(run_loop_id, owner)
 
     async def fork(self, run_loop_id: str, *, at: int | None = None, owner: str = "me") -> RunLoop:
         """Open a loop that has the same history up to an event, and goes on by itself from there.
@@ -419,7 +309,7 @@ class Agent:
             NotFoundError: the owner has no such run loop.
             InvalidInputError: it has no event up to `at`.
         """
-        return await self._control.fork(run_loop_id, owner, at)
+        return await self._engine.control.fork(run_loop_id, owner, at)
 
     @property
     def questions(self) -> Observable[tuple[Question, ...]]:
@@ -427,7 +317,7 @@ class Agent:
 
         Each subscriber has a thread of its own, and can answer from there.
         """
-        return self._questions.open
+        return self._engine.questions.open
 
     async def answer(
         self,
@@ -470,18 +360,4 @@ class Agent:
             remember=remember,
             request_id=request_id,
         )
-        await self._answers.answer(run_loop_id, answer, owner)
-
-
-def _transient(beside: Event, body: EventBody) -> Event:
-    return beside.model_copy(update={"seq": None, "body": body})
-
-
-def _error_event(problem: Problem) -> Event:
-    return Event(
-        seq=None,
-        at=datetime.now(UTC),
-        owner="",
-        run_loop_id="",
-        body=ErrorOccurred(problem=problem),
-    )
+        await self._engine.answers.answer(run_loop_id, answer, owner)

@@ -11,6 +11,7 @@ from service.agent.workbench import Compaction
 from service.config import PriceSettings, Settings
 from service.domain.usage import Prices
 from service.memory.embedders import create_embedder
+from service.memory.embedders.query_cache import QueryCache
 from service.memory.memory import Memory
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins import builtin_tools
@@ -23,7 +24,8 @@ def agent_from_settings(settings: Settings) -> Agent:
     Raises:
         ConfigurationError: the settings do not fit together.
     """
-    memory = Memory(settings.data_dir, create_embedder(settings))
+    embedder = create_embedder(settings)
+    memory = Memory(settings.data_dir, QueryCache(embedder) if embedder else None)
     tools = ToolRegistry()
     for tool in builtin_tools(settings, memory.long_term, memory.load).tools:
         tools.register(tool)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
 
 from service.domain.errors import RondoError
+from service.tools.cancelled import caller_is_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ async def guarded(name: str, call: Callable[[], Awaitable[T]], *, timeout_second
         reason = f"it did not come back within {timeout_seconds:g} seconds"
         log.error("%s: %s", name, reason)
     except asyncio.CancelledError as error:
-        if _caller_is_cancelled():
+        if caller_is_cancelled():
             raise
         reason = "what it waited for was cancelled"
         log.error("%s: %s", name, reason, exc_info=error)
@@ -53,13 +53,6 @@ async def guarded(name: str, call: Callable[[], Awaitable[T]], *, timeout_second
     raise HookError(
         f"{name}: {reason}",
         advice="The log has the details. Correct it, or take it out of agent.hooks.",
-    )
-
-
-def _caller_is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return anyio.current_effective_deadline() == -math.inf or (
-        task is not None and task.cancelling() > 0
     )
 
 

@@ -87,4 +87,4 @@ def _storable(value: BaseModel) -> None:
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    return "nothing" if value is None else f"something of the type {type(value).__name__}"

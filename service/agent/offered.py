@@ -5,7 +5,12 @@ from __future__ import annotations
 from service.agent.workbench import Workbench
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
-from service.tools.registry import READ_RESULT
+from service.tools.registry import READ_RESULT, ToolRegistry
+
+
+def opening_tools(tools: ToolRegistry) -> tuple[ToolDefinition, ...]:
+    """The tools with which every conversation begins."""
+    return tuple(each for each in tools.definitions() if each.name != READ_RESULT)
 
 
 def offered_tools(bench: Workbench, state: RunLoopState) -> tuple[ToolDefinition, ...]:
@@ -14,7 +19,4 @@ def offered_tools(bench: Workbench, state: RunLoopState) -> tuple[ToolDefinition
     What reads on in an over-long result is offered from the first such result on: where there is
     none it would only distract, small models above all.
     """
-    definitions = bench.tools.definitions()
-    if state.cut_results:
-        return definitions
-    return tuple(each for each in definitions if each.name != READ_RESULT)
+    return bench.tools.definitions() if state.cut_results else opening_tools(bench.tools)

@@ -122,4 +122,4 @@ def _failed(setting: str, reference: str, error: BaseException) -> Configuration
 def _kind(found: object) -> str:
     if isinstance(found, type):
         return f"the class {found.__name__}"
-    return f"a {type(found).__name__}"
+    return f"of the type {type(found).__name__}"

@@ -1,10 +1,16 @@
-"""Recall: what long-term memory knows of a matter, put before the model when a loop begins."""
+"""Recall: what long-term memory knows of a matter, put before the model.
+
+That happens when a loop begins, and when what a person says in it turns to another matter that
+memory knows more about than the conversation does. All recall of a loop together is bounded, and
+nothing is recalled twice, nor what stands in the conversation anyway.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
+from service.agent.matter import of_another_matter
 from service.agent.tuned import (
     RECALL_HITS,
     RECALL_LAST_WORDS,
@@ -12,13 +18,13 @@ from service.agent.tuned import (
     RECALL_MIN_COSINE_CJK,
     RECALL_MIN_LEXICAL,
     RECALL_SHARE,
+    RECALL_TIMES,
     RECALL_WITHIN_COSINE,
 )
 from service.agent.workbench import Workbench
 from service.domain.anchors import MemoryHit, SearchResult, Segment
 from service.domain.errors import RondoError
 from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
-from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.protocol import MemoryReader, SearchFilters
 from service.memory.segmenter import segment
@@ -31,63 +37,78 @@ async def recall_for(
     bench: Workbench, state: RunLoopState, message_ids: Sequence[str]
 ) -> list[EventBody]:
     """What memory knows of the messages that a loop is about to observe, as events to journal."""
-    if state.iteration_count or not bench.recall_tokens:
+    words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
+    budget = recall_budget(bench, state)
+    if not words.strip() or budget <= 0:
         return []
     await bench.memory_ready()
-    words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
     try:
-        budget = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
-        known = state.predecessor_id and await bench.load(state.predecessor_id)
-        pieces = await recall(
-            bench.memory, state, words, predecessor=known or None, max_tokens=budget
-        )
+        if state.iteration_count:
+            segments = await _of_another_matter(bench, state, words)
+        else:
+            segments = await _of_this_matter(bench, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.
         return [ErrorOccurred(problem=error.problem())]
+    pieces = _within(_not_yet_there(segments, state), budget)
     return [MemoryRecalled(recollections=pieces)] if pieces else []
 
 
-async def recall(
-    memory: MemoryReader,
-    state: RunLoopState,
-    words: str,
-    *,
-    predecessor: RunLoop | None,
-    max_tokens: int,
-) -> tuple[Recollection, ...]:
-    """Pieces of long-term memory about what a loop was just told.
+def recall_budget(bench: Workbench, state: RunLoopState) -> int:
+    """How much a loop may be given now: less, once it was given much."""
+    at_once = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
+    given = sum(estimate_tokens(piece.content) for piece in state.recollections)
+    return min(at_once, RECALL_TIMES * at_once - given)
 
-    A loop that takes up a finished one is given that one's last words first; then come the
-    segments that fit what was said, each with the one before and after it, since the answer to a
-    question often stands next to it.
 
-    Args:
-        memory: where to look.
-        state: the loop.
-        words: what it was told.
-        predecessor: the finished loop that it takes up. Its last words come from there, as it may
-            not have been archived yet.
-        max_tokens: bound of all pieces together; 0 gives none.
-    """
-    if not words.strip() or max_tokens <= 0:
-        return ()
-    found: dict[str, Segment] = {}
+async def _of_this_matter(bench: Workbench, state: RunLoopState, words: str) -> list[Segment]:
+    """What a loop that begins is given: the last words of the one that it takes up, and hits."""
+    found: list[Segment] = []
     hits: list[MemoryHit] = []
-    if predecessor is not None:
-        for piece in segment(predecessor)[-RECALL_LAST_WORDS:]:
-            found[piece.anchor.text] = piece
-        narrowed = SearchFilters(run_loop_id=predecessor.id)
-        within = await memory.search(words, owner=state.owner, limit=RECALL_HITS, filters=narrowed)
+    # From the journal, as it may not have been archived yet.
+    known = state.predecessor_id and await bench.load(state.predecessor_id)
+    if known:
+        found += segment(known)[-RECALL_LAST_WORDS:]
+        narrowed = SearchFilters(run_loop_id=known.id)
+        within = await bench.memory.search(
+            words, owner=state.owner, limit=RECALL_HITS, filters=narrowed
+        )
         hits += within.hits
-    anywhere = await memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
+    anywhere = await bench.memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
     hits += _near(anywhere, words)
+    return found + await _with_neighbours(bench.memory, hits, state.owner)
+
+
+async def _of_another_matter(bench: Workbench, state: RunLoopState, words: str) -> list[Segment]:
+    """What a loop is given when a person turns to another matter; nothing when they do not."""
+    found = await bench.memory.search(words, owner=state.owner, limit=2 * RECALL_HITS, explain=True)
+    hits = await of_another_matter(words, state, found, bench.embed)
+    return await _with_neighbours(bench.memory, hits[:RECALL_HITS], state.owner)
+
+
+async def _with_neighbours(
+    memory: MemoryReader, hits: Iterable[MemoryHit], owner: str
+) -> list[Segment]:
+    """Each hit with the one before and after it: an answer often stands next to its question."""
+    found: list[Segment] = []
     for hit in hits:
-        if hit.anchor.run_loop_id == state.id:
+        around = await memory.expand(hit.anchor.ref, owner=owner, before=1, after=1)
+        found += (*around.before, around.focus, *around.after)
+    return found
+
+
+def _not_yet_there(segments: Iterable[Segment], state: RunLoopState) -> Iterable[Segment]:
+    """The segments, each once, that neither stand in the conversation nor were recalled for it."""
+    seen = {piece.anchor.ref for piece in state.recollections}
+    fork = state.forked_from
+    for piece in segments:
+        anchor = piece.anchor
+        copied = fork and anchor.run_loop_id == fork.run_loop_id
+        if (copied and anchor.timestamp <= state.created_at) or anchor.run_loop_id == state.id:
             continue
-        around = await memory.expand(hit.anchor.ref, owner=state.owner, before=1, after=1)
-        for piece in (*around.before, around.focus, *around.after):
-            found.setdefault(piece.anchor.text, piece)
-    return _within(found.values(), max_tokens)
+        if anchor.ref not in seen:
+            seen.add(anchor.ref)
+            yield piece
 
 
 def _near(found: SearchResult, words: str) -> list[MemoryHit]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens, prefix_within
 
-_NOTICE_TOKENS = 30
 _WORTH_A_NOTICE = 60
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？；…]+[\"'”’」』）】]*")
 _SPACED_OUT = 4
@@ -27,17 +26,21 @@ def shortened(text: str, max_tokens: int, *, how: str = "") -> str:
     """
     if len(text) <= max_tokens or estimate_tokens(text) <= max_tokens:
         return text
-    kept = max(max_tokens - _NOTICE_TOKENS, 2)
+    size = len(text)
+    kept = max(max_tokens - estimate_tokens(_notice(size, size, size, how)), 2)
     tail = kept // 4
     begin = prefix_within(text, kept - tail)
-    end = (
-        len(text) - prefix_within(text[: -tail * BYTES_PER_TOKEN - 1 : -1], tail) if tail else begin
-    )
+    # The end is measured from behind, in a window of the text that is turned round.
+    end = size - prefix_within(text[: -tail * BYTES_PER_TOKEN - 1 : -1], tail) if tail else size
     if end <= begin:
         return text
+    return f"{text[:begin]}{_notice(end - begin, size, begin, how)}{text[end:]}"
+
+
+def _notice(count: int, size: int, begin: int, how: str) -> str:
     return (
-        f"{text[:begin]}\n[… {end - begin:,} of {len(text):,} characters were cut out here, from"
-        f" character {begin:,} on, to fit.{how} …]\n{text[end:]}"
+        f"\n[… {count:,} of {size:,} characters were cut out here, from character {begin:,} on, to"
+        f" fit.{how} …]\n"
     )
 
 

@@ -32,6 +32,20 @@ RECALL_SHARE = 0.04
 """Most of a model's window that recall takes: a model on one core reads 90 tokens a second."""
 RECALL_MIN_LEXICAL = 0.5
 """Where only words can be searched: the share of the best hit's score that counts as near."""
+RECALL_TIMES = 3
+"""How many times `agent.recall_tokens` a loop is given in all."""
+
+# --- recall on a change of matter. Set by hand on twenty-one English and as many Chinese
+# continuations of our own: those about another matter that memory knows lay 0.049 and more nearer
+# to it than to the conversation, those about the same matter at most 0.027.
+RECALL_NEARER = 0.04
+"""How much nearer (cosine) to what a person says a hit must be than anything said in the loop."""
+RECALL_NEARER_SHARING = 0.01
+"""The same for a hit with a word of the person's that nobody has said in the loop."""
+RECALL_LEAST_TERMS = 4
+"""Different terms that a hit must hold: fewer say nothing that could be remembered."""
+RECALL_LEAST_OVERLAP = 0.3
+"""Where only words can be searched: the share of what was said that a hit must hold."""
 
 # --- the window and compaction. Untuned: reasoned defaults that no benchmark has confirmed.
 CONTEXT_SHARE = 0.8

@@ -8,6 +8,7 @@ from typing import Literal
 
 from service.agent.hook_runner import HookRunner
 from service.agent.llm.protocol import LLM
+from service.agent.matter import EmbedQueries
 from service.domain.messages import ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
@@ -29,6 +30,8 @@ class Workbench:
     memory: MemoryReader
     memory_ready: Callable[[], Awaitable[None]]
     """Waits until memory can be searched by meaning, or for as long as that is worth waiting."""
+    embed: EmbedQueries
+    """Gives vectors of what people say."""
     load: Callable[[str], Awaitable[RunLoop | None]]
     """Gives a run loop by its id, also one that has just ended; None when it is gone."""
     remember: Callable[[RunLoop], None]

@@ -18,6 +18,7 @@ RondoError
 │   ├── LLMContextError        the conversation is longer than the model's window
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
 ├── BudgetError                a budget that was set is used up
+├── HookError                  code of the owner's own failed (service.agent.guarded)
 └── EmbeddingError             texts could not be embedded
 
 Each carries three things for people: a `title` (what happened, short), `detail` (what exactly),

@@ -90,8 +90,9 @@ class ApprovalPolicy:
 
     def asks_for(self, tool: Tool) -> bool:
         """Whether every call of a tool needs a yes, but for what is remembered."""
-        if isinstance(tool, AsksPerson):
-            return False
+        return not isinstance(tool, AsksPerson) and self._always_asks(tool)
+
+    def _always_asks(self, tool: Tool) -> bool:
         name = tool.definition.name
         if self._mode(name) == "tool-declared":
             return tool.needs_approval is not False
@@ -119,9 +120,9 @@ class ApprovalPolicy:
         tool = registry.get(call.name)
         if tool is None:
             return self._is_always(call.name)
-        if isinstance(tool, AsksPerson):
+        if registry.asking(call.name) is not None:
             return False
-        if self.asks_for(tool):
+        if self._always_asks(tool):
             return True
         if self.rule is not None and self.rule(call, tool) is not False:
             return True

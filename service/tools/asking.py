@@ -6,7 +6,7 @@ import logging
 
 from service.domain.instructions import Question
 from service.domain.messages import ToolCall
-from service.tools.protocol import AsksPerson, ToolFailure
+from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -18,11 +18,11 @@ def question_of(registry: ToolRegistry, call: ToolCall) -> Question | None:
     None for a call that does something else, and for one whose arguments cannot be used: run, it
     comes to a failure that tells the model why.
     """
-    tool = registry.get(call.name)
-    if tool is None or not isinstance(tool, AsksPerson):
+    asking = registry.asking(call.name)
+    if asking is None:
         return None
     try:
-        return tool.question(call)
+        return asking.question(call)
     except ToolFailure:
         return None
     except Exception:  # noqa: BLE001 - a call that is not asked is answered by the tool itself

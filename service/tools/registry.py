@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 
 import anyio
 
 from service.domain.errors import ConfigurationError, RondoError
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.tools import ToolContext, ToolDefinition
-from service.tools.protocol import Tool, ToolFailure
+from service.tools.cancelled import caller_is_cancelled
+from service.tools.protocol import AsksPerson, Tool, ToolFailure
 from service.tools.text import did_you_mean, fitted, well_formed
 
 _log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ class ToolRegistry:
 
     def __init__(self, *, output_limit: int = OUTPUT_LIMIT) -> None:
         self._tools: dict[str, Tool] = {}
+        # Found out once: to check a protocol takes longer than many a tool.
+        self._asking: dict[str, AsksPerson] = {}
         self._output_limit = output_limit
 
     def register(self, tool: Tool) -> None:
@@ -43,10 +45,16 @@ class ToolRegistry:
                 f"Two tools are called `{name}`.", advice="Rename one of them, or leave it out."
             )
         self._tools[name] = tool
+        if isinstance(tool, AsksPerson):
+            self._asking[name] = tool
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name; None when there is none."""
         return self._tools.get(name)
+
+    def asking(self, name: str) -> AsksPerson | None:
+        """The tool of this name, where it is one by which the model asks a person."""
+        return self._asking.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,7 +75,7 @@ class ToolRegistry:
         except ToolFailure as failure:
             content, is_error = str(failure) or f"`{call.name}` failed without saying why.", True
         except asyncio.CancelledError:
-            if _caller_is_cancelled():
+            if caller_is_cancelled():
                 raise
             # something that the tool waited for was cancelled: its failure, not our end
             content, is_error = f"`{call.name}` broke off before it was done.", True
@@ -108,13 +116,6 @@ class ToolRegistry:
             f"`{call.name}` did not finish within {tool.timeout_seconds:g} seconds "
             f"and was given up. {consequence}"
         )
-
-
-def _caller_is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return anyio.current_effective_deadline() == -math.inf or (
-        task is not None and task.cancelling() > 0
-    )
 
 
 def _told(name: str, error: BaseException) -> str:

@@ -78,6 +78,15 @@ async def test_a_no_is_told_to_the_model_with_its_reason_and_nothing_runs(tmp_pa
         assert launches.launched == []
 
 
+async def test_half_a_character_in_a_reason_does_not_keep_a_no_from_being_written(
+    tmp_path: Path,
+) -> None:
+    async with running_agent(tmp_path, ROCKET, Launches().tool()) as agent:
+        loop_id = await asked(agent)
+        await agent.answer(loop_id, approved=False, text="no\ud83d")
+        assert "no\ufffd" in results_of(await rested(agent, loop_id))[0]
+
+
 async def test_of_several_calls_one_can_run_and_another_not(tmp_path: Path) -> None:
     launches = Launches()
     async with running_agent(tmp_path, TWO, launches.tool()) as agent:
@@ -130,11 +139,11 @@ UNUSABLE: list[dict[str, Any]] = [
     {"decisions": [CallDecision(call_id="c0", arguments='{"what": "x"}')]},
     {"approved": True, "arguments": '{"what": "x"}'},  # of which of the two?
     {"approved": False, "remember": "always"},
-    {"approved": True, "text": "x" * 1_100_000},
+    {"approved": False, "text": "x" * 1_100_000},
 ]
 
 
-@pytest.mark.parametrize("answer", UNUSABLE, ids=str)
+@pytest.mark.parametrize("answer", UNUSABLE, ids=lambda answer: str(answer)[:60])
 async def test_an_answer_that_is_not_clear_is_refused_and_decides_nothing(
     tmp_path: Path, answer: dict[str, Any]
 ) -> None:
@@ -312,9 +321,8 @@ async def test_a_caller_that_is_cancelled_leaves_no_loop_standing_still(
         async with anyio.create_task_group() as group:
 
             async def leave(run_loop_id: str, *bodies: Any, **options: Any) -> Commit:
-                commit = await append(run_loop_id, *bodies, **options)
                 group.cancel_scope.cancel()
-                return commit
+                return await append(run_loop_id, *bodies, **options)
 
             monkeypatch.setattr(agent.memory.journal, "append", leave)
             await agent.answer(loop_id, approved=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.domain.errors import ConflictError, InvalidInputError
+from service.domain.messages import Message
+from service.domain.run_loops import RunLoop
+from service.domain.tools import ToolDefinition
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.read_result import read_result_tool
@@ -152,6 +156,27 @@ async def test_a_message_in_the_answers_place_is_taken_instead(tmp_path: Path) -
 
 
 # --- reading on in a long result
+
+
+async def test_the_model_is_made_ready_for_the_tools_that_a_conversation_begins_with(
+    tmp_path: Path,
+) -> None:
+    ready: list[tuple[str, ...]] = []
+
+    class Prepared(FunctionLLM):
+        async def warm_up(
+            self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        ) -> None:
+            ready.append(tuple(tool.name for tool in tools))
+
+    async def load(run_loop_id: str) -> RunLoop | None:
+        return None
+
+    llm = Prepared(lambda _: "Hello.")
+    async with running_agent(tmp_path, llm, ask_user, read_result_tool(load)) as agent:
+        await sent(agent, "Hi.")
+        await until(lambda: ready)
+    assert ready == [("ask_user",)] == llm.offered
 
 
 async def test_the_model_reads_on_in_a_result_that_was_cut(tmp_path: Path) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.agent.context import build_context, system_message
+from service.agent.context import (
+    build_context,
+    call_tokens,
+    messages_tokens,
+    system_message,
+)
+from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.anchors import Anchor
 from service.domain.events import (
     Event,
@@ -19,8 +27,9 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.growing import Growing
-from service.domain.messages import Message
+from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.state import RunLoopState
+from service.domain.tools import ToolDefinition
 from tests.histories import BEGINNING, event_at, histories, received
 
 SYSTEM = system_message(BEGINNING, instructions="Call me Ada.")
@@ -79,6 +88,76 @@ def test_what_is_left_out_is_told_to_the_model() -> None:
     messages = build_context(state, system=SYSTEM, window_tokens=200)
     assert [message.text for message in messages[1:]] == ["And now?"]
     assert "left out" in messages[1].notes
+
+
+def talk(*messages: Message, **known: Any) -> RunLoopState:
+    size = sum(message.size for message in messages)
+    state = state_of([event_at(1, RunLoopStarted(goal="x"))])
+    return replace(state, history=Growing(messages), history_size=size, **known)
+
+
+def test_the_endpoints_count_goes_before_our_estimate_and_what_was_added_is_estimated() -> None:
+    first = (Message.user("word " * 400), Message.assistant("Yes. " * 400))
+    state = talk(*first, measured_tokens=700, measured_size=sum(m.size for m in first))
+    asked = Message.user("And " * 100)
+    tokens = partial(call_tokens, system=SYSTEM, window_tokens=5000)
+    assert tokens(state) == 700
+    assert tokens(state, landing=[asked]) == 700 + messages_tokens([asked])
+    grown = replace(
+        state,
+        history=state.history.plus(asked),
+        history_size=state.history_size + asked.size,
+    )
+    assert tokens(grown) == 700 + messages_tokens([asked])
+    assert tokens(replace(grown, measured_tokens=0)) > 1100
+
+
+def test_a_count_of_a_call_that_showed_only_a_part_says_nothing_of_the_whole() -> None:
+    huge = Message.user("word " * 40_000)
+    state = talk(huge, Message.assistant("Long."), measured_tokens=900, measured_size=huge.size)
+    assert call_tokens(state, system=SYSTEM, window_tokens=1000) > 40_000
+    messages = build_context(state, system=SYSTEM, window_tokens=1000)
+    assert messages_tokens(messages) <= 1000
+
+
+@given(histories(), st.integers(0, 20_000), st.integers(100, 10_000))
+def test_what_counts_as_fitting_is_shown_whole_and_what_does_not_is_told(
+    history: list[Event], measured: int, window: int
+) -> None:
+    state = replace(state_of(history), measured_tokens=measured)
+    state = replace(state, measured_size=state.history_size // 2)
+    shown = build_context(state, system=SYSTEM, window_tokens=window)[1:]
+    fits = call_tokens(state, system=SYSTEM, window_tokens=window) <= window
+    if fits:
+        assert shown == list(state.history)
+    elif len(shown) < len(state.history):
+        assert "left out" in shown[0].notes
+
+
+@given(st.lists(st.sampled_from([10, 500, 9000]), min_size=1, max_size=8), st.integers(900, 4000))
+def test_a_round_that_alone_is_too_long_is_cut_to_fit_and_says_so(
+    sizes: list[int], window: int
+) -> None:
+    calls = tuple(ToolCall(id=f"c{n}", name="look") for n in range(len(sizes)))
+    results = [
+        Message.tool(ToolResult(id=each.id, content="开头 " + "x" * size + " end"))
+        for each, size in zip(calls, sizes, strict=True)
+    ]
+    state = talk(Message.user("Look. " * 800), Message.assistant("", calls), *results)
+    tools = (
+        ToolDefinition(name="read_result", description="Read on.", parameters={"type": "object"}),
+    )
+    shown = build_context(state, system=SYSTEM, tools=tools, window_tokens=window)
+    least = CUT_LEAST_TOKENS * (len(sizes) + 1)
+    assert messages_tokens(shown) <= max(window, least + 30 * len(shown) + 200)
+    for before, after in zip(state.history, shown[1:], strict=True):
+        assert after.tool_calls == before.tool_calls
+        assert after.tool_call_id == before.tool_call_id
+        if after.text != before.text:
+            assert after.text[:2] == before.text[:2]
+            assert after.text[-3:] == before.text[-3:]
+            assert "cut out here" in after.text
+            assert ("read_result" in after.text) == (after.role == "tool")
 
 
 def test_what_is_remembered_stands_beside_the_first_words_with_its_anchor() -> None:

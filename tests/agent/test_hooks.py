@@ -1,27 +1,28 @@
-"""Hooks: what they may change, and that none of them can break a run loop."""
+"""Hooks: when they are called, and what they may change."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from service.agent.agent import Agent
 from service.agent.hooks import Hooks
 from service.agent.loop import Loop
-from service.domain.errors import ConfigurationError, StorageError
-from service.domain.events import ErrorOccurred, Event, EventBody, MessageReceived, ToolFinished
+from service.domain.events import MessageReceived
 from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.stream import TextDelta
 from service.memory.inbox import InboxEntry
-from service.memory.journal import Commit
-from service.tools.decorator import FunctionTool, tool
+from service.tools.decorator import tool
+from tests.agent.hooking import (
+    Looks,
+    calls_then_tells,
+    failures,
+    results,
+)
 from tests.agent.support import (
     Answer,
     FunctionLLM,
@@ -29,45 +30,10 @@ from tests.agent.support import (
     call,
     running_agent,
     sent,
-    types,
     until,
 )
 
 pytestmark = pytest.mark.anyio
-
-NOTHING: Any = None
-
-
-def calls_then_tells(messages: Sequence[Message]) -> Answer:
-    if messages[-1].role == "tool":
-        return f"The tool said: {messages[-1].text}"
-    return [call("look")]
-
-
-class Looks:
-    """A tool that notes how often it ran."""
-
-    def __init__(self, effect: str = "side_effects") -> None:
-        self.ran = 0
-
-        @tool(effect=effect)  # type: ignore[arg-type]
-        async def look() -> str:
-            """Look."""
-            self.ran += 1
-            return "a cat"
-
-        self.tool: FunctionTool = look
-
-
-def failures(events: Sequence[Event]) -> list[str]:
-    """What went wrong with hooks, as the run loop tells it."""
-    told = [e.body.problem for e in events if isinstance(e.body, ErrorOccurred)]
-    assert all(problem.kind == "hook" for problem in told)
-    return [problem.detail for problem in told]
-
-
-def results(events: Sequence[Event]) -> list[ToolFinished]:
-    return [event.body for event in events if isinstance(event.body, ToolFinished)]
 
 
 # --- what they may change
@@ -253,192 +219,6 @@ async def test_a_list_that_a_failing_hook_has_spoilt_is_not_what_the_model_is_sh
         assert answer_of(await sent(agent, "hello")) == "You said: hello"
 
 
-# --- what goes wrong in them
-
-
-async def _raises() -> None:
-    raise ValueError("太糟糕了")
-
-
-async def _leaves() -> None:
-    raise SystemExit(3)
-
-
-async def _hangs() -> None:
-    await anyio.sleep_forever()
-
-
-async def _waits_for_something_that_was_cancelled() -> None:
-    task = asyncio.ensure_future(asyncio.sleep(30))
-    task.cancel()
-    await task
-
-
-async def _gives_nothing() -> None:
-    return None
-
-
-MISHAPS: dict[str, Callable[[], Any]] = {
-    "raises": _raises,
-    "leaves": _leaves,
-    "hangs": _hangs,
-    "is cancelled": _waits_for_something_that_was_cancelled,
-    "gives the wrong thing": _gives_nothing,
-    "is not async": lambda: None,
-}
-
-
-def broken(point: str, mishap: Callable[..., Any]) -> Hooks:
-    """Hooks of which one does not work."""
-
-    class Broken(Hooks):
-        pass
-
-    async_or_not = lambda self, *arguments: mishap()  # noqa: E731
-    async_or_not.__name__ = point
-    setattr(Broken, point, async_or_not)
-    return Broken()
-
-
-def impatient(hooks: Hooks) -> dict[str, Any]:
-    """Options of an agent that does not wait long for its hooks."""
-    return {"hooks": [hooks], "hook_timeout_seconds": 0.05}
-
-
-@pytest.mark.parametrize("point", ["before_model_call", "after_model_call", "after_tool_call"])
-@pytest.mark.parametrize("mishap", MISHAPS)
-async def test_a_hook_that_does_not_work_is_reported_once_a_time_and_the_loop_goes_on(
-    tmp_path: Path, point: str, mishap: str
-) -> None:
-    looks = Looks("read_only")
-    options = impatient(broken(point, MISHAPS[mishap]))
-    async with running_agent(tmp_path, calls_then_tells, looks.tool, **options) as agent:
-        with anyio.fail_after(20):
-            events = await sent(agent, "Look!")
-        assert answer_of(events) == "The tool said: a cat"
-        assert types(events)[-1] == "run_loop.idle"
-        assert len(failures(events)) == (1 if point == "after_tool_call" else 2)
-        # It is journaled, for those who look later.
-        journaled = await agent.memory.journal.read(run_loop_id=events[0].run_loop_id)
-        assert failures(journaled) == failures(events)
-
-
-@pytest.mark.parametrize("effect", ["side_effects", "read_only"])
-@pytest.mark.parametrize("mishap", MISHAPS)
-async def test_a_check_that_does_not_work_has_not_allowed_anything(
-    tmp_path: Path, mishap: str, effect: str
-) -> None:
-    async def wrong() -> bool:
-        return True  # whatever was meant by it: words or None are asked for
-
-    does = wrong if mishap == "gives the wrong thing" else MISHAPS[mishap]
-    looks = Looks(effect)
-    options = impatient(broken("before_tool_call", does))
-    async with running_agent(tmp_path, calls_then_tells, looks.tool, **options) as agent:
-        with anyio.fail_after(20):
-            events = await sent(agent, "Look!")
-    assert looks.ran == 0
-    assert [result.is_error for result in results(events)] == [True]
-    assert "a check that comes before each tool call failed" in answer_of(events)
-    assert len(failures(events)) == 1
-    assert types(events)[-1] == "run_loop.idle"
-
-
-CALL = ToolCall(id="c", name="look")
-LONELY = ToolResult(id="nobody", content="?")
-
-
-@pytest.mark.parametrize(
-    ("point", "given"),
-    [
-        ("before_model_call", []),
-        ("before_model_call", [Message.user("hi"), "words"]),
-        ("before_model_call", [Message.user("hi"), Message.assistant("", (CALL,))]),
-        ("before_model_call", [Message.user("hi"), Message.tool(LONELY)]),
-        ("before_model_call", [Message.user("\ud800")]),
-        ("after_model_call", Message.user("I am you")),
-        ("after_model_call", Message.assistant("")),
-        ("after_model_call", Message.assistant("", (CALL, CALL))),
-        ("after_model_call", Message.assistant("\ud800")),
-        ("after_tool_call", LONELY),
-        ("after_tool_call", ToolResult.model_construct(id="c0", content=NOTHING)),
-    ],
-    ids=str,
-)
-async def test_what_would_spoil_the_conversation_is_not_taken(
-    tmp_path: Path, point: str, given: object
-) -> None:
-    async def gives() -> object:
-        return given
-
-    looks = Looks()
-    hooks = [broken(point, gives)]
-    async with running_agent(tmp_path, calls_then_tells, looks.tool, hooks=hooks) as agent:
-        events = await sent(agent, "Look!")
-    assert answer_of(events) == "The tool said: a cat"
-    assert failures(events)
-
-
-async def test_an_over_long_result_of_a_hook_is_kept_to_what_can_be_stored(tmp_path: Path) -> None:
-    class Floods(Hooks):
-        async def after_tool_call(
-            self, loop: Loop, call: ToolCall, result: ToolResult
-        ) -> ToolResult:
-            return result.model_copy(update={"content": "词" * 3_000_000})
-
-    async with running_agent(tmp_path, calls_then_tells, Looks().tool, hooks=[Floods()]) as agent:
-        (result,) = results(await sent(agent, "Look!"))
-    assert result.whole is not None
-    assert len(result.content) < 30_000 < len(result.whole) < 1_001_000
-
-
-async def test_cancelling_does_not_wait_for_a_hook(tmp_path: Path) -> None:
-    entered = anyio.Event()
-
-    class Sleeps(Hooks):
-        async def before_model_call(self, loop: Loop, messages: list[Message]) -> list[Message]:
-            entered.set()
-            await anyio.sleep_forever()
-            return messages
-
-    async with (
-        running_agent(tmp_path, hooks=[Sleeps()]) as agent,
-        anyio.create_task_group() as group,
-    ):
-        group.start_soon(sent, agent, "hello")
-        with anyio.fail_after(10):
-            await entered.wait()
-            loop = await agent.cancel(agent.memory.short_term.states()[0].id)
-        assert loop.status == "cancelled"
-        assert failures(await agent.memory.journal.read(run_loop_id=loop.id)) == []
-
-
-async def test_a_failure_that_cannot_be_journaled_breaks_nothing_either(tmp_path: Path) -> None:
-    def refuse_errors(agent: Agent) -> None:
-        append = agent.memory.journal.append
-
-        async def refusing(run_loop_id: str, *bodies: EventBody, **options: Any) -> Commit:
-            if any(isinstance(body, ErrorOccurred) for body in bodies):
-                raise StorageError("database or disk is full")
-            return await append(run_loop_id, *bodies, **options)
-
-        agent.memory.journal.append = refusing  # type: ignore[method-assign]
-
-    looks = Looks("read_only")
-    hooks = [broken("before_tool_call", _raises)]
-    async with running_agent(tmp_path, calls_then_tells, looks.tool, hooks=hooks) as agent:
-        refuse_errors(agent)
-        events = await sent(agent, "Look!")
-        assert types(events)[-1] == "run_loop.idle"
-        assert (looks.ran, failures(events)) == (0, [])
-
-
-async def test_a_class_in_the_place_of_its_instance_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="is not an instance of"):
-        async with running_agent(tmp_path, hooks=[Hooks]):
-            pass
-
-
 # --- routing
 
 
@@ -485,50 +265,3 @@ async def test_the_words_to_route_by_can_be_changed_and_those_that_are_stored_no
     assert received[0].message.text == "[from my phone] and a hotel"
     assert received[0].metadata == {"channel": "sms"}
     assert told == [("fallback", first[0].run_loop_id), ("llm", first[0].run_loop_id)]
-
-
-@pytest.mark.parametrize("mishap", ["raises", "hangs", "gives the wrong thing"])
-async def test_a_routing_hook_that_does_not_work_keeps_no_message_from_its_loop(
-    tmp_path: Path, mishap: str
-) -> None:
-    options = impatient(broken("before_routing", MISHAPS[mishap]))
-    async with running_agent(tmp_path, **options) as agent:
-        with anyio.fail_after(20):
-            events = await sent(agent, "hello")
-            await sent(agent, "hello again", events[0].run_loop_id)
-    assert answer_of(events) == "You said: hello"
-    assert len(failures(events)) == 1
-
-
-async def test_a_hook_that_fails_after_routing_is_told_in_the_loop(tmp_path: Path) -> None:
-    async with running_agent(tmp_path, hooks=[broken("after_routing", _raises)]) as agent:
-        events = await sent(agent, "hello")
-        assert answer_of(events) == "You said: hello"
-        run_loop_id = events[0].run_loop_id
-
-        async def told() -> list[str]:
-            return failures(await agent.memory.journal.read(run_loop_id=run_loop_id))
-
-        with anyio.fail_after(10):
-            while not await told():
-                await anyio.sleep(0.01)
-        assert await told() == ["Broken.after_routing: ValueError: 太糟糕了"]
-
-
-# --- archiving
-
-
-@pytest.mark.parametrize("point", ["before_archiving", "after_archiving"])
-@pytest.mark.parametrize("mishap", ["raises", "hangs"])
-async def test_an_archiving_hook_that_does_not_work_keeps_nothing_out_of_memory(
-    tmp_path: Path, point: str, mishap: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    options = impatient(broken(point, MISHAPS[mishap]))
-    async with running_agent(tmp_path, **options) as agent:
-        events = await sent(agent, "The blue bicycle is in the cellar.")
-        await agent.complete(events[0].run_loop_id)
-        with anyio.fail_after(20):
-            await agent.memory.archivist.drain()
-        found = await agent.memory.long_term.search("blue bicycle", owner="me", limit=5)
-    assert found.hits
-    assert f"Broken.{point}" in caplog.text

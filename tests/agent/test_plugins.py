@@ -168,7 +168,7 @@ def test_an_object_with_an_async_call_is_an_executor_too() -> None:
         ("burning_house:x", "SystemExit: fire"),
         ("my_house:whispers", "has no attribute 'whispers'"),
         ("my_house:Demands", "missing 1 required positional argument"),
-        ("my_house:number", "is a int"),
+        ("my_house:number", "is of the type int"),
         ("my_house:Desk", "is the class Desk"),
         ("..:x", "cannot be loaded"),
     ],

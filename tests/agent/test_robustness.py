@@ -100,7 +100,7 @@ async def test_a_router_that_breaks_still_lets_every_message_be_answered(tmp_pat
         async def broken(*args: Any, **options: Any) -> Route:
             raise KeyError("a bug")
 
-        agent._reception._router.route = broken  # type: ignore[method-assign]
+        agent._engine.reception._router.route = broken  # type: ignore[method-assign]
         events = await sent(agent, "second")
         assert answer_of(events) == "You said: second"
         assert answer_of(await sent(agent, "third")) == "You said: third"
@@ -184,7 +184,7 @@ async def test_two_who_cancel_at_once_leave_nothing_running(tmp_path: Path) -> N
                 both.start_soon(cancel)
                 both.start_soon(cancel)
         assert sorted(outcomes) == ["cancelled", "refused"]
-        assert not agent._scheduler._runs
+        assert not agent._engine.scheduler._runs
 
 
 async def test_a_call_that_began_before_a_crash_is_not_run_when_its_tool_is_gone(
@@ -301,7 +301,7 @@ async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path
         heard: list[object] = []
 
         async def wait() -> None:
-            heard.append(await agent._reception.delivery("m"))
+            heard.append(await agent._engine.reception.delivery("m"))
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:

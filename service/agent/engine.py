@@ -1,0 +1,150 @@
+"""The engine: what works behind an agent, put together and set to work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from anyio.abc import TaskGroup
+
+from service.agent.answers import Answers
+from service.agent.brain import Brain
+from service.agent.context import system_message
+from service.agent.control import Control
+from service.agent.executors import builtin_executors
+from service.agent.executors.replaced import watched
+from service.agent.hook_runner import HookRunner
+from service.agent.lifecycle import Lifecycle
+from service.agent.llm.protocol import LLM
+from service.agent.loop import Executor
+from service.agent.offered import opening_tools
+from service.agent.options import AgentOptions
+from service.agent.questions import Questions
+from service.agent.reception import Reception
+from service.agent.router import Router
+from service.agent.scheduler import Scheduler
+from service.agent.window import within_window
+from service.agent.workbench import Workbench
+from service.domain.errors import LLMError
+from service.domain.instructions import InstructionKind
+from service.memory.memory import Memory
+from service.memory.protocol import Vectors
+from service.tools.asking import question_of
+from service.tools.registry import ToolRegistry
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The parts that an agent hands its calls on to."""
+
+    scheduler: Scheduler
+    reception: Reception
+    control: Control
+    answers: Answers
+    questions: Questions
+
+
+def start_engine(
+    group: TaskGroup,
+    llm: LLM,
+    tools: ToolRegistry,
+    memory: Memory,
+    options: AgentOptions,
+    hooks: HookRunner,
+    executors: Mapping[InstructionKind, Executor],
+) -> Engine:
+    """Put the parts together, begin to work, and take up what an earlier process left.
+
+    Args:
+        group: where all work runs.
+        llm: answers.
+        tools: what may be called.
+        memory: open.
+        options: how the agent behaves.
+        hooks: the owner's own code.
+        executors: the agent's own: before those of the options.
+    """
+
+    async def embed(texts: Sequence[str]) -> Vectors | None:
+        await memory.warmed_up()
+        return await memory.long_term.embed_queries(texts)
+
+    brain = _brain(tools, memory, options)
+    bench = Workbench(
+        llm=llm,
+        tools=tools,
+        memory=memory.long_term,
+        memory_ready=memory.warmed_up,
+        embed=embed,
+        load=memory.load,
+        remember=memory.archivist.submit,
+        remembered=memory.archivist.drain,
+        waits_for_person=brain.waits_for_person,
+        hooks=hooks,
+        prices=options.prices,
+        instructions=options.system_prompt,
+        recall_tokens=options.recall_tokens,
+        answer_tokens=options.answer_tokens,
+        max_retries=options.max_retries,
+        compaction=options.compaction,
+    )
+    replaced = watched({**options.executors, **executors})
+    scheduler = Scheduler(
+        group, memory, within_window(brain, bench), {**builtin_executors(bench), **replaced}
+    )
+    router = Router(
+        llm,
+        embed,
+        auto_classify=options.auto_classify,
+        use_llm=options.router_uses_llm,
+        llm_timeout_seconds=options.router_timeout_seconds,
+        prices=options.prices,
+    )
+    answers = Answers(memory.journal, scheduler, options.approval, tools)
+    engine = Engine(
+        scheduler=scheduler,
+        reception=Reception(group, memory, router, scheduler, hooks),
+        control=Control(memory.journal, scheduler),
+        answers=answers,
+        questions=Questions(memory, answers.answer),
+    )
+    lifecycle = Lifecycle(memory, options.linger_seconds)
+    memory.on_rest = lifecycle.tell
+    memory.archivist.before = hooks.before_archiving
+    memory.archivist.after = hooks.after_archiving
+    group.start_soon(_warm_up, llm, tools, options, name="warm up")
+    group.start_soon(memory.work, name="memory")
+    group.start_soon(lifecycle.run, name="lifecycle")
+    group.start_soon(engine.reception.run, name="reception")
+    for state in memory.short_term.states():
+        scheduler.wake(state.id)
+    return engine
+
+
+def _brain(tools: ToolRegistry, memory: Memory, options: AgentOptions) -> Brain:
+    policy, standing = options.approval, memory.journal.standing_approvals
+    policy.warn_of_unknown_tools(tools)
+    return Brain(
+        lambda state, call: policy.needs_approval(
+            call, tools, remembered=state.allowed | standing.scopes(state.owner)
+        ),
+        question=partial(question_of, tools),
+        limits=options.limits,
+        auto_enhance=options.auto_enhance,
+    )
+
+
+async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:
+    opening = system_message(datetime.now(UTC), instructions=options.system_prompt)
+    try:
+        await llm.warm_up([opening], tools=opening_tools(tools))
+    except LLMError as error:
+        # Whoever sends a message will hear of it, and so will whoever asks for the status.
+        log.warning("the language model is not ready: %s", error.problem().in_words())
+    except Exception:
+        log.exception("the language model could not be made ready")

@@ -1,0 +1,128 @@
+"""Whether a person has come to another matter, one that memory knows more about than this
+conversation does.
+
+Cosines of one model lie close together, and where they lie depends on the language and on the
+model: so nothing is compared with a fixed number, but what memory offers with what was said here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Awaitable, Callable, Sequence
+
+from service.agent.tuned import (
+    RECALL_LEAST_OVERLAP,
+    RECALL_LEAST_TERMS,
+    RECALL_NEARER,
+    RECALL_NEARER_SHARING,
+    RECALL_WITHIN_COSINE,
+    ROUTER_TURN_CHARACTERS,
+    ROUTER_TURNS,
+)
+from service.domain.anchors import MemoryHit, SearchResult
+from service.domain.state import RunLoopState
+from service.memory.lexical import terms
+from service.memory.protocol import Vectors
+
+EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
+"""Vectors of texts, one row each; None while there is no embedder."""
+
+_SMALL_WORDS = frozenset(
+    terms(
+        "a about again all also am an and any are as at be been but by can could did do does"
+        " fine for from good great had has have he her here him his how i if in into is it its"
+        " just let like may me more my no not now of ok okay on or our out please she should so"
+        " some tell than thank thanks that the their them then there they this to up us was way"
+        " we well were what when where which who whom whose why will with would yes you your"
+    )
+)
+_SMALL_CHARACTERS = frozenset(
+    "的了吗呢吧啊是我你您他她它们这那哪有在不和与也就都还又再要会能可以什么怎样多少几谁把被给对到为"
+    "很请说着过来去上下里个一"
+)
+
+
+def said_here(state: RunLoopState) -> list[str]:
+    """What was said in a run loop, as far as it is compared: its goal, and its newest turns."""
+    landing = {id(unseen.message) for unseen in state.unseen}
+    turns = [
+        message.text
+        for message in state.last_turns(ROUTER_TURNS + len(state.unseen))
+        if id(message) not in landing
+    ]
+    texts = (text[:ROUTER_TURN_CHARACTERS] for text in (state.goal, *turns[-ROUTER_TURNS:]))
+    return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+async def of_another_matter(
+    words: str, state: RunLoopState, found: SearchResult, embed: EmbedQueries
+) -> list[MemoryHit]:
+    """The hits that are nearer to the words than anything that was said in the run loop.
+
+    Args:
+        words: what the person says now.
+        state: the run loop that it is said in.
+        found: what memory offers for it, explained.
+        embed: gives vectors.
+    """
+    said = said_here(state)
+    vectors = None
+    if found.mode == "hybrid":
+        vectors = await embed([words[:ROUTER_TURN_CHARACTERS], *said])
+    if vectors is None:
+        return _by_words(words, state.id, said, found.hits)
+    nearest = max((float(vectors[0] @ vector) for vector in vectors[1:]), default=-1.0)
+    new = _content(words) - _content(" ".join(said))
+    return _by_cosine(nearest, new, state.id, found.hits)
+
+
+def _by_cosine(
+    nearest: float, new: set[str], run_loop_id: str, hits: Sequence[MemoryHit]
+) -> list[MemoryHit]:
+    cosine = {hit.anchor.ref: (hit.scores or {}).get("cosine", -1.0) for hit in hits}
+    here = [cosine[hit.anchor.ref] for hit in hits if hit.anchor.run_loop_id == run_loop_id]
+    nearest = max([nearest, *here])
+    offered = [hit for hit in hits if hit.anchor.run_loop_id != run_loop_id and _says_much(hit)]
+    best = max((cosine[hit.anchor.ref] for hit in offered), default=-1.0)
+    found = []
+    for hit in offered:
+        shares = not new.isdisjoint(_content(hit.content))
+        bound = nearest + (RECALL_NEARER_SHARING if shares else RECALL_NEARER)
+        if cosine[hit.anchor.ref] >= max(bound, best - RECALL_WITHIN_COSINE):
+            found.append(hit)
+    return found
+
+
+def _by_words(
+    words: str, run_loop_id: str, said: Sequence[str], hits: Sequence[MemoryHit]
+) -> list[MemoryHit]:
+    wanted = _content(words)
+    if not wanted:
+        return []
+    known = wanted & _content(" ".join(said))
+    shares: dict[str, int] = {
+        hit.anchor.text: len(wanted & _content(hit.content))
+        for hit in hits
+        if hit.anchor.run_loop_id != run_loop_id and _says_much(hit)
+    }
+    best = max(shares.values(), default=0)
+    if best <= len(known) or best < RECALL_LEAST_OVERLAP * len(wanted):
+        return []
+    return [hit for hit in hits if shares.get(hit.anchor.text, 0) == best]
+
+
+def _says_much(hit: MemoryHit) -> bool:
+    """Whether a hit says anything to be remembered: "Thanks!" is found word for word, for one."""
+    return len(set(terms(hit.content))) >= RECALL_LEAST_TERMS
+
+
+def _content(text: str) -> set[str]:
+    """The words that carry a matter; of scripts without spaces, pairs of characters."""
+    found = set[str]()
+    for term in terms(text):
+        if unicodedata.category(term[0]) == "Lo":
+            if len(term) > 1 and _SMALL_CHARACTERS.isdisjoint(term):
+                found.add(term)
+        elif term not in _SMALL_WORDS and len(term) > 1:
+            found.add(term)
+    return found

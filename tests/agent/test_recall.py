@@ -1,0 +1,255 @@
+"""Memory is put before the model when a loop begins, and when a person turns to another matter."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from service.agent.agent import Agent
+from service.domain.errors import StorageError
+from service.domain.events import Event, MemoryRecalled, Recollection
+from service.domain.messages import Message
+from service.memory.embedders.query_cache import QueryCache
+from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+from service.memory.protocol import Embedder, Vectors
+from service.memory.tokens import estimate_tokens
+from tests.agent.continuations import (
+    REMEMBERED_EN,
+    REMEMBERED_ZH,
+    SAID_EN,
+    SAID_ZH,
+    Continuation,
+    Turns,
+)
+from tests.agent.support import FunctionLLM, answer_of, echo, running_agent, sent, types
+from tests.memory.conftest import bundled
+from tests.memory.remembering import WordEmbedder, run_loop
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["bundled"]  # a fixture that these tests use
+
+CAT = ("My cat Momo is allergic to chicken and eats only salmon.", "Only salmon for Momo.")
+SHED = ("The code of the padlock on the shed is 4711.", "4711 for the shed.")
+
+
+@asynccontextmanager
+async def remembering_agent(
+    folder: Path,
+    llm: FunctionLLM,
+    remembered: Mapping[str, Turns],
+    embedder: Embedder | None = None,
+    **options: Any,
+) -> AsyncIterator[Agent]:
+    options = {"auto_classify": False, **options}
+    async with running_agent(folder, llm, embedder=embedder, **options) as agent:
+        memory = agent.memory.long_term
+        for loop_id, turns in remembered.items():
+            await memory.archive(run_loop(loop_id, *turns))
+        await memory.embed_pending()
+        yield agent
+
+
+def recalled(events: Sequence[Event]) -> list[Recollection]:
+    return [
+        piece
+        for event in events
+        if isinstance(event.body, MemoryRecalled)
+        for piece in event.body.recollections
+    ]
+
+
+def loops_of(pieces: Sequence[Recollection]) -> set[str]:
+    return {piece.anchor.run_loop_id for piece in pieces}
+
+
+async def said_next(agent: Agent, llm: FunctionLLM, said: Continuation) -> list[Event]:
+    """Have the conversation, say what comes next; the events of that."""
+    loop_id = None
+    for question, answer in said.turns:
+        llm.respond = lambda messages, answer=answer: answer  # type: ignore[misc]
+        events = await sent(agent, question, loop_id)
+        loop_id = events[0].run_loop_id
+    llm.respond = echo
+    return await sent(agent, said.words, loop_id)
+
+
+# --- with the bundled embedder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("remembered", "said"),
+    [(REMEMBERED_EN, SAID_EN), (REMEMBERED_ZH, SAID_ZH)],
+    ids=["English", "Chinese"],
+)
+async def test_another_matter_is_recalled_and_the_same_matter_is_not(
+    tmp_path: Path,
+    bundled: SentenceTransformerEmbedder,
+    remembered: Mapping[str, Turns],
+    said: Sequence[Continuation],
+) -> None:
+    llm = FunctionLLM(echo)
+    missed, needless = [], []
+    async with remembering_agent(tmp_path, llm, remembered, QueryCache(bundled)) as agent:
+        for each in said:
+            pieces = recalled(await said_next(agent, llm, each))
+            if each.known is None and pieces:
+                needless.append(each.words)
+            elif each.known is not None:
+                # What was recalled when the loop began stands there already.
+                shown = "\n".join(message.notes for message in llm.calls[-1])
+                first = remembered[each.known][0][0]
+                if first not in shown or f"{each.known}:0.0" not in shown:
+                    missed.append(each.words)
+    assert missed == []
+    assert needless in ([], ["What rhymes with orange?"])
+
+
+# --- by words alone
+
+
+async def test_a_matter_that_comes_up_later_is_recalled_beside_its_words(tmp_path: Path) -> None:
+    llm = FunctionLLM(echo)
+    async with remembering_agent(tmp_path, llm, {"cat": (CAT,), "shed": (SHED,)}) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+        assert "memory.recalled" not in types(first)
+        same = await sent(agent, "And lookahead expressions?", first[0].run_loop_id)
+        assert "memory.recalled" not in types(same)
+        other = await sent(agent, "What is the padlock's code?", first[0].run_loop_id)
+        assert loops_of(recalled(other)) == {"shed"}
+        shown = llm.calls[-1]
+        assert "4711" in shown[-1].notes
+        assert "shed:0.0" in shown[-1].notes
+        assert not any(message.notes for message in shown[1:-1])
+
+
+async def test_nothing_is_recalled_twice_in_a_loop(tmp_path: Path) -> None:
+    llm = FunctionLLM(lambda messages: "All right.")
+    async with remembering_agent(tmp_path, llm, {"shed": (SHED,)}) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+        loop_id = first[0].run_loop_id
+        assert recalled(await sent(agent, "What is the padlock's code?", loop_id))
+        assert not recalled(await sent(agent, "The shed, which number?", loop_id))
+
+
+async def test_all_recall_of_a_loop_is_bounded(tmp_path: Path) -> None:
+    matters = {
+        f"m{n}": ((f"The matter of {name}: " + f"{name} is long told here. " * 8, "Noted."),)
+        for n, name in enumerate(("zebras", "violins", "glaciers", "orchids", "turbines", "maps"))
+    }
+    async with remembering_agent(
+        tmp_path, FunctionLLM(lambda m: "All right."), matters, recall_tokens=100
+    ) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+        each = []
+        for name in ("zebras", "violins", "glaciers", "orchids", "turbines", "maps"):
+            pieces = recalled(await sent(agent, f"Tell of {name}", first[0].run_loop_id))
+            each.append(sum(estimate_tokens(piece.content) for piece in pieces))
+        assert each[0]
+        assert max(each) <= 100
+        assert sum(each) <= 300
+        assert each[-1] == 0
+
+
+async def test_without_a_budget_nothing_is_recalled(tmp_path: Path) -> None:
+    llm = FunctionLLM(echo)
+    async with remembering_agent(tmp_path, llm, {"shed": (SHED,)}, recall_tokens=0) as agent:
+        first = await sent(agent, "What is the padlock's code?")
+        again = await sent(agent, "The padlock's code!", first[0].run_loop_id)
+        assert "memory.recalled" not in types([*first, *again])
+
+
+async def test_a_word_of_thanks_recalls_no_other_word_of_thanks(tmp_path: Path) -> None:
+    matters = {"old": (("How late is it?", "Noon."), ("Thanks!", "You are welcome."))}
+    for embedder in (None, WordEmbedder()):
+        folder = tmp_path / type(embedder).__name__
+        async with remembering_agent(folder, FunctionLLM(echo), matters, embedder) as agent:
+            first = await sent(agent, "Explain regular expressions.")
+            assert not recalled(await sent(agent, "Thanks!", first[0].run_loop_id))
+
+
+async def test_a_fork_does_not_recall_what_it_has_copied(tmp_path: Path) -> None:
+    llm = FunctionLLM(lambda messages: "All right.")
+    async with remembering_agent(tmp_path, llm, {}) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+        loop_id = first[0].run_loop_id
+        await sent(agent, "The code of the padlock on the shed is 4711.", loop_id)
+        for number in range(8):
+            await sent(agent, f"Explain regular expressions, part {number}.", loop_id)
+        fork = await agent.fork(loop_id)
+        await agent.complete(loop_id)
+        await agent.memory.archivist.drain()
+        again = await sent(agent, "What is the padlock's code?", fork.id)
+        assert not recalled(again)
+        elsewhere = await sent(agent, "What is the padlock's code?")
+        assert loops_of(recalled(elsewhere)) == {loop_id}
+
+
+async def test_memory_that_cannot_be_searched_is_told_and_the_answer_comes(tmp_path: Path) -> None:
+    async with remembering_agent(tmp_path, FunctionLLM(echo), {"shed": (SHED,)}) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+
+        async def broken(*args: Any, **options: Any) -> Any:
+            raise StorageError("the ledger is damaged")
+
+        agent.memory.long_term.search = broken  # type: ignore[method-assign]
+        events = await sent(agent, "What is the padlock's code?", first[0].run_loop_id)
+        told = [each.body.problem.detail for each in events if each.body.type == "error"]
+        assert told == ["the ledger is damaged"]
+        assert answer_of(events) == "You said: What is the padlock's code?"
+
+
+async def test_several_messages_that_land_together_are_one_matter(tmp_path: Path) -> None:
+    may_answer = anyio.Event()
+
+    def respond(messages: Sequence[Message]) -> Any:
+        return [may_answer, *_said(f"You said: {messages[-1].text}")]
+
+    llm = FunctionLLM(respond)
+    async with remembering_agent(tmp_path, llm, {"shed": (SHED,)}) as agent:
+        receipt = await agent.accept("Explain regular expressions.")
+        delivered = await agent._engine.reception.delivery(receipt.message_id)
+        loop_id = getattr(delivered, "run_loop_id", "")
+        await agent.accept("By the way,", run_loop_id=loop_id)
+        with agent.reader() as reader:
+            last = await agent.accept("what is the padlock's code?", run_loop_id=loop_id)
+            may_answer.set()
+            events = [event async for event in agent.follow(last.message_id, reader=reader)]
+        assert loops_of(recalled(events)) == {"shed"}
+
+
+def _said(text: str) -> list[Any]:
+    from service.domain.stream import TextDelta
+
+    return [TextDelta(text)]
+
+
+class Counting(WordEmbedder):
+    """Remembers which questions it was asked to embed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[str] = []
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self.questions += texts
+        return super().embed_queries(texts)
+
+
+async def test_no_words_are_embedded_twice_for_routing_recall_and_search(tmp_path: Path) -> None:
+    embedder = Counting()
+    memory = {"shed": (SHED,), "cat": (CAT,)}
+    async with remembering_agent(
+        tmp_path, FunctionLLM(echo), memory, QueryCache(embedder), auto_classify=True
+    ) as agent:
+        first = await sent(agent, "Explain regular expressions.")
+        await sent(agent, "And lookahead expressions?", first[0].run_loop_id)
+        await sent(agent, "Explain regular expressions in Python.")
+        assert len(embedder.questions) > 4
+        assert len(embedder.questions) == len(set(embedder.questions))
