@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from service.agent.context import messages_tokens
@@ -22,6 +23,7 @@ from service.agent.rounds import (
     places,
     rounds,
     steps,
+    summary_head,
     words_end,
 )
 from service.agent.shortening import brief
@@ -245,21 +247,21 @@ def closed_part(state: RunLoopState) -> RunLoop:
 
 
 def _summary(piece: Piece, messages: Sequence[Message], text: str) -> list[Message]:
-    where = f"Word for word, memory_expand: {piece.first} to {piece.last}"
+    head = partial(summary_head, first=piece.first, last=piece.last)
     match piece.kind:
         case "round":
             said = [each for each in messages if each.role == "user" and not is_note(each)]
             share = KEPT_WORDS_TOKENS // max(len(said), 1)
             words = "\n\n".join(_kept(each, share) for each in said)
             asked = Message.user(words) if words.strip() else _note("user", _BEGINNING)
-            note = f"[Summary of what you then did and said. {where}]\n{text}"
+            note = f"{head('Summary of what you then did and said.')}\n{text}"
             return [asked, _note("assistant", note)]
         case "steps":
-            note = f"[Summary of what you have done for this so far. {where}]\n{text}"
+            note = f"{head('Summary of what you have done for this so far.')}\n{text}"
             parts = [each for each in messages[0].content if not isinstance(each, NotePart)]
             return [Message(role="user", content=(*parts, NotePart(note=note)))]
         case "summaries":
-            note = f"[Summary of what was said and done until then. {where}]\n{text}"
+            note = f"{head('Summary of what was said and done until then.')}\n{text}"
             return [_note("user", _BEGINNING), _note("assistant", note)]
 
 

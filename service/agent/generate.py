@@ -40,6 +40,7 @@ async def generate(
     response_schema: dict[str, Any] | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
+    size: int | None = None,
     on_part: OnPart | None = None,
     on_call: OnCall | None = None,
 ) -> Generated:
@@ -52,6 +53,7 @@ async def generate(
         response_schema: what its text must satisfy, as JSON Schema.
         max_tokens: bound of the answer.
         temperature: None for the client's default.
+        size: bytes of all messages, see `Message.size`, where the caller knows it.
         on_part: told of each piece as it arrives; must not block.
         on_call: told of each tool call as soon as its arguments are a whole JSON object, which may
             be before the stream ends; must not block.
@@ -87,7 +89,9 @@ async def generate(
     usage = assembler.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         # Zeros would be wrong, and a budget would never be used up.
-        return Generated(message, _estimate(llm.model, messages, tools, message), estimated=True)
+        if size is None:
+            size = sum(map(_size, messages))
+        return Generated(message, _estimate(llm.model, size, tools, message), estimated=True)
     return Generated(message, usage)
 
 
@@ -95,8 +99,8 @@ _size = attrgetter("size")  # histories are long, and this is faster than a comp
 
 
 def _estimate(
-    model: str, messages: Sequence[Message], tools: Sequence[ToolDefinition], answer: Message
+    model: str, size: int, tools: Sequence[ToolDefinition], answer: Message
 ) -> TokenUsage:
-    given = sum(map(_size, messages)) // BYTES_PER_TOKEN
+    given = size // BYTES_PER_TOKEN
     said = answer.size // BYTES_PER_TOKEN + estimate_tokens(answer.reasoning)
     return TokenUsage(model, max(1, given + tool_tokens(tools)), max(1, said))

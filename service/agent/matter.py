@@ -3,6 +3,8 @@ conversation does.
 
 Cosines of one model lie close together, and where they lie depends on the language and on the
 model: so nothing is compared with a fixed number, but what memory offers with what was said here.
+What was said is embedded as questions are, as the router does: that leaves out a few cases in which
+the next words only sound alike, since questions lie nearer to each other than to passages.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ async def recall_for(
     budget = recall_budget(bench, state)
     if not words.strip() or budget <= 0:
         return []
-    await bench.memory_ready()
     try:
         if state.iteration_count:
             segments = await _of_another_matter(bench, state, words)
         else:
+            await bench.memory_ready()
             segments = await _of_this_matter(bench, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.

@@ -21,7 +21,7 @@ from service.domain.messages import Message, NotePart
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 
-_ANCHORS = re.compile(r"\[[^\n]*?memory_expand: (?P<first>\S+) to (?P<last>\S+?)\.?\]")
+_HEAD = re.compile(r"\[[^\n]*?memory_expand: (?P<first>\S+) to (?P<last>\S+)\]")
 
 
 class Span(NamedTuple):
@@ -71,10 +71,15 @@ def _is_spoken(message: Message) -> bool:
 # --- which iteration
 
 
+def summary_head(what: str, first: AnchorRef, last: AnchorRef) -> str:
+    """How a summary's note begins: what it is, and where what it stands for is found."""
+    return f"[{what} Word for word, memory_expand: {first} to {last}]"
+
+
 def anchors_in(message: Message) -> tuple[AnchorRef, AnchorRef] | None:
     """The first and the last iteration that a summary stands for; None without a summary."""
     for part in message.content:
-        found = _ANCHORS.match(part.note) if isinstance(part, NotePart) else None
+        found = _HEAD.match(part.note) if isinstance(part, NotePart) else None
         if found is not None:
             try:
                 return AnchorRef.parse(found["first"]), AnchorRef.parse(found["last"])

@@ -42,7 +42,13 @@ from service.domain.events import (
 from service.domain.growing import Growing
 from service.domain.messages import Message, NotePart, ToolResult
 from service.domain.run_loops import Iteration, Status
-from service.domain.state import PendingCall, Recalled, RunLoopState, UnseenMessage
+from service.domain.state import (
+    PendingCall,
+    Recalled,
+    RunLoopState,
+    UnseenMessage,
+    changed,
+)
 
 
 def fold(events: Iterable[Event]) -> RunLoopState | None:
@@ -82,22 +88,22 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
     """The state after one more event. Transient and already applied events change nothing."""
     if event.seq is None or event.seq <= state.last_seq:
         return state
-    state = replace(state, last_seq=event.seq, updated_at=event.at)
+    state = changed(state, last_seq=event.seq, updated_at=event.at)
     match event.body:
         case MessageReceived() as received:
             return _receive(state, received)
         case MemoryRecalled(recollections=pieces):
-            return replace(state, recalled=(*state.recalled, Recalled(len(state.history), pieces)))
+            return changed(state, recalled=(*state.recalled, Recalled(len(state.history), pieces)))
         case IterationStarted() as started:
             return _observe(state, started, event.at)
         case MessageCompleted() as completed:
             return _think(state, completed)
         case ToolStarted(call_id=call_id):
-            return replace(state, pending=_started(state, call_id))
+            return changed(state, pending=_started(state, call_id))
         case ToolFinished() as finished:
             return _finish_call(state, finished)
         case InputRequired() as request:
-            return replace(state, awaiting=request, status="waiting_for_human_input")
+            return changed(state, awaiting=request, status="waiting_for_human_input")
         case InputReceived() as answer:
             return _answered(state, answer)
         case CompactionFinished() as compaction:
@@ -106,20 +112,20 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
             return _account(state, usage)
         case RunLoopInterrupted():
             state = _close_calls(state, "a new message of the person's came in its place")
-            return replace(state, status="running", awaiting=None, thinking=False)
+            return changed(state, status="running", awaiting=None, thinking=False)
         case RunLoopIdle():
-            return replace(state, status="idle")
+            return changed(state, status="idle")
         case RunLoopResumed():
-            return replace(state, status="running", completed_at=None, problem=None)
+            return changed(state, status="running", completed_at=None, problem=None)
         case RunLoopCompleted():
             return _end(state, "completed", event.at)
         case RunLoopFailed(problem=problem):
-            return replace(_end(state, "failed", event.at), problem=problem)
+            return changed(_end(state, "failed", event.at), problem=problem)
         case RunLoopCancelled():
             return _end(state, "cancelled", event.at)
         case ErrorOccurred(problem=problem):
             overflowed = state.overflowed or problem.kind == LLMContextError.kind
-            return replace(state, overflowed=overflowed)
+            return changed(state, overflowed=overflowed)
         case RunLoopStarted():
             raise ValueError(f"run loop {state.id} started twice (event {event.seq})")
         case RouteDecided() | LLMRetry() | CompactionStarted() | ReasoningDelta() | MessageDelta():
@@ -134,7 +140,7 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
 def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
     unseen = UnseenMessage(received.message_id, received.message, received.mode)
     status = "running" if state.status == "idle" else state.status
-    return replace(state, unseen=(*state.unseen, unseen), status=status)
+    return changed(state, unseen=(*state.unseen, unseen), status=status)
 
 
 def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> RunLoopState:
@@ -145,7 +151,7 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
     if started.nudge is not None:
         messages.append(Message(role="user", content=(NotePart(note=started.nudge),)))
     heard = bool(seen)
-    return replace(
+    return changed(
         _with_messages(state, *messages),
         status="running",
         closed_iterations=_closed(state),
@@ -184,7 +190,7 @@ def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
             "tool_calls": message.tool_calls,
         }
     )
-    return replace(
+    return changed(
         _with_messages(state, message),
         iteration=iteration,
         thinking=False,
@@ -195,7 +201,7 @@ def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
 
 
 def _account(state: RunLoopState, usage: Usage) -> RunLoopState:
-    state = replace(
+    state = changed(
         state,
         input_tokens=state.input_tokens + usage.input_tokens,
         output_tokens=state.output_tokens + usage.output_tokens,
@@ -204,7 +210,7 @@ def _account(state: RunLoopState, usage: Usage) -> RunLoopState:
     )
     if usage.purpose != "answer" or usage.estimated or not usage.input_tokens:
         return state
-    return replace(
+    return changed(
         state,
         measured_tokens=usage.input_tokens + usage.output_tokens,
         measured_size=state.history_size,
@@ -214,7 +220,7 @@ def _account(state: RunLoopState, usage: Usage) -> RunLoopState:
 def _compact(state: RunLoopState, compaction: CompactionFinished) -> RunLoopState:
     gone, new = compaction.messages, compaction.replacement
     history = Growing((*new, *state.history[gone:]))
-    return replace(
+    return changed(
         state,
         history=history,
         history_size=sum(message.size for message in history),
@@ -249,7 +255,7 @@ def _finish_call(state: RunLoopState, finished: ToolFinished) -> RunLoopState:
     iteration = _open_iteration(state)
     iteration = iteration.model_copy(update={"tool_results": (*iteration.tool_results, result)})
     pending = tuple(each for each in state.pending if each.call.id != finished.call_id)
-    state = replace(
+    state = changed(
         _with_messages(state, Message.tool(shown)),
         iteration=iteration,
         pending=pending,
@@ -266,7 +272,7 @@ def _look_back(state: RunLoopState, iteration: Iteration) -> RunLoopState:
     )
     failed = all(result.is_error for result in iteration.tool_results)
     same = outcomes == state.last_outcomes
-    return replace(
+    return changed(
         state,
         failures=state.failures + 1 if failed else 0,
         repetitions=state.repetitions + 1 if same else 1,
@@ -278,15 +284,15 @@ def _answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
     request = state.awaiting
     if request is None or request.request_id != answer.request_id:
         return state  # an answer that comes twice, or too late, counts once
-    state = replace(state, awaiting=None, status="running", last_answer=answer)
+    state = changed(state, awaiting=None, status="running", last_answer=answer)
     if request.kind == "approve":
         return _decided(state, request, answer)
     words = "\n".join(answer.choices) if answer.choices else answer.text or ""
     if request.call_id is None:
         # Nobody's tool call asked: the answer is what the person says next.
         said = UnseenMessage(answer.request_id, Message.user(words))
-        return replace(state, unseen=(*state.unseen, said))
-    return replace(
+        return changed(state, unseen=(*state.unseen, said))
+    return changed(
         state,
         pending=tuple(
             replace(waiting, answer=words) if waiting.call.id == request.call_id else waiting
@@ -313,7 +319,7 @@ def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived)
     allowed = state.allowed
     if answer.remember == "run_loop":
         allowed |= frozenset(answer.scopes)
-    return replace(state, pending=tuple(pending), allowed=allowed)
+    return changed(state, pending=tuple(pending), allowed=allowed)
 
 
 # --- end
@@ -323,7 +329,7 @@ def _end(state: RunLoopState, status: Status, at: datetime) -> RunLoopState:
     state = _close_calls(state, f"the run loop was {status}")
     if state.unseen:
         state = _observe(state, IterationStarted(index=state.iteration_count), state.updated_at)
-    return replace(state, status=status, completed_at=at, awaiting=None, thinking=False)
+    return changed(state, status=status, completed_at=at, awaiting=None, thinking=False)
 
 
 def _close_calls(state: RunLoopState, why: str) -> RunLoopState:
@@ -345,7 +351,7 @@ def _close_calls(state: RunLoopState, why: str) -> RunLoopState:
 def _with_messages(state: RunLoopState, *messages: Message) -> RunLoopState:
     if not messages:
         return state
-    return replace(
+    return changed(
         state,
         history=state.history.plus(*messages),
         history_size=state.history_size + sum(message.size for message in messages),

@@ -117,12 +117,15 @@ async def _ask(
     bench: Workbench, messages: Sequence[Message], tools: Sequence[ToolDefinition], loop: Loop
 ) -> Generated:
     showing = _Showing(loop)
+    state = loop.state
+    whole = len(messages) == 1 + len(state.history)  # nothing was left out
     try:
         return await retrying(
             lambda: generate(
                 bench.llm,
                 messages,
                 tools=tools,
+                size=messages[0].size + state.history_size if whole else None,
                 on_part=showing.part,
                 on_call=lambda call: begin_early(bench, loop, call),
             ),
