@@ -30,6 +30,7 @@ from service.domain.errors import ConflictError, Problem, RondoError
 from service.domain.events import (
     ErrorOccurred,
     Event,
+    EventBody,
     InputRequired,
     LLMRetry,
     MessageCompleted,
@@ -41,6 +42,7 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.own_part import OwnPart
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -72,11 +74,13 @@ async def tell(
     agent: Agent, message_id: str, *, reader: Reader, callbacks: Callbacks, owner: str
 ) -> str:
     """Follow a message, call back, and give the last words. See `Agent.ask`."""
-    telling = _Telling(callbacks)
+    telling = _Telling(callbacks, OwnPart(message_id))
     events = agent.follow(message_id, reader=reader)
     async with aclosing(events):
         async for event in events:
             await telling.hear(event)
+            if telling.ended:
+                break
     while telling.request is not None:
         reply = await telling.reply()
         # The place in the feed is taken before the answer: nothing of what it leads to is missed.
@@ -117,10 +121,11 @@ async def _answer(
 
 
 class _Telling:
-    """Hears the events of a message, one after another."""
+    """Hears the events of a message, one after another. What is not for it is not told."""
 
-    def __init__(self, callbacks: Callbacks) -> None:
+    def __init__(self, callbacks: Callbacks, part: OwnPart) -> None:
         self._callbacks = callbacks
+        self._part = part
         self._streamed = ""
         self._words = ""
         self._problem: Problem | None = None
@@ -139,8 +144,28 @@ class _Telling:
         """Take the next event, and call back."""
         self.run_loop_id = event.run_loop_id or self.run_loop_id
         self.last_seq = event.seq or self.last_seq
-        callbacks = self._callbacks
+        self._part.add(event.body)
+        if self._part.over:
+            self.ended = True
+        elif self._part.going_on:
+            await self._call_back(event.body)
         match event.body:
+            case InputRequired() as request:
+                self.request, self.ended = request, True
+            case RunLoopIdle() | RunLoopCompleted():
+                self.ended = True
+            case RunLoopFailed(problem=problem):
+                self._problem, self.ended = problem, True
+            case RunLoopCancelled(reason=reason):
+                self._problem, self.ended = _cancelled(reason), True
+            case ErrorOccurred(problem=problem) if event.seq is None:
+                self._problem, self.ended = problem, True
+            case _:
+                pass
+
+    async def _call_back(self, body: EventBody) -> None:
+        callbacks = self._callbacks
+        match body:
             case MessageDelta(text=text):
                 self._streamed += text
                 await _call(callbacks.on_text, text)
@@ -153,16 +178,6 @@ class _Telling:
                 await _call(callbacks.on_tool_start, started)
             case ToolFinished() as finished:
                 await _call(callbacks.on_tool_end, finished)
-            case InputRequired() as request:
-                self.request, self.ended = request, True
-            case RunLoopIdle() | RunLoopCompleted():
-                self.ended = True
-            case RunLoopFailed(problem=problem):
-                self._problem, self.ended = problem, True
-            case RunLoopCancelled(reason=reason):
-                self._problem, self.ended = _cancelled(reason), True
-            case ErrorOccurred(problem=problem) if event.seq is None:
-                self._problem, self.ended = problem, True
             case _:
                 pass
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -48,19 +48,17 @@ def listening(
     coming = _Coming(items, is_last)
     lines: list[str] = []
     try:
-        while True:
-            with _unechoed_keys():
-                key = not lines and coming.is_behind_a_key()
-                if not key:
-                    for item in coming.take():
-                        if isinstance(item, _End):
-                            if item.error is not None:
-                                raise item.error
-                            return
-                        yield item
-            if key:
-                lines.append(read_line())
-            else:
+        with _Keys() as keys:
+            while True:
+                if not lines and coming.is_behind_a_key():
+                    with keys.echoed():
+                        lines.append(read_line())
+                for item in coming.take():
+                    if isinstance(item, _End):
+                        if item.error is not None:
+                            raise item.error
+                        return
+                    yield item
                 while lines:
                     on_line(lines.pop(0), False)
     finally:
@@ -69,29 +67,58 @@ def listening(
             on_line(line, True)
 
 
-@contextmanager
-def _unechoed_keys() -> Iterator[None]:
-    """Within it keys are not shown, and come one by one; Ctrl-C is an interrupt still."""
-    import termios
-
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
-    quiet = termios.tcgetattr(terminal)
-    quiet[3] &= ~(termios.ECHO | termios.ICANON)
-    quiet[6][termios.VMIN], quiet[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(terminal, termios.TCSANOW, quiet)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, before)
-
-
 def forget_keys() -> None:
     """Let nothing that was typed before be taken for what is typed from now on."""
     if can_listen():
         import termios
 
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+class _Keys:
+    """Within ``with``, keys are not echoed, and come one by one; Ctrl-C is an interrupt still."""
+
+    def __init__(self) -> None:
+        import termios
+
+        self._terminal = sys.stdin.fileno()
+        self._before = termios.tcgetattr(self._terminal)
+
+    def __enter__(self) -> Self:
+        self._quiet()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        import termios
+
+        termios.tcsetattr(self._terminal, termios.TCSANOW, self._before)
+
+    @contextmanager
+    def echoed(self) -> Iterator[None]:
+        """Within it a line can be read."""
+        import termios
+
+        # readline reads key by key itself: in between, the terminal must not take a Ctrl-D or a
+        # backspace for itself. But readline shows what is typed only where an echo is wanted.
+        self._set(off=termios.ICANON if "readline" in sys.modules else 0)
+        try:
+            yield
+        finally:
+            self._quiet()
+
+    def _quiet(self) -> None:
+        import termios
+
+        self._set(off=termios.ICANON | termios.ECHO)
+
+    def _set(self, *, off: int) -> None:
+        import termios
+
+        mode = [*self._before[:6], [*self._before[6]]]
+        mode[3] &= ~off
+        if off:
+            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._terminal, termios.TCSANOW, mode)
 
 
 class _End:

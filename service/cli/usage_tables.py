@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.cli.output import aside, one_line, out, plain
+from service.cli.wire import Json
 from service.domain.usage import Grouping, LoopUsage, UsageReport, UsageTotals
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def print_usage(report: UsageReport) -> None:
         notes.append(f"{_calls(total.calls_without_cost).capitalize()} had no price then.")
     for note in notes:
         aside().print(note, style="dim")
+
+
+def print_used(details: Json) -> None:
+    """What a run loop has used, where the daemon tells it and there is something to tell."""
+    if details.get("usage"):
+        usage = LoopUsage.model_validate(details["usage"])
+        if usage.input_tokens or usage.output_tokens:
+            aside().print(used_in_words(usage), style="dim")
 
 
 def used_in_words(usage: LoopUsage) -> str:
@@ -72,27 +81,34 @@ def money(cost: float) -> str:
 
 
 def _table(report: UsageReport) -> Table:
+    from rich.cells import cell_len
     from rich.table import Table
+    from rich.text import Text
 
     with_cost = report.total.cost is not None
-    with_goals = report.by == "run_loop"
+    cost = [f"cost ({plain(report.currency)})" if report.currency else "cost"] if with_cost else []
+    heads = [_HEADS[report.by], "calls", "tokens in", "cached", "out", *cost]
+    rows = [[plain(line.key), *_cells(line, with_cost)] for line in report.lines]
+    totals = ["total", *_cells(report.total, with_cost)]
     table = Table(
         box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_footer=True
     )
-    table.add_column(_HEADS[report.by], "total", no_wrap=True, footer_style="bold")
-    for head, footer in zip(_columns(report), _cells(report.total, with_cost), strict=True):
-        table.add_column(head, footer, justify="right", no_wrap=True, footer_style="bold")
-    if with_goals:
-        table.add_column("goal", overflow="ellipsis", no_wrap=True)
-    for line in report.lines:
-        goal = [one_line(line.goal or "", 500)] if with_goals else []
-        table.add_row(plain(line.key), *_cells(line, with_cost), *goal)
+    for number, column in enumerate(zip(heads, totals, *rows, strict=True)):
+        table.add_column(
+            column[0],
+            column[1],
+            justify="right" if number else "left",
+            no_wrap=True,
+            # Ids and numbers that are cut are of no use: only the goal gives way.
+            min_width=max(map(cell_len, column)),
+            footer_style="bold",
+        )
+    if report.by == "run_loop":
+        table.add_column("goal")
+    for line, row in zip(report.lines, rows, strict=True):
+        goal = Text(one_line(line.goal or "", 500), no_wrap=True, overflow="ellipsis")
+        table.add_row(*row, *([goal] if report.by == "run_loop" else []))
     return table
-
-
-def _columns(report: UsageReport) -> list[str]:
-    cost = [f"cost ({plain(report.currency)})" if report.currency else "cost"]
-    return ["calls", "tokens in", "cached", "out", *(cost if report.total.cost is not None else [])]
 
 
 def _cells(totals: UsageTotals, with_cost: bool) -> list[str]:

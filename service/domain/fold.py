@@ -116,7 +116,10 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
         case RunLoopIdle():
             return changed(state, status="idle")
         case RunLoopResumed():
-            return changed(state, status="running", completed_at=None, problem=None)
+            # What was tried before the end may be tried again: compacting, above all.
+            return changed(
+                state, status="running", completed_at=None, problem=None, compacted=False
+            )
         case RunLoopCompleted():
             return _end(state, "completed", event.at)
         case RunLoopFailed(problem=problem):
@@ -212,8 +215,9 @@ def _account(state: RunLoopState, usage: Usage) -> RunLoopState:
         return state
     return changed(
         state,
-        measured_tokens=usage.input_tokens + usage.output_tokens,
-        measured_size=state.history_size,
+        # The answer's own tokens count reasoning too, which is never sent again.
+        measured_tokens=usage.input_tokens,
+        measured_size=state.history_size - (state.history[-1].size if state.history else 0),
     )
 
 

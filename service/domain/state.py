@@ -112,9 +112,9 @@ class RunLoopState:
     overflowed: bool = False
     """Whether the endpoint said that the conversation is too long."""
     measured_tokens: int = 0
-    """How long the last call and its answer were, as the endpoint counted; 0: not known."""
+    """How long the last call was, as the endpoint counted; 0: not known."""
     measured_size: int = 0
-    """`history_size` at that moment."""
+    """`history_size` when it was made."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0

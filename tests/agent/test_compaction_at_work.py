@@ -11,10 +11,14 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.agent.assemble import options_from_settings
 from service.agent.compaction import closed_part
 from service.agent.context import messages_tokens
+from service.agent.hooks import Hooks
+from service.agent.loop import Loop
 from service.agent.rounds import anchors_in
 from service.agent.tuned import COMPACT_AT_ONCE
+from service.config import load_settings
 from service.domain.anchors import AnchorRef
 from service.domain.errors import LLMConnectionError, LLMContextError
 from service.domain.events import (
@@ -25,7 +29,7 @@ from service.domain.events import (
     ToolFinished,
     Usage,
 )
-from service.domain.messages import Message, ToolCall
+from service.domain.messages import Message, TextPart, ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
@@ -290,12 +294,49 @@ async def test_a_failure_of_the_model_that_passes_is_retried(tmp_path: Path) -> 
         assert {each.method for each in finished(events)} == {"model"}
 
 
+class Discreet(Hooks):
+    """Lets no code word out of the house."""
+
+    async def before_model_call(self, loop: Loop, messages: list[Message]) -> list[Message]:
+        return [Message(role=m.role, content=(TextPart(text=_masked(m.text)),)) for m in messages]
+
+
+def _masked(text: str) -> str:
+    return text.replace("fox", "***")
+
+
+async def test_the_owners_hooks_see_what_is_given_away_to_be_summarised(tmp_path: Path) -> None:
+    llm = FunctionLLM(talks)
+    async with running_agent(tmp_path, llm, context_tokens=LIMIT, hooks=[Discreet()]) as agent:
+        await conversation(agent, 5)
+        asked = [messages for messages in llm.calls if is_request(messages)]
+        assert asked
+        assert not any("fox" in message.text for messages in asked for message in messages)
+
+
 async def test_without_a_model_for_it_rounds_are_shortened_by_rules(tmp_path: Path) -> None:
     llm = FunctionLLM(talks)
     async with running_agent(tmp_path, llm, context_tokens=LIMIT, compaction="extract") as agent:
         loop_id, _ = await conversation(agent, 5)
         assert {e.method for e in finished(await all_events(agent, loop_id))} == {"extract"}
         assert not any(map(is_request, llm.calls))
+
+
+@pytest.mark.parametrize(
+    ("provider", "chosen", "meant"),
+    [
+        ("openai", "auto", "model"),
+        ("embedded", "auto", "extract"),
+        ("embedded", "model", "model"),
+        ("openai", "off", "off"),
+    ],
+)
+def test_auto_is_the_model_but_not_the_embedded_one(
+    provider: str, chosen: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RONDO_LLM__PROVIDER", provider)
+    monkeypatch.setenv("RONDO_AGENT__COMPACTION", chosen)
+    assert options_from_settings(load_settings()).compaction == meant
 
 
 class SmallWindow(FunctionLLM):

@@ -275,6 +275,20 @@ async def test_the_first_answer_is_looked_over_once_where_that_is_wanted(tmp_pat
     assert words == ["Question one", None, "Question two"]
 
 
+async def test_an_answer_stands_where_looking_it_over_fails(tmp_path: Path) -> None:
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].notes:
+            raise LLMStreamError("cut")
+        return "The answer."
+
+    async with running_agent(tmp_path, respond, auto_enhance=True) as agent:
+        events = await sent(agent, "A question")
+        more = await sent(agent, "Another", events[0].run_loop_id)
+    assert answer_of(events) == "The answer."
+    assert types(events)[-3:] == ["error", "message.completed", "run_loop.idle"]
+    assert answer_of(more) == "The answer."
+
+
 async def test_by_default_an_answer_is_an_answer(tmp_path: Path) -> None:
     async with running_agent(tmp_path) as agent:
         assert types(await sent(agent, "Hello")).count("message.completed") == 1

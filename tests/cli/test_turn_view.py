@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
@@ -12,20 +13,41 @@ from service.cli.turn_view import TurnView
 from service.cli.wire import Accepted, SeenEvent
 from tests.cli.events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
 
+ANCHOR: dict[str, JsonValue] = {
+    "run_loop_id": "x",
+    "iteration_index": 0,
+    "segment_index": 0,
+    "segment_type": "response",
+    "timestamp": "2026-03-31T12:00:00Z",
+}
 PROBLEM: dict[str, JsonValue] = {"kind": "llm-stream", "title": "The answer broke off"}
 
 
-def shown(*items: Accepted | SeenEvent, terminal: bool = True) -> tuple[str, str]:
+def shown(
+    *items: Accepted | SeenEvent, terminal: bool = True, turn: Turn | None = None
+) -> tuple[str, str]:
     """The words on standard output and on standard error."""
     out, aside = StringIO(), StringIO()
     view = TurnView(
         Console(file=out, force_terminal=terminal, color_system=None, width=80),
         Console(file=aside, color_system=None, width=80),
+        turn=turn,
     )
     for item in items:
+        if turn is not None:
+            turn.apply(item)
         view.show(item)
     view.close()
     return out.getvalue(), aside.getvalue()
+
+
+def received(message_id: str, text: str, mode: str = "steer") -> SeenEvent:
+    message: dict[str, JsonValue] = {"role": "user", "content": [{"type": "text", "text": text}]}
+    return seen(2, "message.received", message_id=message_id, message=message, mode=mode)
+
+
+def landed(*message_ids: str, nudge: str | None = None) -> SeenEvent:
+    return seen(6, "iteration.started", index=1, message_ids=list(message_ids), nudge=nudge)
 
 
 def delta(text: str) -> SeenEvent:
@@ -94,14 +116,7 @@ def test_the_route_takes_one_line_of_a_terminal_and_names_the_matter_once() -> N
 
 
 def test_recalled_pieces_are_counted() -> None:
-    anchor: dict[str, JsonValue] = {
-        "run_loop_id": "x",
-        "iteration_index": 0,
-        "segment_index": 0,
-        "segment_type": "response",
-        "timestamp": "2026-03-31T12:00:00Z",
-    }
-    recalled = seen(5, "memory.recalled", recollections=[{"anchor": anchor, "content": "x"}])
+    recalled = seen(5, "memory.recalled", recollections=[{"anchor": ANCHOR, "content": "x"}])
     assert "recalled 1 piece of earlier matters" in shown(recalled)[1]
 
 
@@ -124,6 +139,149 @@ def test_a_request_that_was_open_before_the_message_counts_too() -> None:
     for item in (ACCEPTED, ROUTED, open_before):
         turn.apply(item)
     assert (turn.outcome, turn.exit_code, turn.last_seq) == ("waiting", 3, 3)
+
+
+# --- messages to a loop that is at work
+
+
+@pytest.mark.parametrize(
+    ("mode", "when"), [("steer", "at its next step"), ("followup", "after its answer")]
+)
+def test_what_was_said_to_others_is_not_taken_for_the_answer(mode: str, when: str) -> None:
+    before = (received("m1", "And Rome?", mode), ROUTED, delta("Paris is"), whole("Paris is big."))
+    after = (landed("m1"), delta("Rome"), whole("Rome too."), IDLE)
+    for terminal in (True, False):
+        turn = Turn()
+        out, aside = shown(ACCEPTED, *before, *after, terminal=terminal, turn=turn)
+        assert out == "Rome too.\n"
+        assert f"your message is seen {when}" in aside
+        assert aside.count("your message is seen now") == 1
+        assert turn.response == "Rome too."
+
+
+def test_a_message_that_is_seen_at_once_is_not_announced() -> None:
+    turn = Turn()
+    items = (ACCEPTED, received("m1", "Hello"), ROUTED, LANDED, whole("Hi."), IDLE)
+    assert "seen" not in shown(*items, turn=turn)[1]
+
+
+def test_what_was_recalled_for_the_message_is_told_when_it_is_seen() -> None:
+    piece: dict[str, JsonValue] = {"anchor": ANCHOR, "content": "x"}
+    turn = Turn()
+    _, aside = shown(
+        ACCEPTED,
+        received("m1", "Hello"),
+        seen(3, "memory.recalled", recollections=[piece, piece]),
+        landed("m0"),
+        seen(5, "memory.recalled", recollections=[piece]),
+        landed("m1"),
+        turn=turn,
+    )
+    assert "recalled 1 piece" in aside
+    assert "2 pieces" not in aside
+    assert turn.recalled == 1
+
+
+def test_a_turn_is_over_when_it_is_answered_and_another_message_is_seen() -> None:
+    turn = Turn()
+    for item in (ACCEPTED, ROUTED, landed("m1"), whole("To you."), landed("m2"), whole("To them.")):
+        turn.apply(item)
+    assert (turn.over, turn.outcome, turn.response) == (True, "answered", "To you.")
+
+
+def test_a_message_that_steers_in_the_middle_is_answered_with_the_first() -> None:
+    turn = Turn()
+    calling: dict[str, JsonValue] = {**said("Looking."), "tool_calls": [{"id": "c", "name": "x"}]}
+    for item in (
+        ACCEPTED,
+        landed("m1"),
+        seen(7, "message.completed", message=calling),
+        landed("m2"),
+        whole("To both."),
+        IDLE,
+    ):
+        turn.apply(item)
+    assert (turn.over, turn.outcome, turn.response) == (False, "answered", "To both.")
+
+
+def test_messages_of_others_are_told_when_they_are_seen() -> None:
+    _, aside = shown(LANDED, whole(""), received("m2", "Vegetarian!"), landed("m2"))
+    assert "seen now: “Vegetarian!”" in aside
+
+
+def test_an_interrupt_is_told_with_its_words_and_keeps_what_was_read() -> None:
+    out, aside = shown(
+        LANDED,
+        delta("It goes"),
+        seen(7, "message.completed", message=said("It goes"), cut=True),
+        received("m2", "No, pizza!", "interrupt"),
+        seen(9, "run_loop.interrupted", message_id="m2"),
+        landed("m2"),
+        whole("Pizza it is."),
+    )
+    assert out == "It goes\nPizza it is.\n"
+    assert "stopped, to take this instead: “No, pizza!”" in aside
+    assert "seen now" not in aside
+
+
+def test_words_that_were_cut_off_do_not_leave_through_a_pipe() -> None:
+    cut = seen(7, "message.completed", message=said("It goes"), cut=True)
+    turn = Turn()
+    cancelled = seen(8, "run_loop.cancelled")
+    out, aside = shown(ACCEPTED, LANDED, cut, cancelled, terminal=False, turn=turn)
+    assert (out, turn.response, turn.outcome) == ("", "", "cancelled")
+    assert "cancelled" in aside
+
+
+def test_a_loop_that_is_taken_up_again_says_so() -> None:
+    assert "taken up again" in shown(seen(3, "run_loop.resumed"), landed())[1]
+
+
+# --- a better answer
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_better_answer_replaces_the_first_one(terminal: bool) -> None:
+    turn = Turn()
+    first = (ACCEPTED, LANDED, delta("4"), whole("4"))
+    better = (landed(nudge="Look over it."), delta("It is"), whole("It is 4."), IDLE)
+    out, aside = shown(*first, *better, terminal=terminal, turn=turn)
+    assert out == ("4\nIt is 4.\n" if terminal else "It is 4.\n")
+    assert "looking over the answer once more" in aside
+    assert turn.response == "It is 4."
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_answer_that_cannot_be_bettered_is_written_once(terminal: bool) -> None:
+    items = (LANDED, delta("4"), whole("4"), landed(nudge="Look over it."), delta("4"), whole("4"))
+    out, aside = shown(*items, IDLE, terminal=terminal)
+    assert out == "4\n"
+    assert "it stands as it is" in aside
+
+
+def test_an_answer_is_not_lost_when_bettering_it_fails() -> None:
+    failed = seen(9, "run_loop.failed", problem=PROBLEM)
+    items = (LANDED, whole("4"), landed(nudge="Look over it."), failed)
+    assert shown(*items, terminal=False)[0] == "4\n"
+
+
+# --- long conversations
+
+
+def test_a_compaction_is_told_in_words() -> None:
+    _, aside = shown(
+        seen(4, "compaction.started", tokens=12300, limit=12000),
+        seen(
+            5,
+            "compaction.finished",
+            messages=14,
+            method="model",
+            tokens_before=12300,
+            tokens_after=4100,
+        ),
+    )
+    assert "nears the end of the model's window" in aside
+    assert "summarised 14 messages (12,300 → 4,100 tokens)" in aside
 
 
 def test_the_route_of_another_message_is_not_taken_for_ones_own() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from service.domain.errors import Problem
 from service.domain.events import (
+    CompactionFinished,
     Event,
     InputReceived,
     InputRequired,
@@ -13,10 +15,13 @@ from service.domain.events import (
     MessageCompleted,
     MessageReceived,
     RunLoopCancelled,
+    RunLoopFailed,
     RunLoopIdle,
+    RunLoopResumed,
     RunLoopStarted,
     ToolFinished,
     ToolStarted,
+    Usage,
 )
 from service.domain.fold import evolve, fold
 from service.domain.messages import Message, ToolCall
@@ -166,3 +171,29 @@ def test_anything_but_a_yes_is_a_no() -> None:
 def test_a_history_that_does_not_begin_with_its_start_is_refused() -> None:
     with pytest.raises(ValueError, match=r"begins with run_loop\.started"):
         fold([event_at(1, RunLoopIdle())])
+
+
+def test_a_loop_that_failed_after_compacting_may_compact_again_when_it_is_resumed() -> None:
+    compacted = CompactionFinished(messages=0, method="extract", tokens_before=9, tokens_after=9)
+    state = folded(
+        RunLoopStarted(goal="Hello"),
+        received("Hello"),
+        IterationStarted(index=0, message_ids=("m",)),
+        compacted,
+        RunLoopFailed(problem=Problem(kind="llm-context", title="too long")),
+        RunLoopResumed(),
+    )
+    assert state.status == "running"
+    assert not state.compacted
+
+
+def test_what_a_call_was_measured_to_be_does_not_count_reasoning_that_is_never_sent_again() -> None:
+    state = folded(
+        RunLoopStarted(goal="Hello"),
+        received("Hello"),
+        IterationStarted(index=0, message_ids=("m",)),
+        MessageCompleted(message=Message.assistant("Hi.")),
+        Usage(model="m", input_tokens=50, output_tokens=9000),
+    )
+    assert state.measured_tokens == 50
+    assert state.measured_size == Message.user("Hello").size

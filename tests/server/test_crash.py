@@ -26,14 +26,19 @@ pause: 0.05
 text: You said: {{message}}
 """
 
-SETTINGS = {"RONDO_AGENT__AUTO_CLASSIFY": "false", "RONDO_AGENT__MAX_ITERATIONS": "50"}
+SETTINGS = {
+    "RONDO_AGENT__AUTO_CLASSIFY": "false",
+    "RONDO_AGENT__MAX_ITERATIONS": "50",
+    "RONDO_AGENT__MAX_REPEATED_CALLS": "50",
+}
 
 
-def send_until(client: httpx2.Client, message: str, stop_after: int) -> None:
+def send_until(client: httpx2.Client, message: str, stop_after: int, **more: str) -> None:
     """Send, and go away after so many events; the first of them is the acknowledgement."""
     seen = 0
+    body = {"message": message, **more}
     with client.stream(
-        "POST", "/v1/send", json={"message": message}, headers={"Accept": "text/event-stream"}
+        "POST", "/v1/send", json=body, headers={"Accept": "text/event-stream"}
     ) as response:
         for line in response.iter_lines():
             seen += line.startswith("event:")
@@ -88,3 +93,26 @@ def test_a_loop_goes_on_after_kills_as_if_nothing_had_been(
         for number in range(1, len(kills_after)):
             other = rested(client, f"and number {number}")
             assert other["iterations"][0]["response"] == f"You said: and number {number}"
+
+
+@pytest.mark.parametrize("kill_after", [1, 9])
+def test_a_follow_up_that_was_acknowledged_is_answered_after_the_answer_whatever_was_killed(
+    tmp_path: Path, kill_after: int
+) -> None:
+    folder = tmp_path / "home"
+    with (
+        serving(folder, script=SCRIPT, settings=SETTINGS) as daemon,
+        daemon.client(folder) as client,
+    ):
+        send_until(client, "count on", 6)
+        loop_id = client.get("/v1/run-loops").json()["run_loops"][0]["id"]
+        send_until(client, "what next", kill_after, run_loop_id=loop_id, mode="followup")
+        daemon.process.kill()
+    with (
+        serving(folder, script=SCRIPT, settings=SETTINGS) as daemon,
+        daemon.client(folder) as client,
+    ):
+        loop = rested(client, "count on")
+    said = [iteration["response"] for iteration in loop["iterations"] if iteration["response"]]
+    assert said == ["Counted, 2.", "You said: what next"]
+    assert loop["iterations"][-1]["user_message"] == "what next"

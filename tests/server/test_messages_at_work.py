@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 from service.agent.options import AgentOptions
 from tests.server.gates import Listener, Work
-from tests.server.house import Frame, House, running
-from tests.server.test_send import Launch, wanting_to_launch
+from tests.server.house import Frame, House, PatientLLM, running
+from tests.server.test_send import Launch
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +123,47 @@ async def test_an_interrupt_in_mid_answer_keeps_the_words_that_had_streamed(
     assert (cut["cut"], answer["cut"]) == (True, False)
 
 
+async def interrupted_in_mid_answer(
+    house: House, words: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the sender of a message is told, and who interrupted its answer after two words."""
+    first = Sending()
+    async with anyio.create_task_group() as group, house.stream("GET", "/v1/events") as frames:
+        group.start_soon(first.send, house, "Paris?")
+        deltas = 0
+        async for frame in frames:
+            deltas += frame.event == "message.delta"
+            if deltas == 2:
+                break
+        if isinstance(house.llm, Listener):
+            house.llm.slow = False
+        loop = frame.data["run_loop_id"]
+        second = await house.send(words, run_loop_id=loop, mode="interrupt")
+    return first.answer, second
+
+
+async def test_the_sender_of_an_answer_that_was_interrupted_gets_the_one_that_came_instead(
+    tmp_path: Path,
+) -> None:
+    llm = Listener()
+    async with running(tmp_path, llm=llm) as house:
+        llm.hold()
+        llm.slow = True
+        first, second = await interrupted_in_mid_answer(house, "Rome?")
+    assert first["response"] == second["response"] == "You said Paris? + Rome?"
+    assert first["interrupted_by"] == second["message_id"]
+    assert [i["response"] for i in first["iterations"]] == ["You said", second["response"]]
+
+
+async def test_words_that_were_cut_off_are_no_answer(tmp_path: Path) -> None:
+    llm = PatientLLM("text/4: Paris is\npause: 30", "call: launch")
+    async with running(tmp_path, llm=llm, tools=[Launch()]) as house:
+        first, second = await interrupted_in_mid_answer(house, "Launch it")
+    assert first["status"] == second["status"] == "waiting_for_human_input"
+    assert first["response"] is None
+    assert first["interrupted_by"] == second["message_id"]
+
+
 async def test_the_answers_before_and_after_are_streamed_but_are_not_the_senders_own(
     tmp_path: Path,
 ) -> None:
@@ -186,22 +228,27 @@ async def test_a_message_that_comes_while_the_last_words_stream_gets_an_answer_o
 async def test_a_follow_up_to_a_loop_that_comes_to_ask_a_person_has_no_answer_yet(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, llm=wanting_to_launch(), tools=[Launch()]) as house:
-        asked = await house.send("Launch it")
-        loop = asked["run_loop_id"]
-        waiting = await house.send("And report", run_loop_id=loop, mode="followup")
-        assert waiting["status"] == "waiting_for_human_input"
-        assert waiting["input_required"] == asked["input_required"]
-        assert waiting["response"] is None
-        assert waiting["iterations"] == []
-        path = f"/v1/run-loops/{loop}"
+    work = Work()
+    llm = PatientLLM("call: work", "text: I will launch.\ncall: launch")
+    async with running(tmp_path, llm=llm, tools=[work, Launch()]) as house:
+        first, second = await two_senders(house, work, "And report", "followup", release=True)
+        assert first["status"] == second["status"] == "waiting_for_human_input"
+        assert first["input_required"] == second["input_required"]
+        assert first["response"] == "I will launch."
+        assert second["response"] is None
+        assert second["iterations"] == []
+
+        third = await house.send("Hurry", run_loop_id=first["run_loop_id"])
+        assert third["input_required"] == first["input_required"]
+        path = f"/v1/run-loops/{first['run_loop_id']}"
         async with house.stream("GET", f"{path}/events") as stream:
             await house.client.post(f"{path}/input", json={"approved": True})
             async for frame in stream:
                 if frame.event == "run_loop.idle":
                     break
         whole = (await house.client.get(path)).json()
-        assert [i["user_message"] for i in whole["iterations"]] == ["Launch it", None, "And report"]
+    heard = [iteration["user_message"] for iteration in whole["iterations"]]
+    assert heard == ["Work on dinner", None, "Hurry", "And report"]
 
 
 async def test_the_same_key_with_another_mode_is_another_request(tmp_path: Path) -> None:
@@ -257,18 +304,20 @@ async def test_of_many_who_send_at_once_each_gets_the_answer_to_its_own_message(
     options = AgentOptions(auto_classify=False, max_retries=0, recall_tokens=0)
     async with running(tmp_path, llm=Listener(), options=options) as house:
         loop = (await house.send("Begin"))["run_loop_id"]
-        answers: dict[str, dict[str, Any]] = {}
+        chance = random.Random(7)
+        answered: list[str] = []
 
         async def send(number: int) -> None:
-            message = f"<{number}>"
-            for _ in range(3):  # as a loop comes to rest, the next wave arrives
-                answers[message] = await house.send(
-                    message, run_loop_id=loop, mode=mode_of(number)
-                )
-                assert message in answers[message]["response"]
+            for turn in range(8):
+                message = f"<{number}.{turn}>"
+                await anyio.sleep(chance.uniform(0, 0.03))  # as often as not as it comes to rest
+                answer = await house.send(message, run_loop_id=loop, mode=mode_of(number))
+                assert answer["response"] is not None
+                assert message in answer["response"]
+                answered.append(message)
 
         async with anyio.create_task_group() as group:
-            for number in range(12):
+            for number in range(6):
                 group.start_soon(send, number)
-        assert len(answers) == 12
+        assert len(set(answered)) == 48
         assert (await house.agent.run_loop(loop)).status == "idle"

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 import service.server.sse as sse
+from service.domain.events import (
+    BODY,
+    CompactionFinished,
+    CompactionStarted,
+    EventBody,
+    IterationStarted,
+    MessageCompleted,
+    RunLoopCancelled,
+    RunLoopInterrupted,
+    RunLoopResumed,
+    RunLoopStarted,
+)
+from service.domain.messages import Message
 from tests.server.house import Frame, House, running
 
 pytestmark = pytest.mark.anyio
@@ -129,3 +143,34 @@ async def test_a_loop_that_is_not_there_has_no_stream(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         response = await house.client.get("/v1/run-loops/nothing/events")
         assert response.status_code == 404
+
+
+async def test_what_happens_in_the_middle_of_work_has_the_fields_that_the_page_tells(
+    tmp_path: Path,
+) -> None:
+    events: list[tuple[EventBody, dict[str, Any]]] = [
+        (IterationStarted(index=0, message_ids=("m",)), {"message_ids": ["m"], "nudge": None}),
+        (CompactionStarted(tokens=900, limit=800), {"tokens": 900, "limit": 800}),
+        (
+            CompactionFinished(messages=0, method="extract", tokens_before=900, tokens_after=400),
+            {"messages": 0, "replacement": [], "method": "extract", "tokens_after": 400},
+        ),
+        (RunLoopInterrupted(message_id="n"), {"message_id": "n"}),
+        (IterationStarted(index=1, message_ids=(), nudge="Again."), {"nudge": "Again."}),
+        (MessageCompleted(message=Message.assistant("Half an"), cut=True), {"cut": True}),
+        (RunLoopCancelled(), {}),
+        (RunLoopResumed(), {}),
+        (RunLoopCancelled(), {}),
+    ]
+    async with running(tmp_path) as house:
+        await house.send("Hello")
+        journal = house.agent.memory.journal
+        await journal.append("one", RunLoopStarted(goal="One"), owner="me")
+        for body, _ in events:
+            await journal.append("one", body)
+        frames = await house.frames("GET", "/v1/run-loops/one/events")
+    for (body, fields), frame in zip(events, frames[1:], strict=True):
+        data = frame.data["data"]
+        assert frame.event == body.type
+        assert {name: data[name] for name in fields} == fields
+        assert BODY.validate_python({"type": frame.event, **data}) == body

@@ -30,6 +30,7 @@ from service.domain.events import (
 )
 from service.domain.instructions import CallLLM
 from service.domain.messages import Message, NotePart, TextPart
+from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta, ThinkDelta
 from service.domain.tools import ToolDefinition
 
@@ -141,6 +142,11 @@ async def _ask(
 
 
 async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
+    answer = _answer_before_nudge(loop.state)
+    if answer is not None:
+        # It was to be bettered, and stands as it is.
+        await loop.emit(ErrorOccurred(problem=error.problem()), MessageCompleted(message=answer))
+        return
     if not isinstance(error, LLMContextError):
         await loop.emit(RunLoopFailed(problem=error.problem()))
     elif bench.compaction != "off" and not loop.state.compacted:
@@ -148,6 +154,14 @@ async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
         await loop.emit(ErrorOccurred(problem=error.problem()))
     else:
         await loop.emit(RunLoopFailed(problem=too_long(bench, error)))
+
+
+def _answer_before_nudge(state: RunLoopState) -> Message | None:
+    """The answer that the model was asked to look over; None when it was not asked that."""
+    history = state.history
+    if len(history) < 2 or history[-1].text or not history[-1].notes:
+        return None
+    return history[-2] if history[-1].role == "user" and history[-2].role == "assistant" else None
 
 
 def _without_calls(message: Message) -> Message:

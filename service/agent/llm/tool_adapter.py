@@ -102,7 +102,8 @@ class ToolAdapter:
             yield Message.user("\n\n".join(results))
 
     def _answer(self, message: Message) -> str:
-        lines = [self._reply(message.text)] if message.text or not message.tool_calls else []
+        words = "\n\n".join(filter(None, (message.text, message.notes)))
+        lines = [self._reply(words)] if words or not message.tool_calls else []
         lines += [self._action(call.name, _arguments(call)) for call in message.tool_calls]
         return "\n".join(lines)
 

@@ -12,8 +12,9 @@ from service.cli.connect import connect
 def chat(loop: str | None) -> None:
     """Talk with the assistant.
 
-    Each message goes to the run loop it belongs to, or opens a new one. Ctrl-C stops the loop that
-    is at work; Ctrl-D (or a second Ctrl-C) leaves. `/help` lists what else can be typed.
+    Each message goes to the run loop it belongs to, or opens a new one. Type while an answer comes
+    to steer it. Ctrl-C stops the loop that is at work; Ctrl-D (or a second Ctrl-C) leaves. `/help`
+    lists what else can be typed.
     """
     from service.cli.chat_session import ChatSession
     from service.config import load_settings

@@ -70,6 +70,7 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
     from service.cli.loop_tables import loop_text
     from service.cli.output import aside, out, print_json
     from service.cli.run_loop_ids import resolve
+    from service.cli.usage_tables import print_used
     from service.domain.events import ForkPoint, InputRequired
     from service.domain.run_loops import RunLoop
 
@@ -82,6 +83,7 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
     origin = details.get("forked_from")
     forked_from = ForkPoint.model_validate(origin) if origin else None
     out().print(loop_text(RunLoop.model_validate(details), forked_from=forked_from), end="")
+    print_used(details)
     if at is not None:
         aside().print(f"So it was after event {details['last_seq']}.", style="dim")
     if details.get("problem"):

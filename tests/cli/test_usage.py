@@ -1,0 +1,163 @@
+"""`rondo usage`: a table with totals, or JSON."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from service.cli import usage_tables
+from service.domain.run_loops import RunLoop
+from service.domain.usage import UsageLine, UsageReport, UsageTotals
+from tests.cli.support import Terminal, answering, write
+
+LINES = (
+    UsageLine(key="2026-03-02", calls=2, input_tokens=1_234_567, output_tokens=89, cost=2.5),
+    UsageLine(key="2026-03-01", calls=1, input_tokens=40, output_tokens=2, estimated_calls=1),
+)
+TOTAL = UsageTotals(
+    calls=3,
+    input_tokens=1_234_607,
+    output_tokens=91,
+    cost=2.5,
+    calls_without_cost=1,
+    estimated_calls=1,
+)
+
+
+def report(**changes: Any) -> UsageReport:
+    given = {
+        "by": "day",
+        "since": None,
+        "until": None,
+        "currency": "USD",
+        "lines": LINES,
+        "more": False,
+        "total": TOTAL,
+    }
+    return UsageReport.model_validate({**given, **changes})
+
+
+def answer_with(found: UsageReport, asked: list[str]) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        write(handler, found.model_dump_json(), media_type="application/json")
+
+    return answer
+
+
+def shown(tmp_path: Path, found: UsageReport, *options: str) -> tuple[str, str, list[str]]:
+    """What the command writes on both streams, and what it asked for."""
+    asked: list[str] = []
+    (tmp_path / "token").write_text("secret")
+    with answering(answer_with(found, asked)) as port:
+        result = Terminal(tmp_path, port).run("usage", *options)
+    assert result.exit_code == 0, result.output
+    return result.stdout, result.stderr, asked
+
+
+def test_the_examples_in_the_code_are_true() -> None:
+    assert doctest.testmod(usage_tables).failed == 0
+
+
+def test_a_table_has_a_line_each_and_the_totals(tmp_path: Path) -> None:
+    out, aside, _ = shown(tmp_path, report())
+    head, first, second, total = (line.split() for line in out.splitlines())
+    assert head == ["day", "calls", "tokens", "in", "cached", "out", "cost", "(USD)"]
+    assert first == ["2026-03-02", "2", "1,234,567", "0", "89", "2.50"]
+    assert second == ["2026-03-01", "1", "~40", "0", "~2"]
+    assert total == ["total", "3", "~1,234,607", "0", "~91", "2.50"]
+    assert "estimated" in aside
+    assert "One call had no price" in aside
+
+
+def test_without_prices_there_is_no_column_of_costs(tmp_path: Path) -> None:
+    total = TOTAL.model_copy(update={"cost": None})
+    out, _, _ = shown(tmp_path, report(lines=LINES[1:], total=total, currency=None))
+    assert "cost" not in out
+
+
+def test_run_loops_are_shown_with_their_goals_whole_ids_and_no_control_characters(
+    tmp_path: Path,
+) -> None:
+    line = UsageLine(key="01jd3v6k2m9x4q8w", goal="安排\x1b[31m旅行 " * 40, calls=1)
+    out, _, _ = shown(tmp_path, report(by="run_loop", lines=(line,)), "--by", "run_loop")
+    assert "01jd3v6k2m9x4q8w" in out
+    assert "安排[31m旅行" in out
+    assert "\x1b" not in out
+
+
+def test_nothing_used_is_said_in_words(tmp_path: Path) -> None:
+    out, aside, _ = shown(tmp_path, report(lines=(), total=UsageTotals()))
+    assert out == ""
+    assert "No model was called" in aside
+
+
+def test_what_is_asked_for_is_passed_on_with_its_time_zone(tmp_path: Path) -> None:
+    _, aside, (asked,) = shown(
+        tmp_path, report(more=True), "--since", "2026-03-01", "--by", "model", "--limit", "2"
+    )
+    query = parse_qs(urlsplit(asked).query)
+    assert query["by"] == ["model"]
+    assert query["limit"] == ["2"]
+    assert query["since"][0].startswith("2026-03-01T00:00:00")
+    assert len(query["since"][0]) > len("2026-03-01T00:00:00")
+    assert "--limit shows more" in aside
+
+
+def test_json_is_what_the_daemon_says(tmp_path: Path) -> None:
+    out, _, _ = shown(tmp_path, report(), "--json")
+    assert UsageReport.model_validate(json.loads(out)) == report()
+
+
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        (
+            {
+                "input_tokens": 1200,
+                "output_tokens": 8,
+                "cached_input_tokens": 0,
+                "cost": 0.5,
+                "currency": "EUR",
+            },
+            "1,200 tokens in, 8 out, 0.5000 EUR",
+        ),
+        (None, ""),  # an older daemon
+    ],
+)
+def test_showing_a_run_loop_tells_what_it_has_used(
+    tmp_path: Path, usage: dict[str, Any] | None, words: str
+) -> None:
+    loop = RunLoop(
+        id="01jd3v6k2m9x4q8w",
+        owner="me",
+        goal="Plan a trip",
+        status="idle",
+        iterations=(),
+        created_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    details = {**loop.model_dump(mode="json"), "usage": usage}
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        write(handler, json.dumps(details), media_type="application/json")
+
+    (tmp_path / "token").write_text("secret")
+    with answering(answer) as port:
+        result = Terminal(tmp_path, port).run("loops", "show", loop.id)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.strip() == words
+
+
+@pytest.mark.parametrize("options", [("--by", "week"), ("--since", "soon"), ("--limit", "0")])
+def test_wrong_options_are_told_in_words(tmp_path: Path, options: tuple[str, str]) -> None:
+    result = Terminal(tmp_path, 1).run("usage", *options)
+    assert result.exit_code == 2
+    assert options[1] in result.stderr

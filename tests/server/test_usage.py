@@ -1,0 +1,97 @@
+"""What was used, over HTTP: by day, model, purpose or run loop, and of one run loop."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from service.agent.brain import Limits
+from service.agent.options import AgentOptions
+from service.domain.usage import Prices
+from tests.server.house import PatientLLM, running
+
+pytestmark = pytest.mark.anyio
+
+OPTIONS = AgentOptions(
+    auto_classify=False, max_retries=0, prices=Prices(input=2, output=8, currency="EUR")
+)
+
+
+async def test_usage_is_summed_up_as_asked_with_totals(tmp_path: Path) -> None:
+    llm = PatientLLM("text: One\nusage: 1000 100", "text: Two\nusage: 50 5")
+    async with running(tmp_path, llm=llm, options=OPTIONS) as house:
+        first = await house.send("First 第一")
+        await house.send("Second")
+
+        report = (await house.client.get("/v1/usage", params={"by": "run_loop"})).json()
+        assert [line["goal"] for line in report["lines"]] == ["First 第一", "Second"]
+        assert report["lines"][0]["key"] == first["run_loop_id"]
+        assert report["currency"] == "EUR"
+        assert report["total"]["calls"] == 2
+        assert report["total"]["input_tokens"] == 1050
+        assert report["total"]["cost"] == pytest.approx((1050 * 2 + 105 * 8) / 1e6)
+        assert report["more"] is False
+
+        by_day = (await house.client.get("/v1/usage")).json()
+        assert by_day["by"] == "day"
+        assert [line["calls"] for line in by_day["lines"]] == [2]
+        by_model = (await house.client.get("/v1/usage?by=model")).json()
+        assert [line["key"] for line in by_model["lines"]] == ["scripted"]
+
+        few = (await house.client.get("/v1/usage?by=run_loop&limit=1")).json()
+        assert (len(few["lines"]), few["more"], few["total"]["calls"]) == (1, True, 2)
+
+
+async def test_a_time_can_be_asked_for_and_nonsense_is_refused(tmp_path: Path) -> None:
+    llm = PatientLLM("text: One\nusage: 1000 100")
+    async with running(tmp_path, llm=llm, options=OPTIONS) as house:
+        await house.send("First")
+        tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+        none = (await house.client.get("/v1/usage", params={"since": tomorrow})).json()
+        assert none["lines"] == []
+        assert none["total"]["calls"] == 0
+        some = (await house.client.get("/v1/usage", params={"until": tomorrow})).json()
+        assert some["total"]["calls"] == 1
+        for query in ("by=week", "since=yesterday", "limit=0", "limit=1001"):
+            refused = await house.client.get(f"/v1/usage?{query}")
+            assert refused.status_code == 422, query
+            assert query.partition("=")[0] in refused.json()["detail"]
+
+
+async def test_a_run_loop_tells_what_it_has_used(tmp_path: Path) -> None:
+    llm = PatientLLM("text: One\nusage: 1000 100", "text: Two\nusage: 50 5")
+    async with running(tmp_path, llm=llm, options=OPTIONS) as house:
+        sent = await house.send("First")
+        await house.send("More", run_loop_id=sent["run_loop_id"])
+        details = (await house.client.get(f"/v1/run-loops/{sent['run_loop_id']}")).json()
+    assert details["usage"]["input_tokens"] == 1050
+    assert details["usage"]["output_tokens"] == 105
+    assert details["usage"]["cost"] == pytest.approx((1050 * 2 + 105 * 8) / 1e6)
+    assert details["usage"]["currency"] == "EUR"
+
+
+async def test_without_prices_there_is_no_currency_and_no_cost(tmp_path: Path) -> None:
+    async with running(tmp_path, llm=PatientLLM("text: One\nusage: 10 1")) as house:
+        await house.send("First")
+        report = (await house.client.get("/v1/usage")).json()
+    assert report["currency"] is None
+    assert report["total"]["cost"] is None
+    assert report["total"]["calls_without_cost"] == 1
+
+
+async def test_a_loop_that_is_over_its_budget_is_a_problem_that_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    options = AgentOptions(auto_classify=False, max_retries=0, limits=Limits(budget_tokens=100))
+    llm = PatientLLM("text: One\nusage: 90 20")
+    async with running(tmp_path, llm=llm, options=options) as house:
+        sent = await house.send("First")
+        body = {"message": "More", "run_loop_id": sent["run_loop_id"]}
+        refused = await house.client.post("/v1/send", json=body)
+    problem = refused.json()
+    assert refused.status_code == 502
+    assert problem["type"] == "urn:rondo:budget"
+    assert "110 tokens of 100" in problem["detail"]
+    assert "agent.budget_tokens" in problem["advice"]
