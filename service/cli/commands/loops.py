@@ -25,14 +25,15 @@ SEQ = click.IntRange(1, 2**63 - 1)
 
 
 @click.group(invoke_without_command=True)
+@json_option
 @click.pass_context
-def loops(ctx: click.Context) -> None:
+def loops(ctx: click.Context, as_json: bool) -> None:
     """List, watch and steer run loops. Without a command, lists them.
 
     An ID may be shortened to its beginning, as long as only one run loop's begins so.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_loops)
+        ctx.invoke(list_loops, as_json=as_json)
 
 
 @loops.command("list")
