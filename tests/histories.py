@@ -16,6 +16,7 @@ from service.domain.events import (
     EventBody,
     InputReceived,
     InputRequired,
+    IterationAbandoned,
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -109,6 +110,8 @@ def _unusual(state: RunLoopState) -> Choices:
             st.just(CompactionStarted(tokens=9, limit=8)),
             _compactions(state),
         ]
+        if state.history[-1:] and not state.history[-1].text and state.history[-1].notes:
+            choices.append(st.just(IterationAbandoned(index=state.iteration_count - 1)))
     elif not state.pending and state.awaiting is None:
         quiet = state.status == "idle" and not state.unseen
         choices += [

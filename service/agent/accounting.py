@@ -5,7 +5,10 @@ from __future__ import annotations
 from service.agent.generate import Generated
 from service.agent.workbench import Workbench
 from service.domain.events import Usage, UsagePurpose
+from service.domain.stream import TokenUsage
 from service.domain.usage import Prices
+
+_MOST_TOKENS = 10**12
 
 
 def usage_of(bench: Workbench, generated: Generated, *, purpose: UsagePurpose = "answer") -> Usage:
@@ -15,7 +18,13 @@ def usage_of(bench: Workbench, generated: Generated, *, purpose: UsagePurpose = 
 
 def priced(generated: Generated, prices: Prices | None, *, purpose: UsagePurpose) -> Usage:
     """The usage event of a call, with its cost where there are prices."""
-    used = generated.usage
+    told = generated.usage
+    used = TokenUsage(
+        told.model,
+        _sane(told.input_tokens),
+        _sane(told.output_tokens),
+        cached_input_tokens=_sane(told.cached_input_tokens),
+    )
     return Usage(
         model=used.model,
         input_tokens=used.input_tokens,
@@ -25,3 +34,8 @@ def priced(generated: Generated, prices: Prices | None, *, purpose: UsagePurpose
         purpose=purpose,
         estimated=generated.estimated,
     )
+
+
+def _sane(count: int) -> int:
+    """What an endpoint reports, within what can be: an answer must not be lost to a number."""
+    return min(max(count, 0), _MOST_TOKENS)

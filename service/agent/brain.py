@@ -110,7 +110,7 @@ class Brain:
         if limits.budget_tokens is not None and used >= limits.budget_tokens:
             spent = f"it has used {used:,} tokens of {limits.budget_tokens:,}"
         if limits.budget_cost is not None and (state.cost or 0.0) >= limits.budget_cost:
-            spent = f"it has cost {state.cost:.4g} of {limits.budget_cost:g}"
+            spent = f"it has cost {state.cost or 0.0:.4g} of {limits.budget_cost:g}"
         if not spent:
             return None
         advice = "Raise agent.budget_tokens or agent.budget_cost, or go on in a new run loop."

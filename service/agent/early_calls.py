@@ -7,7 +7,7 @@ crash, or a stream that breaks off, leaves no trace of it and the tool simply ru
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import anyio
@@ -49,6 +49,12 @@ class EarlyCalls:
             return None
         await early.done.wait()
         return early.result
+
+    def keep(self, calls: Iterable[ToolCall]) -> None:
+        """Stop all but these: the rest is not part of the answer."""
+        kept = {call.id for call in calls}
+        for call_id in self._calls.keys() - kept:
+            self._calls.pop(call_id).scope.cancel()
 
     def drop(self) -> None:
         """Stop all: the answer that asked for them does not count."""

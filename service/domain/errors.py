@@ -27,7 +27,9 @@ and `advice` (what to do about it).
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from service.domain.text import well_formed
 
 
 class Problem(BaseModel):
@@ -43,6 +45,11 @@ class Problem(BaseModel):
     """What exactly, with names and numbers."""
     advice: str = ""
     """What the person can do about it."""
+
+    @field_validator("title", "detail", "advice")
+    @classmethod
+    def _can_be_stored(cls, text: str) -> str:
+        return well_formed(text)  # an error must not fail for the words that it quotes
 
     def in_words(self) -> str:
         """The problem as one readable paragraph."""

@@ -96,6 +96,13 @@ class IterationStarted(_Body):
     """Words of the house that the model is given too, such as a wish for a better answer."""
 
 
+class IterationAbandoned(_Body):
+    """The answer was to be bettered, which failed: it stands as it is."""
+
+    type: Literal["iteration.abandoned"] = "iteration.abandoned"
+    index: int
+
+
 class ReasoningDelta(_Body):
     """A piece of reasoning as it streams (transient)."""
 
@@ -301,6 +308,7 @@ EventBody = Annotated[
     | RouteDecided
     | MemoryRecalled
     | IterationStarted
+    | IterationAbandoned
     | ReasoningDelta
     | MessageDelta
     | MessageCompleted

@@ -20,6 +20,7 @@ from service.domain.events import (
     Event,
     InputReceived,
     InputRequired,
+    IterationAbandoned,
     IterationStarted,
     LLMRetry,
     MemoryRecalled,
@@ -96,6 +97,8 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
             return changed(state, recalled=(*state.recalled, Recalled(len(state.history), pieces)))
         case IterationStarted() as started:
             return _observe(state, started, event.at)
+        case IterationAbandoned():
+            return _abandon(state)
         case MessageCompleted() as completed:
             return _think(state, completed)
         case ToolStarted(call_id=call_id):
@@ -160,8 +163,10 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
         closed_iterations=_closed(state),
         iteration=Iteration(user_message=words or None, timestamp=at),
         unseen=tuple(each for each in state.unseen if each not in seen),
+        cut=False,
         thinking=True,
-        enhanced=state.enhanced or started.nudge is not None,
+        # After an answer that was stopped, a nudge asks for the rest of it, not for a better one.
+        enhanced=state.enhanced or (started.nudge is not None and not state.cut),
         iterations_since_user=1 if heard else state.iterations_since_user + 1,
         failures=0 if heard else state.failures,
         repetitions=0 if heard else state.repetitions,
@@ -196,10 +201,24 @@ def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
     return changed(
         _with_messages(state, message),
         iteration=iteration,
+        cut=completed.cut,
         thinking=False,
         compacted=False,
         overflowed=False,
         pending=tuple(PendingCall(call) for call in message.tool_calls),
+    )
+
+
+def _abandon(state: RunLoopState) -> RunLoopState:
+    """The state without the words that asked for a better answer."""
+    if not state.thinking or not state.history:
+        return state
+    asked = state.history[-1]
+    return changed(
+        state,
+        history=Growing(state.history[:-1]),
+        history_size=state.history_size - asked.size,
+        thinking=False,
     )
 
 
@@ -330,9 +349,8 @@ def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived)
 
 
 def _end(state: RunLoopState, status: Status, at: datetime) -> RunLoopState:
+    # What nobody has observed yet waits on: it lands when the loop is resumed.
     state = _close_calls(state, f"the run loop was {status}")
-    if state.unseen:
-        state = _observe(state, IterationStarted(index=state.iteration_count), state.updated_at)
     return changed(state, status=status, completed_at=at, awaiting=None, thinking=False)
 
 

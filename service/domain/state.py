@@ -93,6 +93,8 @@ class RunLoopState:
     allowed: frozenset[str] = frozenset()
     """What a person has said yes to for as long as this loop lasts."""
     recalled: tuple[Recalled, ...] = ()
+    cut: bool = False
+    """Whether the assistant's last words are an answer that a person stopped."""
     thinking: bool = False
     """Whether the last iteration has started and its message is still to come."""
     iterations_since_user: int = 0
@@ -131,7 +133,7 @@ class RunLoopState:
     @property
     def is_answered(self) -> bool:
         """Whether the assistant spoke last, and nothing is left to be done for what it has seen."""
-        if self.thinking or self.pending:
+        if self.thinking or self.pending or self.cut:
             return False
         return not self.history or self.history[-1].role == "assistant"
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from service.domain.errors import LLMStreamError
 from service.domain.ids import new_id
 from service.domain.messages import ContentPart, Message, TextPart, ThinkPart, ToolCall
+from service.domain.text import well_formed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class _OpenCall:
     """Whether `completed_call` has given it."""
 
     def call(self) -> ToolCall:
-        arguments = _whole(self.arguments).strip() or "{}"
+        arguments = well_formed(self.arguments).strip() or "{}"
         return ToolCall(id=self.id, name=self.name, arguments=arguments)
 
 
@@ -122,8 +123,8 @@ class MessageAssembler:
             return None
         try:
             call.told = isinstance(json.loads(call.arguments), dict)
-        except ValueError:
-            return None
+        except (ValueError, RecursionError):
+            return None  # the tool will say what is wrong with it
         return call.call() if call.told else None
 
     # Long answers arrive in thousands of pieces: they are collected in a list and joined once.
@@ -151,7 +152,7 @@ class MessageAssembler:
     def _flush(self) -> None:
         if not self._buffer:
             return
-        text, self._buffer = _whole("".join(self._buffer)), []
+        text, self._buffer = well_formed("".join(self._buffer)), []
         last = self._parts[-1]
         if isinstance(last, TextPart):
             self._parts[-1] = last.model_copy(update={"text": last.text + text})
@@ -175,14 +176,3 @@ class MessageAssembler:
             )
             self._calls[delta.index] = call
         call.arguments += delta.arguments
-
-
-def _whole(text: str) -> str:
-    r"""Join halves of characters that came in two pieces; a half alone becomes U+FFFD.
-
-    >>> _whole("\ud83d" + "\ude00 \ud83d") == "\U0001f600 \ufffd"
-    True
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

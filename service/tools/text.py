@@ -5,21 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from service.domain.text import well_formed as well_formed
+
 _ASK_FOR_LESS = (
     "To see them, call again for less at a time: a narrower question, a smaller range, fewer"
     " results"
 )
-
-
-def well_formed(text: str) -> str:
-    """The text as valid Unicode: surrogate pairs joined, lone surrogates replaced.
-
-    A lone surrogate cannot be written as UTF-8, so it would break the journal and the wire.
-
-    >>> well_formed("a\\ud800b")
-    'a\ufffdb'
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def fitted(text: str, limit: int, *, how: str = "") -> str:

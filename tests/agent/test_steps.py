@@ -11,7 +11,7 @@ import pytest
 from service.domain.errors import LLMStreamError
 from service.domain.events import IterationStarted, MessageCompleted, ToolFinished
 from service.domain.messages import Message
-from service.domain.stream import TextDelta
+from service.domain.stream import TextDelta, TokenUsage
 from service.tools.decorator import tool
 from tests.agent.support import (
     Answer,
@@ -252,6 +252,52 @@ async def test_a_person_who_speaks_gives_new_credit(tmp_path: Path) -> None:
     assert types(again).count("tool.started") == 1
 
 
+async def test_nothing_runs_that_is_called_where_no_tools_were_offered(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    @tool(effect="idempotent")
+    async def stamp() -> str:
+        """Set a stamp."""
+        ran.append("stamp")
+        return "stamped"
+
+    async with running_agent(
+        tmp_path, lambda _: [call("stamp"), TextDelta("Stamped?")], stamp, max_iterations=1
+    ) as agent:
+        events = await sent(agent, "Stamp.")
+    assert answer_of(events) == "Stamped?"
+    assert ran == []
+
+
+async def test_arguments_nested_beyond_all_measure_come_back_to_the_model_in_words(
+    tmp_path: Path,
+) -> None:
+    @tool(effect="read_only")
+    async def look(where: list[int]) -> str:
+        """Look."""
+        return "seen"
+
+    deep = '{"where": ' + "[" * 5000 + "]" * 5000 + "}"
+    llm = FunctionLLM(lambda m: "Sorry." if last_role(m) == "tool" else [call("look", deep)])
+    async with running_agent(tmp_path, llm, look) as agent:
+        events = await sent(agent, "Look.")
+    assert answer_of(events) == "Sorry."
+    [finished] = [e.body for e in events if isinstance(e.body, ToolFinished)]
+    assert finished.is_error
+
+
+@pytest.mark.parametrize("count", [10**30, -7])
+async def test_an_absurd_report_of_usage_does_not_lose_the_answer(
+    tmp_path: Path, count: int
+) -> None:
+    parts: Answer = [TextDelta("Hello."), TokenUsage("m", input_tokens=count, output_tokens=1)]
+    async with running_agent(tmp_path, lambda _: parts) as agent:
+        events = await sent(agent, "Hi")
+        state = await agent.replay(events[0].run_loop_id)
+    assert answer_of(events) == "Hello."
+    assert state.input_tokens >= 0
+
+
 # --- auto-enhance
 
 
@@ -281,12 +327,14 @@ async def test_an_answer_stands_where_looking_it_over_fails(tmp_path: Path) -> N
             raise LLMStreamError("cut")
         return "The answer."
 
-    async with running_agent(tmp_path, respond, auto_enhance=True) as agent:
+    llm = FunctionLLM(respond)
+    async with running_agent(tmp_path, llm, auto_enhance=True) as agent:
         events = await sent(agent, "A question")
         more = await sent(agent, "Another", events[0].run_loop_id)
     assert answer_of(events) == "The answer."
-    assert types(events)[-3:] == ["error", "message.completed", "run_loop.idle"]
+    assert types(events)[-3:] == ["error", "iteration.abandoned", "run_loop.idle"]
     assert answer_of(more) == "The answer."
+    assert [message.role for message in llm.calls[-1]] == ["system", "user", "assistant", "user"]
 
 
 async def test_by_default_an_answer_is_an_answer(tmp_path: Path) -> None:

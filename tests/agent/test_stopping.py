@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
@@ -108,6 +109,73 @@ async def test_a_message_to_a_cancelled_loop_goes_on_in_it_with_all_that_was_sai
     # system, the person, the call, its one result, the person
     assert [m.role for m in llm.calls[-1]] == ["system", "user", "assistant", "tool", "user"]
     assert "unknown" in llm.calls[-1][3].text
+
+
+async def test_an_answer_that_was_stopped_goes_on_when_the_loop_is_resumed(tmp_path: Path) -> None:
+    never = anyio.Event()
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].text:
+            return [TextDelta("Once upon"), never]
+        return " a time. The end."
+
+    llm = FunctionLLM(respond)
+    async with running_agent(tmp_path, llm) as agent:
+        async with sending(agent, "Tell me a story.") as events:
+            await until(lambda: any(e.type == "message.delta" for e in events))
+            run_loop_id = events[0].run_loop_id
+            await agent.cancel(run_loop_id)
+        await agent.resume(run_loop_id)
+        await until(lambda: agent.memory.short_term.state(run_loop_id).status == "idle")  # type: ignore[union-attr]
+        loop = await agent.run_loop(run_loop_id)
+    assert [each.response for each in loop.iterations] == ["Once upon", " a time. The end."]
+    assert llm.calls[-1][-1].role == "user", "some endpoints refuse to go on after an answer"
+
+
+async def test_an_answer_that_the_end_of_the_process_broke_off_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    never = anyio.Event()
+    async with running_agent(tmp_path, lambda _: [TextDelta("Half of"), never]) as agent:
+        async with aclosing(agent.send("Tell me.")) as events:
+            async for event in events:
+                if event.type == "message.delta":
+                    break
+        run_loop_id = event.run_loop_id
+    async with running_agent(tmp_path, lambda _: "The whole answer.") as agent:
+        await until(lambda: agent.memory.short_term.state(run_loop_id).status == "idle")  # type: ignore[union-attr]
+        loop = await agent.run_loop(run_loop_id)
+    assert [each.response for each in loop.iterations] == ["The whole answer."]
+
+
+async def test_follow_ups_that_wait_when_a_loop_fails_get_an_answer_each_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    gate, works = anyio.Event(), False
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if not works:
+            return [gate, LLMStatusError(401, "no key")]
+        return f"To {messages[-1].text}."
+
+    async with running_agent(tmp_path, respond) as agent:
+        async with sending(agent, "One") as events:
+            await until(lambda: "iteration.started" in types(events))
+            run_loop_id = events[0].run_loop_id
+            for words in ("two", "three"):
+                await agent.accept(words, run_loop_id=run_loop_id, mode="followup")
+            await until(lambda: types(events).count("message.received") == 3)
+            gate.set()
+        assert events[-1].type == "run_loop.failed"
+        works = True
+        await agent.resume(run_loop_id)
+        await until(lambda: agent.memory.short_term.state(run_loop_id).status == "idle")  # type: ignore[union-attr]
+        loop = await agent.run_loop(run_loop_id)
+    assert [each.response for each in loop.iterations if each.response] == [
+        "To One.",
+        "To two.",
+        "To three.",
+    ]
 
 
 async def test_a_failed_loop_is_tried_again_without_saying_it_again(tmp_path: Path) -> None:

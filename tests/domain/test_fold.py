@@ -48,7 +48,6 @@ def assert_valid(state: RunLoopState) -> None:
     if not state.is_active:
         assert not pending
         assert state.completed_at is not None
-        assert state.unseen == ()
     for iteration in state.iterations[:-1]:
         assert {c.id for c in iteration.tool_calls} == {r.id for r in iteration.tool_results}
 

@@ -21,6 +21,7 @@ from service.domain.errors import LLMContextError, LLMError
 from service.domain.events import (
     ErrorOccurred,
     EventBody,
+    IterationAbandoned,
     IterationStarted,
     LLMRetry,
     MessageCompleted,
@@ -29,7 +30,7 @@ from service.domain.events import (
     RunLoopFailed,
 )
 from service.domain.instructions import CallLLM
-from service.domain.messages import Message, NotePart, TextPart
+from service.domain.messages import Message, NotePart, TextPart, ToolCall
 from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta, ThinkDelta
 from service.domain.tools import ToolDefinition
@@ -39,6 +40,7 @@ ENHANCE = (
     " or unclear, give the whole answer anew, better; otherwise give it again unchanged. Do not"
     " mention this request.]"
 )
+GO_ON = "[Go on with the answer in which you were stopped.]"
 _STOPPED = "[The person stopped you here.]"
 _NOTHING_FOUND = "I have used all the steps that I may take, and have no answer yet."
 
@@ -65,6 +67,7 @@ async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     message = await bench.hooks.after_model_call(loop, generated.message)
     if instruction.last_answer is not None:
         message = _without_calls(message)
+    loop.early_calls.keep(message.tool_calls)
     await loop.emit(MessageCompleted(message=message), usage_of(bench, generated))
 
 
@@ -78,9 +81,15 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     started = IterationStarted(
         index=state.iteration_count,
         message_ids=instruction.message_ids,
-        nudge=ENHANCE if instruction.enhance else None,
+        nudge=_nudge(state, instruction),
     )
     await loop.emit(*recalled, started)
+
+
+def _nudge(state: RunLoopState, instruction: CallLLM) -> str | None:
+    if instruction.enhance:
+        return ENHANCE
+    return GO_ON if state.cut and not instruction.message_ids else None
 
 
 @dataclass(slots=True)
@@ -119,6 +128,12 @@ async def _ask(
 ) -> Generated:
     showing = _Showing(loop)
     state = loop.state
+    offered = {tool.name for tool in tools}
+
+    def on_call(call: ToolCall) -> None:
+        if call.name in offered:
+            begin_early(bench, loop, call)
+
     whole = len(messages) == 1 + len(state.history)  # nothing was left out
     try:
         return await retrying(
@@ -128,7 +143,7 @@ async def _ask(
                 tools=tools,
                 size=messages[0].size + state.history_size if whole else None,
                 on_part=showing.part,
-                on_call=lambda call: begin_early(bench, loop, call),
+                on_call=on_call,
             ),
             max_retries=bench.max_retries,
             on_retry=showing.again,
@@ -142,10 +157,9 @@ async def _ask(
 
 
 async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
-    answer = _answer_before_nudge(loop.state)
-    if answer is not None:
-        # It was to be bettered, and stands as it is.
-        await loop.emit(ErrorOccurred(problem=error.problem()), MessageCompleted(message=answer))
+    if _was_answered(loop.state):
+        abandoned = IterationAbandoned(index=loop.state.iteration_count - 1)
+        await loop.emit(ErrorOccurred(problem=error.problem()), abandoned)
         return
     if not isinstance(error, LLMContextError):
         await loop.emit(RunLoopFailed(problem=error.problem()))
@@ -156,12 +170,14 @@ async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
         await loop.emit(RunLoopFailed(problem=too_long(bench, error)))
 
 
-def _answer_before_nudge(state: RunLoopState) -> Message | None:
-    """The answer that the model was asked to look over; None when it was not asked that."""
+def _was_answered(state: RunLoopState) -> bool:
+    """Whether there is an answer already, which the model was only asked to better."""
     history = state.history
-    if len(history) < 2 or history[-1].text or not history[-1].notes:
-        return None
-    return history[-2] if history[-1].role == "user" and history[-2].role == "assistant" else None
+    if len(history) < 2:
+        return False
+    answer, asked = history[-2], history[-1]
+    is_nudge = asked.role == "user" and not asked.text and bool(asked.notes)
+    return is_nudge and answer.role == "assistant" and not answer.notes
 
 
 def _without_calls(message: Message) -> Message:
