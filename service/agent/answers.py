@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,11 +10,12 @@ from service.agent.answer_reading import Answer, decisions_of, read_answer
 from service.agent.scheduler import Scheduler
 from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.events import InputReceived, InputRequired
+from service.domain.ids import new_id
 from service.domain.state import RunLoopState
 from service.memory.journal import Journal
 from service.memory.standing_approvals import StandingApproval
 from service.memory.tasks import run_to_end
-from service.tools.approval import ApprovalPolicy
+from service.tools.approval import ApprovalPolicy, subject, subjects
 from service.tools.argument_check import check_arguments
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
@@ -49,20 +51,38 @@ class Answers:
             # From now on it is the answer to this request, whatever is asked meanwhile.
             answer = replace(answer, request_id=request.request_id)
             try:
-                await self._take(state, request, answer)
+                changed = await self._take(state, request, answer)
             except ConflictError:
                 seen = state.last_seq
                 state = await self._journal.replay(run_loop_id, owner=owner)
                 if state.last_seq == seen:
                     raise
             else:
+                if changed:
+                    raise ConflictError(
+                        f"what run loop {run_loop_id} asked about has changed since:"
+                        f" {', '.join(changed)}; nothing was run",
+                        advice="Look at it as it is now; you are asked again.",
+                    )
                 self._scheduler.wake(run_loop_id)
                 return
 
-    async def _take(self, state: RunLoopState, request: InputRequired, answer: Answer) -> None:
-        """Journal an answer, unless something else was journaled meanwhile."""
+    async def _take(
+        self, state: RunLoopState, request: InputRequired, answer: Answer
+    ) -> tuple[str, ...]:
+        """Journal an answer, unless something else was journaled meanwhile.
+
+        A yes to what has changed since it was asked for is not taken: it is asked for again, and
+        the tools whose calls these are, are returned.
+        """
         received = read_answer(request, answer)
         self._check_edited(request, received)
+        allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
+        changed = self._changed(request, {call.id for call in allowed})
+        if changed:
+            await self._ask_again(state, request)
+            return changed
+        received = received.model_copy(update={"subjects": subjects(allowed, self._tools)})
         granting: tuple[StandingApproval, ...] = ()
         if received.remember is not None:
             tools = self._scopes(request, received)
@@ -76,6 +96,21 @@ class Answers:
         await self._journal.append(
             state.id, received, durable=True, if_last_seq=state.last_seq, granting=granting
         )
+        return ()
+
+    def _changed(self, request: InputRequired, allowed: Set[str]) -> tuple[str, ...]:
+        """What the allowed calls are about, where it is not what was asked about."""
+        changed: dict[str, None] = {}
+        for call in request.tool_calls:
+            asked = request.scopes.get(call.id, call.name)
+            if call.id in allowed and subject(call, self._tools) != asked:
+                changed[f"`{call.name}` {call.arguments[:200]}"] = None
+        return tuple(changed)
+
+    async def _ask_again(self, state: RunLoopState, request: InputRequired) -> None:
+        now = subjects(request.tool_calls, self._tools)
+        again = request.model_copy(update={"request_id": new_id(), "scopes": now})
+        await self._journal.append(state.id, again, durable=True, if_last_seq=state.last_seq)
 
     def _check_edited(self, request: InputRequired, received: InputReceived) -> None:
         for call, decision in decisions_of(request, received):
@@ -131,12 +166,14 @@ class Answers:
             )
         if taken is None:
             raise ConflictError(
-                f"{where} does not wait for this answer any more: it has ended, or something else"
-                " was said in the answer's place",
-                advice="Send a message with the run loop's id to go on.",
+                f"{where} does not wait for this answer any more: it has ended, it was asked"
+                " again, or something else was said in the answer's place",
+                advice="Look at the run loop; or send a message with its id to go on.",
             )
         try:
-            is_same = read_answer(asked, answer) == taken.model_copy(update={"scopes": ()})
+            is_same = read_answer(asked, answer) == taken.model_copy(
+                update={"scopes": (), "subjects": {}}
+            )
         except InvalidInputError:
             is_same = False
         if not is_same:

@@ -39,7 +39,7 @@ from service.agent.tuned import (
 )
 from service.domain.anchors import AnchorRef
 from service.domain.messages import ImageUrlPart, Message, NotePart
-from service.domain.run_loops import RunLoop
+from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 
 _AROUND_TOKENS = 80  # the note's own words and its anchors
@@ -195,22 +195,20 @@ def _bound(size: int, room: Room) -> int:
 
 def _anchors(state: RunLoopState, first: int, last: int) -> tuple[AnchorRef, AnchorRef]:
     """The anchors of iterations, or of their neighbours where they hold no words to be found."""
-    iterations = state.iterations
-    worded = [
-        index
-        for index in range(first, min(last + 1, len(iterations)))
-        if any(
-            text and text.strip()
-            for text in (
-                iterations[index].user_message,
-                iterations[index].reasoning,
-                iterations[index].response,
-            )
-        )
-        or iterations[index].tool_calls
-    ]
-    ends = (worded[0], worded[-1]) if worded else (first, last)
-    return AnchorRef(state.id, ends[0], 0), AnchorRef(state.id, ends[1], 0)
+    there = range(first, min(last + 1, state.iteration_count))
+    begin = next((index for index in there if _has_words(state, index)), first)
+    end = next((index for index in reversed(there) if _has_words(state, index)), last)
+    return AnchorRef(state.id, begin, 0), AnchorRef(state.id, end, 0)
+
+
+def _has_words(state: RunLoopState, index: int) -> bool:
+    """Whether long-term memory finds anything in an iteration."""
+    closed = state.closed_iterations
+    found: Iteration | None = closed[index] if index < len(closed) else state.iteration
+    if found is None:
+        return False
+    texts = (found.user_message, found.reasoning, found.response)
+    return bool(found.tool_calls) or any(text and text.strip() for text in texts)
 
 
 # --- what stands in their place
@@ -237,13 +235,6 @@ def difference(old: Sequence[Message], new: Sequence[Message]) -> tuple[int, tup
     while same < min(len(old), len(new)) and old[-1 - same] is new[-1 - same]:
         same += 1
     return len(old) - same, tuple(new[: len(new) - same])
-
-
-def closed_part(state: RunLoopState) -> RunLoop:
-    """The run loop as far as it can change no more: what long-term memory is given of it."""
-    open_still = state.thinking or bool(state.pending)
-    iterations = tuple(state.closed_iterations) if open_still else state.iterations
-    return state.run_loop().model_copy(update={"iterations": iterations})
 
 
 def _summary(piece: Piece, messages: Sequence[Message], text: str) -> list[Message]:

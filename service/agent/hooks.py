@@ -27,8 +27,8 @@ class Hooks:
     async def before_model_call(self, loop: Loop, messages: list[Message]) -> list[Message]:
         """May change what the model is shown in this call; the history stays as it is.
 
-        Each tool call must keep its result, and each result its call. Calls that only summarise or
-        choose a run loop do not come here.
+        Each tool call must keep its result, and each result its call. Calls that summarise old
+        rounds come here too; those that choose a run loop do not, see `before_routing`.
         """
         return messages
 
@@ -37,7 +37,8 @@ class Hooks:
 
         It has streamed by then: who watches has seen the model's own words, and a tool that is
         `read_only` or `idempotent` may run already (see `before_tool_call`). What is given must be
-        an assistant's message with words or tool calls, whose ids differ.
+        an assistant's message with words or tool calls, whose ids differ. Summaries of old rounds
+        do not come here.
         """
         return message
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import anyio
@@ -20,9 +21,18 @@ _LONGEST_SLEEP = 60.0  # clocks are set, machines sleep: look again at least onc
 class Lifecycle:
     """Completes loops that have been idle for long enough."""
 
-    def __init__(self, memory: Memory, linger_seconds: float) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        linger_seconds: float,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._memory = memory
         self._linger = linger_seconds
+        self._now = now
+        self._first_seen: dict[tuple[str, int], float] = {}
+        """When a rest was first seen, on a clock that nobody sets."""
         self._bell = anyio.Event()
 
     def tell(self) -> None:
@@ -34,15 +44,24 @@ class Lifecycle:
         while True:
             self._bell = anyio.Event()
             sleep = _LONGEST_SLEEP
+            resting: dict[tuple[str, int], float] = {}
             for state in self._memory.short_term.states():
                 if state.status == "idle":
-                    left = self._linger - (datetime.now(UTC) - state.updated_at).total_seconds()
+                    rest = (state.id, state.last_seq)
+                    resting[rest] = self._first_seen.get(rest, anyio.current_time())
+                    left = self._linger - self._age(state, resting[rest])
                     if left <= 0:
                         await self._complete(state)
                     else:
                         sleep = min(sleep, left)
+            self._first_seen = resting
             with anyio.move_on_after(sleep):
                 await self._bell.wait()
+
+    def _age(self, state: RunLoopState, first_seen: float) -> float:
+        """How many seconds a loop has rested, also where the clock was set back since."""
+        by_the_clock = (self._now() - state.updated_at).total_seconds()
+        return max(by_the_clock, anyio.current_time() - first_seen)
 
     async def _complete(self, state: RunLoopState) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from service.domain.errors import InvalidInputError
 from service.domain.messages import Message
@@ -32,10 +32,12 @@ def check_message(message: Message, metadata: dict[str, Any]) -> None:
             advice="Send a part of it, or put it into a file that a tool can read.",
         )
     try:
-        message.model_dump_json()
-        to_json(metadata)
-    except (UnicodeError, ValueError) as error:
+        # Read back as deep as it will stand, within an event: what is written must be readable.
+        within = {"event": {"body": {"message": message.model_dump(), "metadata": metadata}}}
+        from_json(to_json(within))
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"the message or its metadata cannot be stored: {error}",
-            advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values.",
+            advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values"
+            " that are not nested by hundreds.",
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,6 @@ from reactivex import operators as ops
 from service.agent.answer_reading import Answer
 from service.domain.errors import ConflictError, RondoError
 from service.domain.events import CallDecision, InputRequired, Remember
-from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 
@@ -78,40 +77,42 @@ class Questions:
     def open(self) -> Observable[tuple[Question, ...]]:
         """The open questions, oldest first: at once, and whenever that changes."""
 
-        def look(_: tuple[RunLoop, ...]) -> tuple[Question, ...]:
-            return self._now()
+        states = self._memory.short_term.active_states
+        return states.pipe(ops.map(self._asked_in), ops.distinct_until_changed())
 
-        return self._memory.short_term.active.pipe(ops.map(look), ops.distinct_until_changed())
-
-    def _now(self) -> tuple[Question, ...]:
+    def _asked_in(self, states: Iterable[RunLoopState]) -> tuple[Question, ...]:
+        waiting = [(state, state.awaiting) for state in states if state.awaiting is not None]
+        # Replaced, never changed in place: each subscriber looks on a thread of its own.
+        known = self._moments
+        moments = {
+            request.request_id: known.get(request.request_id) or self._asked_at(state, request)
+            for state, request in waiting
+        }
+        self._moments = moments
         found = [
             Question(
                 run_loop_id=state.id,
                 owner=state.owner,
                 goal=state.goal,
-                request=state.awaiting,
-                asked_at=self._asked_at(state, state.awaiting.request_id),
+                request=request,
+                asked_at=moments[request.request_id],
                 _post=self._post,
             )
-            for state in self._memory.short_term.states()
-            if state.awaiting is not None
+            for state, request in waiting
         ]
         return tuple(sorted(found, key=lambda each: (each.asked_at, each.request.request_id)))
 
-    def _asked_at(self, state: RunLoopState, request_id: str) -> datetime:
-        """When a question was asked: messages may have come in since. Reads on the subscriber's
-        own thread, and once for each question."""
-        known = self._moments.get(request_id)
-        if known is not None:
-            return known
+    def _asked_at(self, state: RunLoopState, request: InputRequired) -> datetime:
+        """When a question was asked: messages may have come in since. Reads, on the subscriber's
+        own thread; once for each question."""
         try:
-            events = self._memory.journal.read_blocking(run_loop_id=state.id)
+            events = self._memory.journal.read_blocking(run_loop_id=state.id, kind="input.required")
         except RondoError as error:
             log.warning("when run loop %s began to wait cannot be read: %s", state.id, error)
-            return state.updated_at
+            events = []
         for event in reversed(events):
-            if isinstance(event.body, InputRequired) and event.body.request_id == request_id:
-                self._moments[request_id] = event.at
+            body = event.body
+            if isinstance(body, InputRequired) and body.request_id == request.request_id:
                 return event.at
         return state.updated_at
 

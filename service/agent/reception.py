@@ -2,20 +2,26 @@
 
 A message is safe once `accept` returns. Where it belongs may take a while to decide, while models
 load; messages without an id are decided upon one after another, in the order in which they came.
+Messages that name the same loop get there in the order in which they came, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import anyio
 from anyio.abc import TaskGroup
 
+from service.agent import failures
 from service.agent.hook_runner import HookRunner
 from service.agent.router import Router
-from service.agent.scheduler import Scheduler
+from service.agent.scheduler import Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
     NotFoundError,
@@ -36,10 +42,26 @@ from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.memory.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
+from service.memory.tasks import run_to_end
 
 log = logging.getLogger(__name__)
 
-_STORAGE_RETRY_SECONDS = 5.0
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """A message that has been decided upon."""
+
+    route: Route
+    besides: list[EventBody]
+    """What routing used, and what went wrong in it."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The messages that wait to get into one loop, in order."""
+
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    length: int = 0
 
 
 class Reception:
@@ -60,6 +82,11 @@ class Reception:
         self._hooks = hooks
         self._changes: dict[str, anyio.Event] = {}
         self._problems: dict[str, Problem] = {}
+        self._lines: dict[str, _Line] = {}
+        self._at_work: set[str] = set()
+        """Messages that are on their way into a loop."""
+        self._held_back: list[InboxEntry] | None = []
+        """What came in before the messages of an earlier process were taken up."""
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
 
     async def accept(
@@ -71,16 +98,28 @@ class Reception:
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
-        receipt = await self._memory.journal.inbox.accept(
+        return await run_to_end(self._accept(entry, idempotency_key, request_hash))
+
+    async def _accept(
+        self, entry: InboxEntry, idempotency_key: str | None, request_hash: str | None
+    ) -> Receipt:
+        inbox = self._memory.journal.inbox
+        receipt = await inbox.accept(
             entry, idempotency_key=idempotency_key, request_hash=request_hash
         )
-        if not receipt.replayed:
-            self._enqueue(entry)
+        waiting: InboxEntry | None = entry
+        if receipt.replayed:
+            waiting = await inbox.waiting(receipt.message_id)
+        if waiting is not None:
+            self._enqueue(waiting)
         return receipt
 
     async def run(self) -> None:
         """Deliver messages, first those that an earlier process has left, for ever."""
-        for entry in await self._memory.journal.inbox.undelivered():
+        older = await self._memory.journal.inbox.undelivered()
+        newer, self._held_back = self._held_back or [], None
+        self._at_work.clear()
+        for entry in (*older, *newer):
             self._enqueue(entry)
         async for entry in self._waiting:
             await self._deliver(entry)
@@ -93,44 +132,115 @@ class Reception:
         """
         while True:
             changed = self._changes.setdefault(message_id, anyio.Event())
-            found = await self._memory.journal.inbox.delivery(message_id)
-            if found is not None:
-                self._wake(message_id)  # others may have looked before it was there
-                return found
-            if message_id in self._problems:
-                return self._problems[message_id]
+            try:
+                found = await self._memory.journal.inbox.delivery(message_id)
+            except BaseException:
+                self._wake(message_id)
+                raise
+            if found is None and changed.is_set():
+                continue  # others may have looked before it was there
+            known = found or self._problems.get(message_id)
+            if known is None and message_id in self._memory.journal.inbox.unreadable:
+                known = _UNREADABLE
+            if known is not None:
+                self._wake(message_id)
+                return known
             await changed.wait()
 
     def _enqueue(self, entry: InboxEntry) -> None:
-        if entry.requested_run_loop_id is None:
+        if entry.message_id in self._at_work:
+            return
+        self._at_work.add(entry.message_id)
+        self._problems.pop(entry.message_id, None)
+        if self._held_back is not None:
+            self._held_back.append(entry)
+        elif entry.requested_run_loop_id is None:
             self._queue.send_nowait(entry)
         else:
             self._group.start_soon(self._deliver, entry)
 
+    @asynccontextmanager
+    async def _in_turn(self, run_loop_id: str) -> AsyncGenerator[None]:
+        line = self._lines.setdefault(run_loop_id, _Line())
+        line.length += 1
+        try:
+            async with line.turn:
+                yield
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[run_loop_id]
+
     async def _deliver(self, entry: InboxEntry) -> None:
         """Bring a message to its loop. Whatever happens, the next message gets its turn."""
+        if entry.requested_run_loop_id is None:
+            await self._bring(entry, None)
+            return
+        step_outside()
+        async with self._in_turn(entry.requested_run_loop_id):
+            joined = await self._delivered(entry, None)
+        if joined is not None:
+            await self._tell_hooks(entry, *joined)
+
+    async def _bring(self, entry: InboxEntry, routed: _Routed | None) -> None:
+        step_outside()
+        joined = await self._delivered(entry, routed)
+        if joined is not None:
+            await self._tell_hooks(entry, *joined)
+
+    async def _delivered(
+        self, entry: InboxEntry, routed: _Routed | None
+    ) -> tuple[Route, str] | None:
+        """Why and where the message has joined; None where that is not, or no longer, for us."""
         message_id = entry.message_id
-        besides: list[EventBody] = []  # what routing used, and what went wrong in it
+        besides = [] if routed is None else routed.besides
         while True:
             try:
-                joined = await self._attempt(entry, besides)
+                joined = await self._attempt(entry, routed, besides)
             except StorageError as error:
                 # It is safe in the inbox: whoever waits is told, and we try again.
                 log.error("message %s cannot be delivered yet: %s", message_id, error)
                 self._tell(message_id, error.problem())
-                await anyio.sleep(_STORAGE_RETRY_SECONDS)
-            except Exception as error:
+                await anyio.sleep(failures.STORAGE_RETRY_SECONDS)
+                routed = None
+            except BaseException as error:
+                if failures.passes_through(error, asyncio.current_task()):
+                    raise
                 log.exception("message %s cannot be delivered before the next start", message_id)
-                self._tell(message_id, _mistake(error))
-                return
+                self._done_with(message_id, _not_worked_on(error))
+                return None
             else:
-                self._problems.pop(message_id, None)
                 if joined is not None:
                     self._scheduler.wake(joined[1])
-                self._tell(message_id)
-                if joined is not None:
-                    await self._tell_hooks(entry, *joined)
-                return
+                    self._done_with(message_id)
+                return joined
+
+    async def _attempt(
+        self, entry: InboxEntry, routed: _Routed | None, besides: list[EventBody]
+    ) -> tuple[Route, str] | None:
+        while True:
+            if routed is None:
+                routed = _Routed(await self._route(entry, besides), besides)
+                if self._takes_time(entry, routed.route):
+                    # What is at work may take long to stop: the next message need not wait.
+                    self._group.start_soon(self._bring, entry, routed)
+                    return None
+            try:
+                return routed.route, await self._append(entry, routed)
+            except ConflictError:
+                # The loop ended while it was being chosen: choose again.
+                routed = None
+                if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
+                    self._done_with(entry.message_id)
+                    return None
+
+    @staticmethod
+    def _takes_time(entry: InboxEntry, route: Route) -> bool:
+        return (
+            entry.requested_run_loop_id is None
+            and entry.mode == "interrupt"
+            and route.run_loop_id is not None
+        )
 
     async def _tell_hooks(self, entry: InboxEntry, route: Route, run_loop_id: str) -> None:
         async def report(problem: Problem) -> None:
@@ -140,31 +250,6 @@ class Reception:
                 log.warning("the failure of a hook cannot be journaled: %s", refused)
 
         await self._hooks.after_routing(entry, route, run_loop_id, report)
-
-    async def _attempt(
-        self, entry: InboxEntry, besides: list[EventBody]
-    ) -> tuple[Route, str] | None:
-        """Why and where the message has joined; None when it had been delivered before."""
-        while True:
-            try:
-                return await self._route_and_append(entry, besides)
-            except ConflictError:
-                # The loop ended while it was being chosen: choose again.
-                if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
-                    return None
-
-    async def _route_and_append(
-        self, entry: InboxEntry, besides: list[EventBody]
-    ) -> tuple[Route, str]:
-        route = await self._route(entry, besides)
-        received = MessageReceived(
-            message_id=entry.message_id,
-            message=entry.message,
-            metadata=entry.metadata,
-            mode=entry.mode,
-        )
-        decided = RouteDecided(message_id=entry.message_id, route=route)
-        return route, await self._append(entry, route, received, decided, *besides)
 
     async def _route(self, entry: InboxEntry, besides: list[EventBody]) -> Route:
         requested = None
@@ -188,13 +273,24 @@ class Reception:
             )
         except StorageError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if failures.passes_through(error, asyncio.current_task()):
+                raise
             # A mistake of the router's must not keep a message from being answered.
             log.exception("message %s could not be routed", entry.message_id)
             reason = f"where it belongs could not be decided ({type(error).__name__})"
             return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
 
-    async def _append(self, entry: InboxEntry, route: Route, *bodies: EventBody) -> str:
+    async def _append(self, entry: InboxEntry, routed: _Routed) -> str:
+        route = routed.route
+        received = MessageReceived(
+            message_id=entry.message_id,
+            message=entry.message,
+            metadata=entry.metadata,
+            mode=entry.mode,
+        )
+        decided = RouteDecided(message_id=entry.message_id, route=route)
+        bodies: tuple[EventBody, ...] = (received, decided, *routed.besides)
         if route.run_loop_id is not None:
             if entry.mode == "interrupt":
                 async with self._scheduler.held(route.run_loop_id, "interrupt"):
@@ -226,6 +322,12 @@ class Reception:
             run_loop_id, *bodies, durable=True, delivering=entry.message_id
         )
 
+    def _done_with(self, message_id: str, problem: Problem | None = None) -> None:
+        """A message is in its loop, or it is given up until the next start."""
+        self._at_work.discard(message_id)
+        self._problems.pop(message_id, None)
+        self._tell(message_id, problem)
+
     def _tell(self, message_id: str, problem: Problem | None = None) -> None:
         if problem is not None:
             self._problems[message_id] = problem
@@ -237,10 +339,17 @@ class Reception:
             changed.set()
 
 
-def _mistake(error: Exception) -> Problem:
-    return Problem(
-        kind="internal",
+def _not_worked_on(error: BaseException) -> Problem:
+    return failures.problem_of(
+        error,
         title="The message could not be worked on",
-        detail=f"{type(error).__name__}: {error}",
         advice="It is safe, and is tried again at the next start; the daemon's log says more.",
     )
+
+
+_UNREADABLE = Problem(
+    kind="internal",
+    title="The message could not be worked on",
+    detail="it is stored in a form that cannot be read",
+    advice="It is safe; it may be of a newer version of Rondo. Send its words anew.",
+)

@@ -1,30 +1,36 @@
-"""The scheduler: one task for each run loop that is running, and the means to stop it."""
+"""The scheduler: one task for each run loop that is running, and the means to stop it.
+
+One loop that fails, in whatever way, ends neither the others nor the agent.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from service.agent import failures
 from service.agent.brain import Brain
 from service.agent.early_calls import EarlyCalls
 from service.agent.loop import Executor, StopReason
 from service.agent.runner import run
-from service.domain.errors import NotFoundError, Problem, RondoError, StorageError
+from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import ErrorOccurred, Event, EventBody, RunLoopFailed
 from service.domain.instructions import InstructionKind
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory
+from service.tools.cancelled import caller_is_cancelled
 
 log = logging.getLogger(__name__)
-
-_STORAGE_RETRY_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -34,6 +40,14 @@ class _Run:
     handle: LoopHandle
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+_within: ContextVar[_Run | None] = ContextVar("the run within which code is called", default=None)
+
+
+def step_outside() -> None:
+    """Say of the present task that it is no part of the loop in which it was started."""
+    _within.set(None)
 
 
 class Scheduler:
@@ -80,17 +94,30 @@ class Scheduler:
                 del self._stopping[run_loop_id]
             self.wake(run_loop_id)
 
+    def is_within(self, run_loop_id: str) -> bool:
+        """Whether the caller is part of this loop's work: waiting for its end would never end."""
+        running = _within.get()
+        return running is not None and self._runs.get(run_loop_id) is running
+
     async def _run(self, run_loop_id: str) -> None:
         running = self._runs[run_loop_id]
+        _within.set(running)
         try:
             with running.scope:
                 await self._persist(running.handle)
+        except BaseException as error:
+            if failures.passes_through(error, asyncio.current_task()):
+                raise
+            # The last resort. Woken again at once it would come here again: a message wakes it.
+            log.critical("run loop %s is left where it is", run_loop_id, exc_info=error)
+            return
         finally:
             # From here to the next await nothing can come between: a message that came in while
             # the loop was coming to rest finds no task, and starts one.
             del self._runs[run_loop_id]
             running.ended.set()
-        self.wake(run_loop_id)
+        if not caller_is_cancelled():
+            self.wake(run_loop_id)
 
     async def _persist(self, handle: LoopHandle) -> None:
         """Run a loop; while nothing can be journaled, stay where it is, and try again."""
@@ -100,35 +127,53 @@ class Scheduler:
             except StorageError as error:
                 log.error("run loop %s waits where it is: %s", handle.id, error)
                 handle.stream(ErrorOccurred(problem=error.problem()))
-                await anyio.sleep(_STORAGE_RETRY_SECONDS)
+                await anyio.sleep(failures.STORAGE_RETRY_SECONDS)
             else:
                 return
 
     async def _run_or_fail(self, handle: LoopHandle) -> None:
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            handle.tasks, handle.early_calls = tasks, EarlyCalls()
+        failure = await self._failure_of(handle)
+        if failure is None:
+            return
+        if caller_is_cancelled():
+            # It is being stopped: what went wrong on the way out is no reason to fail.
+            log.warning("run loop %s did not stop cleanly", handle.id, exc_info=failure)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            return
+        error = failures.one_of(failure)
+        if isinstance(error, StorageError):
+            raise error
+        log.error("run loop %s failed", handle.id, exc_info=failure)
+        if handle.state.is_active:
             try:
-                await run(handle, self._brain, self._executors)
-            except Exception as error:  # noqa: BLE001  out of the group it would come wrapped
-                failure = error
-            handle.early_calls.drop()
-        if isinstance(failure, StorageError):
-            raise failure
-        if failure is not None:
-            log.error("run loop %s failed", handle.id, exc_info=failure)
-            problem = failure.problem() if isinstance(failure, RondoError) else _mistake(failure)
-            if handle.state.is_active:
-                await handle.emit(RunLoopFailed(problem=problem))
+                await handle.emit(RunLoopFailed(problem=failures.problem_of(error)))
+            except ConflictError:
+                log.info("run loop %s has ended meanwhile", handle.id)
 
-
-def _mistake(error: Exception) -> Problem:
-    return Problem(
-        kind="internal",
-        title="The assistant made a mistake of its own",
-        detail=f"{type(error).__name__}: {error}",
-        advice="Please report it; the daemon's log has the details.",
-    )
+    async def _failure_of(self, handle: LoopHandle) -> BaseException | None:
+        """Run a loop. What keeps it from going on, from wherever it came; a group as a group."""
+        task = asyncio.current_task()
+        failure: BaseException | None = None
+        ended = False
+        try:
+            async with anyio.create_task_group() as tasks:
+                handle.tasks, handle.early_calls = tasks, EarlyCalls()
+                try:
+                    await run(handle, self._brain, self._executors)
+                    ended = True
+                except BaseException as error:  # out of the group it would come wrapped
+                    if failures.passes_through(error, task):
+                        raise
+                    failure = error
+                finally:
+                    handle.early_calls.drop()
+        except BaseException as error:
+            if failures.passes_through(error, task):
+                raise
+            failure = failure or error
+        if failure is None and not ended:
+            return asyncio.CancelledError("a task of the loop's was cancelled by its own work")
+        return failure
 
 
 class LoopHandle:

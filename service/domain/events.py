@@ -174,6 +174,9 @@ class InputRequired(_Body):
     """For ``select``: whether several can be chosen."""
     call_id: str | None = None
     """For ``prompt`` and ``select``: the tool call by which the model asks."""
+    scopes: dict[str, str | None] = {}
+    """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
+    see `service.tools.approval.subject`."""
 
 
 class CallDecision(_Body):
@@ -207,6 +210,8 @@ class InputReceived(_Body):
     remember: Remember | None = None
     scopes: tuple[str, ...] = ()
     """What a remembered yes covers, see `service.tools.approval`."""
+    subjects: dict[str, str | None] = {}
+    """By the id of a call that was allowed, what the yes is about, as in `InputRequired.scopes`."""
 
     def decision(self, call_id: str) -> CallDecision:
         """What was decided about one call. Anything but a clear yes is a no."""

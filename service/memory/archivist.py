@@ -1,4 +1,5 @@
-"""The archivist: brings run loops that rest or are finished into long-term memory.
+"""The archivist: brings run loops into long-term memory: those that have ended, and what is done of
+those whose conversation is summarised, or that go on after their end.
 
 It works in the background, one step behind: nobody waits for it, and what it has not done when the
 process dies, it finds out from the journal at the next start. Archiving and embedding go on side by
@@ -44,7 +45,6 @@ class Archivist:
         memory: LongTermMemory,
         source: RunLoopSource,
         *,
-        on_problem: Callable[[Problem], None] | None = None,
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
         """Name the parts.
@@ -52,12 +52,10 @@ class Archivist:
         Args:
             memory: where run loops go; started.
             source: what is asked, at the start, for loops that memory lacks.
-            on_problem: is told each failure; they are logged in any case. MUST NOT raise or block.
             first_pause: seconds before a failed step is tried again; doubles each time it fails.
         """
         self._memory = memory
         self._source = source
-        self._on_problem = on_problem
         self._first_pause = first_pause
         self.before: Callable[[RunLoop], Awaitable[None]] = _nobody
         """Told before a loop is archived. MUST NOT raise; is waited for."""
@@ -117,7 +115,7 @@ class Archivist:
             except Exception as error:  # noqa: BLE001  the worker outlives any failure, and tells it
                 problem = _problem(error)
             if problem is not None:
-                self._report(problem)
+                _report(problem)
                 pause = min(2 * pause, _LONGEST_PAUSE) if step.problem else self._first_pause
             step.end(problem)
 
@@ -152,7 +150,7 @@ class Archivist:
         try:
             changed = await self._memory.archive(run_loop)
         except InvalidInputError as error:
-            self._report(error.problem())
+            _report(error.problem())
             return None
         except Exception as error:  # noqa: BLE001  the other loops shall not wait for this one
             return _problem(error)
@@ -160,11 +158,6 @@ class Archivist:
             self._embedding.want()
         await self.after(run_loop)
         return None
-
-    def _report(self, problem: Problem) -> None:
-        _log.warning("long-term memory lags behind: %s", problem.in_words())
-        if self._on_problem is not None:
-            self._on_problem(problem)
 
 
 class _Step:
@@ -194,6 +187,10 @@ class _Step:
         self._working = False
         self.changed.set()
         self.changed = anyio.Event()
+
+
+def _report(problem: Problem) -> None:
+    _log.warning("long-term memory lags behind: %s", problem.in_words())
 
 
 async def _nobody(run_loop: RunLoop) -> None:

@@ -7,6 +7,7 @@ between the two, and it cannot arrive twice. The receipt stays, for idempotency 
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from service.domain.messages import Message
 from service.domain.run_loops import SendMode
 from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end
+
+log = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS inbox (
@@ -75,6 +78,8 @@ class Inbox:
         self._file = file
         self._lock = lock
         self._threads = threads
+        self.unreadable: set[str] = set()
+        """Messages that were found to be stored in a form that cannot be read."""
 
     async def accept(
         self,
@@ -115,7 +120,9 @@ class Inbox:
                 if known is not None:
                     return Receipt(known[0], replayed=True)
             db.execute(
-                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
+                # Later than all that wait, whatever the clock says: it tells their order.
+                "INSERT INTO inbox SELECT ?, ?, max(?, coalesce(max(accepted_at) + 1, 0)),"
+                " ?, ?, ?, NULL, NULL FROM inbox WHERE run_loop_id IS NULL",
                 (
                     entry.message_id,
                     entry.owner,
@@ -128,14 +135,33 @@ class Inbox:
         return Receipt(entry.message_id, replayed=False)
 
     async def undelivered(self) -> list[InboxEntry]:
-        """Messages that were accepted and are in no run loop yet, oldest first."""
+        """Messages that were accepted and are in no run loop yet, in the order of acceptance.
+
+        One that cannot be read is left where it is; the log tells.
+        """
+        return await self._waiting("ORDER BY accepted_at, message_id")
+
+    async def waiting(self, message_id: str) -> InboxEntry | None:
+        """A message, if it is in no run loop yet and can be read."""
+        found = await self._waiting("AND message_id = ?", message_id)
+        return found[0] if found else None
+
+    async def _waiting(self, clause: str, *values: str) -> list[InboxEntry]:
         rows = await to_thread.run_sync(
             self._file.select,
-            "SELECT message_id, owner, request FROM inbox WHERE run_loop_id IS NULL"
-            " ORDER BY accepted_at, message_id",
+            f"SELECT message_id, owner, request FROM inbox WHERE run_loop_id IS NULL {clause}",
+            values,
             limiter=self._threads,
         )
-        return [_Request.model_validate_json(row[2]).entry(row[0], row[1]) for row in rows]
+        entries = []
+        for message_id, owner, request in rows:
+            try:
+                entries.append(_Request.model_validate_json(request).entry(message_id, owner))
+            except ValueError as error:  # pydantic's errors are of this kind
+                # One that an other version wrote must not keep the rest from being answered.
+                self.unreadable.add(message_id)
+                log.error("message %s is left in the inbox, unread: %s", message_id, error)
+        return entries
 
     async def delivery(self, message_id: str) -> Delivery | None:
         """Where a message went; None while it waits.

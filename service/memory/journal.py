@@ -58,6 +58,13 @@ class Commit:
 
     events: tuple[Event, ...]
     state: RunLoopState
+    copied: bool = False
+    """Whether the events are a fork's beginning: of these only the first happened just now."""
+
+    @property
+    def news(self) -> tuple[Event, ...]:
+        """The events that happened just now, and did not only come along from another loop."""
+        return self.events[:1] if self.copied else self.events
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,7 @@ class Journal:
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
         self._commits = 0
+        self._closing = False
         self._tidying: asyncio.Task[None] | None = None
         self.run_loops = RunLoopTable(self._file, self._threads)
         self.usage = UsageTable(self._file, self._threads)
@@ -117,6 +125,7 @@ class Journal:
             StorageError: the file cannot be opened, or is damaged.
         """
         self._file.open()
+        self._closing = False
         self.usage.catch_up()
         self._listener = listener
         self.standing_approvals.load()
@@ -138,6 +147,7 @@ class Journal:
 
     async def aclose(self) -> None:
         """Close the file, after the commit that is under way."""
+        self._closing = True
         if self._tidying is not None:
             await asyncio.wait([self._tidying])
         async with self._lock:
@@ -192,6 +202,8 @@ class Journal:
     ) -> Commit:
         """Write the history of a new loop that begins with copies; they keep their times.
 
+        The commit is marked as `copied`: what the copies tell happened to another loop.
+
         Raises:
             StorageError: the disk refuses; nothing was written.
         """
@@ -242,7 +254,7 @@ class Journal:
         self.standing_approvals.take_over(wanted.granting)
         self._listener(commit)
         self._commits += 1
-        if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and self._tidying is None:
+        if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and not (self._tidying or self._closing):
             self._tidying = in_background(self._tidy_up())
         return commit
 
@@ -264,7 +276,7 @@ class Journal:
                 raise ValueError(f"{body.type} is transient and is not journaled")
             event = Event(
                 seq=self._last_seq + 1 + index,
-                at=wanted.moments[index] if wanted.moments else now,
+                at=_stored(wanted.moments[index]) if wanted.moments else now,
                 owner=state.owner if state else wanted.owner or "",
                 run_loop_id=wanted.run_loop_id,
                 body=body,
@@ -274,7 +286,7 @@ class Journal:
             events.append(event)
         if state is None:
             raise ValueError("nothing to append")
-        return Commit(tuple(events), state)
+        return Commit(tuple(events), state, copied=wanted.moments is not None)
 
     def _write(self, commit: Commit, wanted: _Append, *, durable: bool) -> None:
         rows = [
@@ -296,14 +308,18 @@ class Journal:
         *,
         owner: str | None = None,
         run_loop_id: str | None = None,
+        kind: str | None = None,
         after: int = 0,
         limit: int | None = None,
     ) -> list[Event]:
-        """Events in order, of one loop or of all, with ``seq`` greater than `after`."""
+        """Events in order, of one loop or of all, with ``seq`` greater than `after`.
+
+        Those of other kinds than `kind` are neither given nor parsed.
+        """
 
         def work() -> list[Event]:
             return self.read_blocking(
-                owner=owner, run_loop_id=run_loop_id, after=after, limit=limit
+                owner=owner, run_loop_id=run_loop_id, kind=kind, after=after, limit=limit
             )
 
         return await to_thread.run_sync(work, limiter=self._threads)
@@ -313,6 +329,7 @@ class Journal:
         *,
         owner: str | None = None,
         run_loop_id: str | None = None,
+        kind: str | None = None,
         after: int = 0,
         limit: int | None = None,
     ) -> list[Event]:
@@ -320,6 +337,7 @@ class Journal:
         where = Where("seq > ?", after)
         where.add("run_loop_id = ?", run_loop_id)
         where.add("owner = ?", owner)
+        where.add("json_extract(body, '$.type') = ?", kind)
         rows = self._file.select(
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
             (*where.values, -1 if limit is None else limit),
@@ -362,5 +380,9 @@ class Journal:
 
 
 def _now() -> datetime:
-    """The present moment, in the milliseconds that are stored."""
-    return moment_of(millis_of(datetime.now(UTC)))
+    return _stored(datetime.now(UTC))
+
+
+def _stored(at: datetime) -> datetime:
+    """A moment in the milliseconds that are stored."""
+    return moment_of(millis_of(at))

@@ -1,7 +1,8 @@
 """The memory of the house as one thing: journal, short-term and long-term memory of a data folder.
 
 One process owns a data folder. The journal is the truth; the rest follows it: each commit updates
-short-term memory and its subscribers, and a loop that has ended goes to the archivist.
+short-term memory and its subscribers, and a loop that has ended, or that goes on after its end,
+goes to the archivist.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
+from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, StorageError
-from service.domain.events import TERMINAL, RunLoopIdle, RunLoopResumed
+from service.domain.events import TERMINAL, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.memory.archivist import Archivist
 from service.memory.data_folder import DataFolder
@@ -121,13 +123,13 @@ class Memory:
         states = {state.id: state for state in self.short_term.states()}
         lacking = set(await self.long_term.lacking(states))
         for run_loop_id in states.keys() - lacking:
-            self.archivist.submit(states[run_loop_id].run_loop())
+            self.archivist.submit(closed_part(states[run_loop_id]))
 
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)
-        for event in commit.events:
+        for event in commit.news:
             if isinstance(event.body, (*TERMINAL, RunLoopResumed)):
                 # What goes on is not remembered as finished any more: its second end will be.
-                self.archivist.submit(commit.state.run_loop())
-            elif isinstance(event.body, RunLoopIdle):
-                self.on_rest()
+                self.archivist.submit(closed_part(commit.state))
+        if commit.state.status == "idle":
+            self.on_rest()

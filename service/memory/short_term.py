@@ -70,7 +70,7 @@ class ShortTermMemory:
             self.add(commit.state)
         else:
             self.complete(commit.state.id)
-        self._feed.publish(commit.events)
+        self._feed.publish(commit.news)
 
     def complete(self, run_loop_id: str) -> None:
         """Let go of a loop that has ended."""
@@ -84,6 +84,13 @@ class ShortTermMemory:
         """The active loops: at once, and whenever one changes."""
         return self._observable(lambda observer: StateSubscriber(self.get_active, observer))
 
+    @property
+    def active_states(self) -> Observable[tuple[RunLoopState, ...]]:
+        """As `active`, their states: these take no time to make."""
+        return self._observable(
+            lambda observer: StateSubscriber(lambda: tuple(self.states()), observer)
+        )
+
     def observe(self, run_loop_id: str) -> Observable[RunLoop | None]:
         """One loop: at once, and whenever it changes; once it has ended None, and no more."""
         return self._observable(
@@ -91,7 +98,10 @@ class ShortTermMemory:
         )
 
     def events(self, run_loop_id: str | None = None) -> Observable[Event]:
-        """The events of one loop, or of all, from now on; each journaled one exactly once."""
+        """The events of one loop, or of all, from now on; each journaled one exactly once.
+
+        Of a fork's beginning, which is a copy, only ``run_loop.started`` counts as an event.
+        """
 
         return self._observable(
             lambda observer: EventSubscriber(self._journal, self._feed, observer, run_loop_id)

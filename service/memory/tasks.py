@@ -23,7 +23,16 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.get_running_loop().create_task(work)
     _running.add(task)
     task.add_done_callback(_done)
-    return await asyncio.shield(task)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_unheard)
+        raise
+
+
+def _unheard(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("work whose caller has gone failed: %s", error, exc_info=error)
 
 
 def in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -6,8 +6,10 @@ answers from the first moment, and a route waits for the agent when it needs it.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +18,7 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Request
 
+from service.agent.failures import in_words, leaves, one_of
 from service.config import Settings
 from service.domain.errors import RondoError
 
@@ -108,17 +111,30 @@ class Daemon:
                     beside.start_soon(_spare_the_collector, agent)
                     await self._leaving.wait()
                     beside.cancel_scope.cancel()
-        except RondoError as error:
-            self._fail(error)
-        except Exception as error:
+        except BaseException as error:
+            if self._is_asked_for(error):
+                raise
+            found = one_of(error)
+            if isinstance(found, RondoError):
+                self._fail(found)
+                return
             log.exception("the agent cannot go on")
             self._fail(
                 RondoError(
-                    f"{type(error).__name__}: {error}",
+                    in_words(found),
                     title="The assistant cannot go on",
                     advice="Please report it; the daemon's log has the details.",
                 )
             )
+
+    @staticmethod
+    def _is_asked_for(error: BaseException) -> bool:
+        """Whether the process is to end; the agent's own tasks cancelling it is a failure."""
+        if isinstance(error, asyncio.CancelledError):
+            return anyio.current_effective_deadline() == -math.inf
+        return isinstance(error, GeneratorExit) or any(
+            isinstance(leaf, KeyboardInterrupt) for leaf in leaves(error)
+        )
 
     def _make(self) -> Agent:
         from service.agent.assemble import agent_from_settings  # slow, so not at start

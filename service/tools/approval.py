@@ -6,7 +6,7 @@ In doubt, they wait: whatever is not a clear no, and whatever fails, counts as a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,37 @@ Rule = Callable[[ToolCall, Tool], bool]
 Predicate = Callable[[Mapping[str, Any]], bool]
 """The same for the calls of one tool, by their arguments. They are what the model wrote: not
 checked, and without those that it left out."""
+
+
+def subject(call: ToolCall, registry: ToolRegistry) -> str | None:
+    """What a yes to this call is about: the tool's name, and after it what the tool narrows it
+    down to, such as the content of a script. A yes counts only as long as this stays the same.
+
+    None where the tool cannot tell.
+    """
+    try:
+        tool = registry.get(call.name)
+        if tool is None:
+            return call.name  # nothing can run, and the registry tells the model so
+        narrower: object = None
+        if isinstance(tool, ScopesApproval):
+            narrower = tool.approval_scope(call.arguments)
+        if narrower is None:
+            return call.name
+        if isinstance(narrower, str) and narrower.strip():
+            return f"{call.name} {narrower}"
+        _log.error("What a yes to %s covers is told as %r; not remembered", call.name, narrower)
+    except ToolFailure:
+        pass  # a call that cannot run: it is asked for, and comes to a failure of its own
+    except Exception:  # noqa: BLE001 - fails closed
+        _log.exception("What a yes to %s covers cannot be told; not remembered", call.name)
+    return None
+
+
+def subjects(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str | None]:
+    """By the id of a call its subject, but for those where it is the tool's name alone."""
+    found = {call.id: (subject(call, registry), call.name) for call in calls}
+    return {call_id: about for call_id, (about, name) in found.items() if about != name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +95,18 @@ class ApprovalPolicy:
             return True
 
     def scope(self, call: ToolCall, registry: ToolRegistry) -> str | None:
-        """What a yes to this call covers when it is remembered: the tool's name, and after it what
-        the tool itself narrows it down to.
+        """What a yes to this call covers when it is remembered: its `subject`.
 
         None where no yes is remembered: with the mode ``always``, for a tool that does not exist,
         and where the tool cannot tell.
         """
         try:
-            tool = registry.get(call.name)
-            if tool is None or isinstance(tool, AsksPerson) or self._is_always(call.name):
+            if registry.get(call.name) is None or registry.asking(call.name) is not None:
                 return None
-            narrower: object = None
-            if isinstance(tool, ScopesApproval):
-                narrower = tool.approval_scope(call.arguments)
-            if narrower is None:
-                return call.name
-            if isinstance(narrower, str) and narrower.strip():
-                return f"{call.name} {narrower}"
-            _log.error("What a yes to %s covers is told as %r; not remembered", call.name, narrower)
-        except ToolFailure:
-            pass  # a call that cannot run: it is asked for, and comes to a failure of its own
+            return None if self._is_always(call.name) else subject(call, registry)
         except Exception:  # noqa: BLE001 - fails closed
             _log.exception("What a yes to %s covers cannot be told; not remembered", call.name)
-        return None
+            return None
 
     def asks_for(self, tool: Tool) -> bool:
         """Whether every call of a tool needs a yes, but for what is remembered."""

@@ -14,6 +14,9 @@ from service.tools.protocol import ToolFailure
 from service.tools.text import did_you_mean, well_formed
 
 _LONGEST_SHOWN = 80
+_DEEPEST = 100
+"""Levels of objects and arrays: far fewer than what comes after the reading can take."""
+_TOO_DEEP = f"The arguments are nested more than {_DEEPEST} levels deep. Make them flatter."
 
 
 def read_arguments(
@@ -43,17 +46,36 @@ def json_object(text: str) -> dict[str, Any]:
     """The arguments as JSON values by name. An empty text and ``null`` count as no arguments.
 
     Raises:
-        ToolFailure: the text is not JSON, or not an object.
+        ToolFailure: the text is not JSON, not an object, or nested too deeply.
     """
     try:
         # models write line breaks into strings as they are; nothing is gained by refusing them
         given = json.loads(text, strict=False) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ToolFailure(f"The arguments are not valid JSON ({error}).") from error
+    except RecursionError as error:
+        raise ToolFailure(_TOO_DEEP) from error
+    if not _is_shallow(given):
+        raise ToolFailure(_TOO_DEEP)
     given = {} if given is None else _well_formed(given)
     if not isinstance(given, dict):
         raise ToolFailure(f"The arguments must be one JSON object, not {_shown(given)}.")
     return given
+
+
+def _is_shallow(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
 def _well_formed(value: object) -> object:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import anyio
+
+
+def current_task() -> asyncio.Task[Any] | None:
+    """The task that runs now; None also where no event loop runs."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def caller_is_cancelled() -> bool:

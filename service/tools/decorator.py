@@ -15,6 +15,7 @@ import asyncio
 import functools
 import inspect
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,7 +74,8 @@ class FunctionTool:
 
         A function that is not async runs in a worker thread, which nothing can stop: what may block
         for long belongs into an async function or a child process. When the call is cancelled, a
-        thread with side effects is waited for, as long as the call may take; others are let go.
+        thread with side effects is waited for, as long as the call may take, and its result is
+        given also then (in a cancelled scope of anyio's: shield what keeps it); others are let go.
 
         Raises:
             ToolFailure: the arguments cannot be used, or the function says so.
@@ -112,8 +114,12 @@ class FunctionTool:
             if self.effect == "side_effects" and not work.done() and left > 0:
                 with anyio.move_on_after(left, shield=True):
                     await asyncio.wait([work])
+            is_known = bool(outcome or errors)
             work.cancel()
-            raise
+            # The work is done: its result must not be lost. A cancelled scope of anyio cancels the
+            # caller again as soon as it waits; asyncio's own cancelling comes only once.
+            if not is_known or anyio.current_effective_deadline() != -math.inf:
+                raise
         if errors:
             raise errors[0]
         return outcome[0]

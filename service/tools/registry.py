@@ -10,7 +10,7 @@ import anyio
 from service.domain.errors import ConfigurationError, RondoError
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.tools import ToolContext, ToolDefinition
-from service.tools.cancelled import caller_is_cancelled
+from service.tools.cancelled import caller_is_cancelled, current_task
 from service.tools.protocol import AsksPerson, Tool, ToolFailure
 from service.tools.text import did_you_mean, fitted, well_formed
 
@@ -70,6 +70,7 @@ class ToolRegistry:
 
         Raises nothing but the caller's own cancellation and a person's Ctrl-C.
         """
+        task = current_task()
         try:
             content, is_error = await self._attempt(call, context), False
         except ToolFailure as failure:
@@ -79,9 +80,11 @@ class ToolRegistry:
                 raise
             # something that the tool waited for was cancelled: its failure, not our end
             content, is_error = f"`{call.name}` broke off before it was done.", True
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - the seam: SystemExit must not end the daemon
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and current_task() is not task:
+                raise  # no tool raised it: this coroutine is being closed, from outside its task
             _log.warning(
                 "Tool %s failed in run loop %s", call.name, context.run_loop_id, exc_info=error
             )

@@ -10,31 +10,23 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.agent import Agent
-from service.agent.assemble import options_from_settings
-from service.agent.compaction import closed_part
 from service.agent.context import messages_tokens
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
 from service.agent.rounds import anchors_in
-from service.agent.tuned import COMPACT_AT_ONCE
-from service.config import load_settings
 from service.domain.anchors import AnchorRef
-from service.domain.errors import LLMConnectionError, LLMContextError
+from service.domain.closed_part import closed_part
 from service.domain.events import (
-    CompactionFinished,
     Event,
     MessageCompleted,
-    RunLoopFailed,
+    RunLoopCancelled,
     ToolFinished,
     Usage,
 )
-from service.domain.messages import Message, TextPart, ToolCall
+from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.decorator import tool
+from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
 from tests.agent.conversations import HAN, WORDS, Conversation
 from tests.agent.support import (
     Answer,
@@ -43,43 +35,11 @@ from tests.agent.support import (
     call,
     running_agent,
     sent,
-    types,
-    until,
 )
+from tests.histories import received
 from tests.memory.remembering import remembering
 
 pytestmark = pytest.mark.anyio
-
-
-def is_request(messages: Sequence[Message]) -> bool:
-    """Whether the model is asked for a summary."""
-    return messages[0].text.startswith("You condense")
-
-
-def talks(messages: Sequence[Message]) -> Answer:
-    """Answers at length, and summarises in a few words."""
-    if is_request(messages):
-        return "They spoke of foxes."
-    return f"Answer to {messages[-1].text[:20]}. " + WORDS * 40
-
-
-async def conversation(agent: Agent, questions: int) -> tuple[str, list[Event]]:
-    """A conversation of so many rounds; the loop's id, and the events of the last round."""
-    events = await sent(agent, "Question 0: " + WORDS * 20)
-    for number in range(1, questions):
-        events = await sent(agent, f"Question {number}: " + WORDS * 20, events[0].run_loop_id)
-    return events[0].run_loop_id, events
-
-
-def finished(events: Sequence[Event]) -> list[CompactionFinished]:
-    return [each.body for each in events if isinstance(each.body, CompactionFinished)]
-
-
-async def all_events(agent: Agent, run_loop_id: str) -> list[Event]:
-    return await agent.memory.journal.read(run_loop_id=run_loop_id)
-
-
-LIMIT = 3000
 
 
 async def test_old_rounds_are_summarised_by_the_model_before_the_call_that_would_be_too_long(
@@ -233,300 +193,17 @@ async def test_a_step_whose_results_are_still_coming_is_put_right_when_they_have
         assert (await memory.search("half", owner="me")).hits[0].anchor.run_loop_id == "loop"
 
 
-async def test_where_the_model_fails_the_house_summarises_and_says_so(tmp_path: Path) -> None:
-    def respond(messages: Sequence[Message]) -> Answer:
-        if is_request(messages):
-            return [LLMConnectionError("nobody listens there")]
-        return talks(messages)
-
-    llm = FunctionLLM(respond)
-    async with running_agent(tmp_path, llm, context_tokens=LIMIT) as agent:
-        loop_id, last = await conversation(agent, 5)
-        events = await all_events(agent, loop_id)
-        assert {each.method for each in finished(events)} == {"extract"}
-        assert all(each.tokens_after < LIMIT for each in finished(events))
-        told = [e.body.problem for e in events if e.body.type == "error"]
-        assert told
-        assert "nobody listens there" in told[0].in_words()
-        assert last[-1].type == "run_loop.idle"
-        assert "Answer to Question 0" in llm.calls[-1][2].notes
-
-
-async def test_a_model_that_cannot_be_reached_is_not_asked_for_each_of_many_rounds(
+async def test_of_an_open_loop_what_is_done_is_remembered_and_of_an_ended_one_all(
     tmp_path: Path,
 ) -> None:
-    async with running_agent(tmp_path, talks, context_tokens=100_000) as agent:
-        loop_id, _ = await conversation(agent, 20)
-    tried = 0
-
-    def respond(messages: Sequence[Message]) -> Answer:
-        nonlocal tried
-        if is_request(messages):
-            tried += 1
-            return [LLMConnectionError("nobody listens there")]
-        return talks(messages)
-
-    # The same loop with a model of a smaller window: much is to be summarised at once.
-    async with running_agent(tmp_path, respond, context_tokens=LIMIT) as agent:
-        events = await sent(agent, "And now?", loop_id)
-        assert finished(events)[0].messages > 30
-        assert 1 <= tried <= COMPACT_AT_ONCE
-        assert types(events).count("error") == 1
-        assert events[-1].type == "run_loop.idle"
-
-
-async def test_a_failure_of_the_model_that_passes_is_retried(tmp_path: Path) -> None:
-    failed = False
-
-    def respond(messages: Sequence[Message]) -> Answer:
-        nonlocal failed
-        if is_request(messages) and not failed:
-            failed = True
-            error = LLMConnectionError("gone for a moment")
-            error.retry_after = 0.0
-            return [error]
-        return talks(messages)
-
-    async with running_agent(tmp_path, respond, context_tokens=LIMIT, max_retries=2) as agent:
-        loop_id, _ = await conversation(agent, 5)
-        events = await all_events(agent, loop_id)
-        assert "llm.retry" in types(events)
-        assert {each.method for each in finished(events)} == {"model"}
-
-
-class Discreet(Hooks):
-    """Lets no code word out of the house."""
-
-    async def before_model_call(self, loop: Loop, messages: list[Message]) -> list[Message]:
-        return [Message(role=m.role, content=(TextPart(text=_masked(m.text)),)) for m in messages]
-
-
-def _masked(text: str) -> str:
-    return text.replace("fox", "***")
-
-
-async def test_the_owners_hooks_see_what_is_given_away_to_be_summarised(tmp_path: Path) -> None:
-    llm = FunctionLLM(talks)
-    async with running_agent(tmp_path, llm, context_tokens=LIMIT, hooks=[Discreet()]) as agent:
-        await conversation(agent, 5)
-        asked = [messages for messages in llm.calls if is_request(messages)]
-        assert asked
-        assert not any("fox" in message.text for messages in asked for message in messages)
-
-
-async def test_without_a_model_for_it_rounds_are_shortened_by_rules(tmp_path: Path) -> None:
-    llm = FunctionLLM(talks)
-    async with running_agent(tmp_path, llm, context_tokens=LIMIT, compaction="extract") as agent:
-        loop_id, _ = await conversation(agent, 5)
-        assert {e.method for e in finished(await all_events(agent, loop_id))} == {"extract"}
-        assert not any(map(is_request, llm.calls))
-
-
-@pytest.mark.parametrize(
-    ("provider", "chosen", "meant"),
-    [
-        ("openai", "auto", "model"),
-        ("embedded", "auto", "extract"),
-        ("embedded", "model", "model"),
-        ("openai", "off", "off"),
-    ],
-)
-def test_auto_is_the_model_but_not_the_embedded_one(
-    provider: str, chosen: str, meant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RONDO_LLM__PROVIDER", provider)
-    monkeypatch.setenv("RONDO_AGENT__COMPACTION", chosen)
-    assert options_from_settings(load_settings()).compaction == meant
-
-
-class SmallWindow(FunctionLLM):
-    """Refuses what is longer than its window, which is not the one that it reports."""
-
-    def __init__(self, window: int) -> None:
-        super().__init__(self._respond)
-        self.window = window
-        self.refused = 0
-
-    def _respond(self, messages: Sequence[Message]) -> Answer:
-        if messages_tokens(messages) > self.window:
-            self.refused += 1
-            return [LLMContextError("the maximum context length is exceeded")]
-        return talks(messages)
-
-
-async def test_a_call_that_the_endpoint_refuses_as_too_long_is_compacted_and_made_again(
-    tmp_path: Path,
-) -> None:
-    llm = SmallWindow(2000)
-    async with running_agent(tmp_path, llm) as agent:
-        loop_id, last = await conversation(agent, 8)
-        assert llm.refused
-        events = await all_events(agent, loop_id)
-        assert finished(events)
-        assert "run_loop.failed" not in types(events)
-        assert last[-1].type == "run_loop.idle"
-
-
-async def test_what_is_too_long_even_so_fails_in_words_and_does_not_go_round(
-    tmp_path: Path,
-) -> None:
-    llm = SmallWindow(10)
-    async with running_agent(tmp_path, llm) as agent:
-        events = await sent(agent, "Hello")
-        failure = events[-1].body
-        assert isinstance(failure, RunLoopFailed)
-        assert "llm.context_tokens" in failure.problem.in_words()
-        assert llm.refused == 2
-
-
-async def test_with_compaction_off_what_does_not_fit_is_left_out_with_a_notice(
-    tmp_path: Path,
-) -> None:
-    llm = FunctionLLM(talks)
-    async with running_agent(
-        tmp_path, llm, compaction="off", context_tokens=500, answer_tokens=4500
-    ) as agent:
-        loop_id, _ = await conversation(agent, 8)
-        assert not finished(await all_events(agent, loop_id))
-        assert "left out" in llm.calls[-1][1].notes
-        assert llm.calls[-1][-1].text.startswith("Question 7")
-    refusing = SmallWindow(10)
-    async with running_agent(tmp_path, refusing, compaction="off") as agent:
-        events = await sent(agent, "Hello")
-        failure = events[-1].body
-        assert isinstance(failure, RunLoopFailed)
-        assert "agent.compaction" in failure.problem.in_words()
-        assert refusing.refused == 1
-
-
-async def test_what_the_endpoint_counts_goes_before_our_estimate(tmp_path: Path) -> None:
-    def counting(tokens: int) -> FunctionLLM:
-        def respond(messages: Sequence[Message]) -> Answer:
-            if is_request(messages):
-                return "Short."
-            parts: list[StreamPart] = [TextDelta("Yes. " + WORDS * 10)]
-            return [*parts, TokenUsage("m", input_tokens=tokens, output_tokens=10)]
-
-        return FunctionLLM(respond)
-
-    dear, cheap = tmp_path / "dear", tmp_path / "cheap"
-    async with running_agent(dear, counting(5000), context_tokens=4500) as agent:
-        loop_id, _ = await conversation(agent, 3)
-        assert finished(await all_events(agent, loop_id))
-    async with running_agent(cheap, counting(50), context_tokens=900) as agent:
-        loop_id, _ = await conversation(agent, 3)
-        assert not finished(await all_events(agent, loop_id))
-
-
-# --- what comes in between
-
-
-class Summarising(FunctionLLM):
-    """Waits while it summarises, until it is let go on."""
-
-    def __init__(self) -> None:
-        super().__init__(self._respond)
-        self.began = anyio.Event()
-        self.may_go_on = anyio.Event()
-
-    def _respond(self, messages: Sequence[Message]) -> Answer:
-        if is_request(messages):
-            self.began.set()
-            return [self.may_go_on, TextDelta("They spoke of foxes.")]
-        return talks(messages)
-
-
-async def summarising(agent: Agent, llm: Summarising, group: Any) -> str:
-    """Bring a loop to where it is being summarised."""
-    first = await sent(agent, "Question 0: " + WORDS * 20)
-    loop_id = first[0].run_loop_id
-
-    async def go_on() -> None:
-        for number in range(1, 9):
-            await sent(agent, f"Question {number}: " + WORDS * 20, loop_id)
-
-    group.start_soon(go_on)
-    with anyio.fail_after(20):
-        await llm.began.wait()
-    return loop_id
-
-
-async def test_a_message_that_comes_while_old_rounds_are_summarised_is_heard(
-    tmp_path: Path,
-) -> None:
-    llm = Summarising()
-    async with (
-        running_agent(tmp_path, llm, context_tokens=LIMIT) as agent,
-        anyio.create_task_group() as group,
-    ):
-        loop_id = await summarising(agent, llm, group)
-        await agent.accept("And a word in between.", run_loop_id=loop_id)
-        state = agent.memory.short_term.state
-        await until(lambda: len((state(loop_id) or _never()).unseen) == 2)
-        llm.may_go_on.set()
-        await until(lambda: not (state(loop_id) or _never()).unseen)
-        heard = [each.user_message or "" for each in (await agent.run_loop(loop_id)).iterations]
-        assert any("And a word in between." in each for each in heard)
-        group.cancel_scope.cancel()
-
-
-def _never() -> RunLoopState:
-    raise AssertionError("the loop is not active")
-
-
-async def test_cancelling_while_old_rounds_are_summarised_takes_effect_at_once(
-    tmp_path: Path,
-) -> None:
-    llm = Summarising()
-    async with (
-        running_agent(tmp_path, llm, context_tokens=LIMIT) as agent,
-        anyio.create_task_group() as group,
-    ):
-        loop_id = await summarising(agent, llm, group)
-        with anyio.fail_after(10):
-            loop = await agent.cancel(loop_id)
-        group.cancel_scope.cancel()
-        assert loop.status == "cancelled"
-        assert not finished(await all_events(agent, loop_id))
-        asked = [each.user_message for each in loop.iterations]
-        assert asked == [f"Question {number}: " + WORDS * 20 for number in range(len(asked))]
-
-
-async def test_a_restart_in_the_middle_of_summarising_begins_anew_and_loses_nothing(
-    tmp_path: Path,
-) -> None:
-    llm = Summarising()
-    async with (
-        running_agent(tmp_path, llm, context_tokens=LIMIT) as agent,
-        anyio.create_task_group() as group,
-    ):
-        loop_id = await summarising(agent, llm, group)
-        group.cancel_scope.cancel()
-    async with running_agent(tmp_path, talks, context_tokens=LIMIT) as agent:
-        state = agent.memory.short_term.state
-        await until(lambda: (state(loop_id) or _never()).status == "idle")
-        events = await all_events(agent, loop_id)
-        assert types(events).count("compaction.started") == 2
-        assert len(finished(events)) == 1
-        last = (await agent.run_loop(loop_id)).iterations[-1]
-        assert last.response
-
-
-async def test_two_loops_are_summarised_side_by_side(tmp_path: Path) -> None:
-    async with running_agent(tmp_path, talks, context_tokens=LIMIT, auto_classify=False) as agent:
-        ids: list[str] = []
-
-        async def talk() -> None:
-            loop_id, last = await conversation(agent, 6)
-            assert last[-1].type == "run_loop.idle"
-            ids.append(loop_id)
-
-        with anyio.fail_after(60):
-            async with anyio.create_task_group() as group:
-                group.start_soon(talk)
-                group.start_soon(talk)
-        for loop_id in ids:
-            assert finished(await all_events(agent, loop_id))
+    made = Conversation().say("Go").step("one").say("And?")
+    called = Message.assistant("", (ToolCall(id="x", name="look"),))
+    made.add(MessageCompleted(message=called))
+    whole = made.state.run_loop()
+    assert closed_part(made.state).iterations == whole.iterations[:-1]
+    made.add(received("One more thing"), RunLoopCancelled())
+    assert closed_part(made.state) == made.state.run_loop()
+    assert made.state.run_loop().iterations[-1].user_message == "One more thing"
 
 
 # --- what is too long by itself

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
 
-from service.agent.questions import Question
+from service.agent.answer_reading import Answer
+from service.agent.questions import Question, Questions
 from service.domain.errors import ConflictError, InvalidInputError
+from service.domain.events import Event
+from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
 from service.tools.builtins.ask_user import ask_user
 from tests.agent.support import running_agent, sent, until
 from tests.agent.waiting import Launches, asked, launch_call, rested, results_of, wanted, wanting
+from tests.histories import received
 
 pytestmark = pytest.mark.anyio
 
@@ -87,6 +94,47 @@ async def test_an_answer_that_is_not_taken_fails_in_words_and_the_question_stays
             )
             assert isinstance(late, ConflictError)
         assert results_of(await rested(agent, loop_id)) == ["Lisbon"]
+
+
+async def test_a_question_is_looked_up_once_and_forgotten_when_it_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_agent(tmp_path, WHERE, ask_user, auto_classify=False) as agent:
+        read = agent.memory.journal.read_blocking
+        kinds: list[str | None] = []
+
+        def noted(**asked: Any) -> list[Event]:
+            kinds.append(asked.get("kind"))
+            return read(**asked)
+
+        loop_id = await asked(agent, "a trip")
+        monkeypatch.setattr(agent.memory.journal, "read_blocking", noted)
+        monkeypatch.setattr(RunLoopState, "run_loop", _too_dear)
+        questions = Questions(agent.memory, _nobody)
+        seen: list[tuple[Question, ...]] = []
+        states: list[int] = []
+        with (
+            questions.open.subscribe(seen.append),
+            agent.memory.short_term.active_states.subscribe(lambda s: states.append(s[0].last_seq)),
+        ):
+            await until(lambda: seen)
+            for words in ("still there?", "hello?"):
+                commit = await agent.memory.journal.append(loop_id, received(words))
+                await until(partial(states.__contains__, commit.state.last_seq))
+            monkeypatch.undo()
+            await agent.answer(loop_id, text="Lisbon")
+            await until(lambda: seen[-1:] == [()])
+        assert [len(each) for each in seen] == [1, 0]
+        assert kinds == ["input.required"], "one event was read, and once"
+        assert not questions._moments
+
+
+def _too_dear(state: RunLoopState) -> RunLoop:
+    raise AssertionError("a run loop was built whole")
+
+
+async def _nobody(run_loop_id: str, answer: Answer, owner: str) -> None:
+    raise AssertionError("nobody answers here")
 
 
 def test_an_answer_after_the_agent_has_gone_is_refused(tmp_path: Path) -> None:

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from service.domain.errors import InvalidInputError, NotFoundError
-from service.domain.events import CallDecision
-from service.tools.approval import ApprovalPolicy
+from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from service.domain.events import CallDecision, Remember
+from service.tools.approval import ApprovalMode, ApprovalPolicy
+from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import FunctionTool, tool
 from tests.agent.support import running_agent, sent, types
 from tests.agent.waiting import (
     Launches,
     asked,
     launch_call,
+    request_id,
     rested,
     results_of,
     wanted,
@@ -210,3 +212,121 @@ async def test_a_rule_that_fails_asks(tmp_path: Path) -> None:
         assert launches.launched == []
         await agent.answer(loop_id, approved=False)
         assert "did not allow" in results_of(await rested(agent, loop_id))[0]
+
+
+# --- what has changed since it was asked about
+
+
+class Rooms:
+    """A tool whose calls are about something that can change while they wait."""
+
+    def __init__(self) -> None:
+        self.cleaned: list[str] = []
+        self.state = "dusty"
+
+        @tool(needs_approval=True, scope=lambda given: f"{given['room']} {self.state}")
+        async def clean(room: str) -> None:
+            """Clean a room."""
+            self.cleaned.append(f"{room} {self.state}")
+
+        self.tool = clean
+
+
+@pytest.mark.parametrize(
+    ("mode", "remember"),
+    [
+        ("tool-declared", None),
+        ("tool-declared", "run_loop"),
+        ("tool-declared", "always"),
+        ("always", None),  # where no yes is remembered, it is about the same
+    ],
+)
+async def test_a_yes_to_what_has_changed_meanwhile_is_refused_and_asked_for_again(
+    tmp_path: Path, remember: Remember | None, mode: ApprovalMode
+) -> None:
+    rooms = Rooms()
+    model = wanting(wanted("clean", room="bath"))
+    policy = ApprovalPolicy(mode=mode)
+    async with running_agent(tmp_path, model, rooms.tool, approval=policy, **ALONE) as agent:
+        loop_id = await asked(agent)
+        first = request_id(agent, loop_id)
+        rooms.state = "flooded"
+        for _ in range(2):  # sent again, it is still an answer to the first question
+            with pytest.raises(ConflictError, match=r"changed since|asked again"):
+                await agent.answer(loop_id, approved=True, remember=remember, request_id=first)
+        assert rooms.cleaned == []
+        assert agent.memory.journal.standing_approvals.of("me") == ()
+        assert (await agent.run_loop(loop_id)).status == "waiting_for_human_input"
+        assert request_id(agent, loop_id) != first
+        await agent.answer(loop_id, approved=True, remember=remember)
+        await rested(agent, loop_id)
+        assert rooms.cleaned == ["bath flooded"]
+
+
+async def test_a_no_to_what_has_changed_meanwhile_is_taken(tmp_path: Path) -> None:
+    rooms = Rooms()
+    model = wanting(wanted("clean", room="bath"))
+    async with running_agent(tmp_path, model, rooms.tool) as agent:
+        loop_id = await asked(agent)
+        rooms.state = "flooded"
+        await agent.answer(loop_id, approved=False)
+        assert "did not allow" in results_of(await rested(agent, loop_id))[0]
+
+
+@pytest.mark.parametrize("edited", [None, '{"room": "kitchen"}'])
+async def test_what_changes_between_the_yes_and_the_start_is_not_run(
+    tmp_path: Path, edited: str | None
+) -> None:
+    rooms = Rooms()
+    model = wanting(wanted("clean", room="bath"))
+    async with running_agent(tmp_path, model, rooms.tool) as agent:
+        loop_id = await asked(agent)
+        scheduler = agent._engine.scheduler
+        async with scheduler.held(loop_id, "interrupt"):
+            await agent.answer(loop_id, approved=True, arguments=edited)
+            rooms.state = "flooded"
+        (result,) = (await rested(agent, loop_id)).iterations[0].tool_results
+        assert result.is_error
+        assert "changed since" in result.content
+        assert rooms.cleaned == []
+
+
+async def test_a_changed_script_is_run_only_after_a_yes_to_its_new_words(tmp_path: Path) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    script = folder / "a.sh"
+    script.write_text("echo old words\n")
+    model = wanting(wanted("run_script", name="a.sh"))
+    async with running_agent(tmp_path / "data", model, run_script_tool(folder), **ALONE) as agent:
+        loop_id = await asked(agent)
+        script.write_text("echo new words\n")
+        with pytest.raises(ConflictError, match=r"changed since: `run_script` .*a\.sh"):
+            await agent.answer(loop_id, approved=True, remember="always")
+        assert agent.memory.journal.standing_approvals.of("me") == ()
+        async with agent._engine.scheduler.held(loop_id, "interrupt"):
+            await agent.answer(loop_id, approved=True)
+            script.write_text("echo newest words\n")
+        assert "changed since" in results_of(await rested(agent, loop_id))[0]
+        loop_id = await asked(agent, "again")
+        await agent.answer(loop_id, approved=True, remember="always")
+        assert "newest words" in results_of(await rested(agent, loop_id))[0]
+        await sent(agent, "and once more")
+        script.write_text("echo other words\n")
+        await asked(agent, "after another change")
+
+
+async def test_a_question_of_before_scopes_were_kept_is_asked_again(tmp_path: Path) -> None:
+    rooms = Rooms()
+    model = wanting(wanted("clean", room="bath"))
+    async with running_agent(tmp_path, model, rooms.tool) as agent:
+        loop_id = await asked(agent)
+        state = agent.memory.short_term.state(loop_id)
+        assert state is not None
+        assert state.awaiting is not None
+        old = state.awaiting.model_copy(update={"scopes": {}, "request_id": "old"})
+        await agent.memory.journal.append(loop_id, old)
+        with pytest.raises(ConflictError):
+            await agent.answer(loop_id, approved=True)
+        await agent.answer(loop_id, approved=True)
+        await rested(agent, loop_id)
+        assert rooms.cleaned == ["bath dusty"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.errors import Problem, StorageError
+from service.domain.errors import StorageError
 from service.domain.run_loops import RunLoop
 from service.memory.archivist import Archivist
 from service.memory.long_term import LongTermMemory
@@ -41,11 +41,8 @@ class Finished:
 
 
 @asynccontextmanager
-async def working(
-    memory: LongTermMemory, source: Finished, problems: list[Problem] | None = None
-) -> AsyncIterator[Archivist]:
-    on_problem = problems.append if problems is not None else None
-    archivist = Archivist(memory, source, on_problem=on_problem, first_pause=0.01)
+async def working(memory: LongTermMemory, source: Finished) -> AsyncIterator[Archivist]:
+    archivist = Archivist(memory, source, first_pause=0.01)
     async with anyio.create_task_group() as tasks:
         await tasks.start(archivist.run)
         yield archivist
@@ -89,24 +86,22 @@ async def test_what_a_crash_left_undone_is_done_at_the_start(tmp_path: Path) -> 
         assert (stats.run_loops, stats.segments, stats.embedded) == (2, 4, 4)
 
 
-async def test_failures_are_told_and_tried_again(tmp_path: Path) -> None:
-    problems: list[Problem] = []
+async def test_failures_are_told_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     embedder = WordEmbedder(fail_after=0)
     async with (
         remembering(tmp_path, embedder) as memory,
-        working(memory, Finished(APPLES, failures=2), problems) as archivist,
+        working(memory, Finished(APPLES, failures=2)) as archivist,
     ):
-        while not embedder_was_asked(problems):
-            await anyio.sleep(0.01)
+        with anyio.fail_after(20):
+            while "lags behind: Texts could not be embedded" not in caplog.text:
+                await anyio.sleep(0.01)
         embedder.fail_after = None
         while await archivist.drain() is not None:
             await anyio.sleep(0.01)
         assert (await memory.stats()).embedded == 2
-    assert {problem.kind for problem in problems} == {"storage", "embedding"}
-
-
-def embedder_was_asked(problems: list[Problem]) -> bool:
-    return any(problem.kind == "embedding" for problem in problems)
+    assert caplog.text.count("the journal is out for lunch") == 2
 
 
 async def test_draining_tells_why_vectors_are_missing(tmp_path: Path) -> None:
@@ -121,17 +116,19 @@ async def test_draining_tells_why_vectors_are_missing(tmp_path: Path) -> None:
         assert (await memory.stats()).pending == 2
 
 
-async def test_a_loop_that_can_never_be_archived_stops_no_other(tmp_path: Path) -> None:
-    problems: list[Problem] = []
+async def test_a_loop_that_can_never_be_archived_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with (
         remembering(tmp_path, None) as memory,
-        working(memory, Finished(), problems) as archivist,
+        working(memory, Finished()) as archivist,
     ):
         archivist.submit(run_loop("broken", ("\ud83d", "")))
         archivist.submit(APPLES)
         assert await archivist.drain() is None
         assert await memory.run_loop("apples", owner="me") == APPLES
-    assert [problem.kind for problem in problems] == ["invalid-input"]
+    assert len(caplog.records) == 1
+    assert "Unicode" in caplog.text
 
 
 async def test_draining_a_stopped_archivist_does_not_hang(tmp_path: Path) -> None:

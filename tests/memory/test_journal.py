@@ -19,14 +19,16 @@ from service.domain.events import (
     IterationStarted,
     MessageCompleted,
     MessageDelta,
+    RunLoopCancelled,
     RunLoopCompleted,
     RunLoopIdle,
+    RunLoopResumed,
     RunLoopStarted,
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
 from service.memory.inbox import InboxEntry
-from service.memory.journal import Commit, Journal
+from service.memory.journal import _COMMITS_BETWEEN_LOOKS, Commit, Journal
 from tests.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -164,15 +166,65 @@ async def test_the_log_is_taken_in_while_others_write_and_starts_anew(
     journal = Opened(path).journal
     await begin_loop(journal)
     wal = path.with_name(path.name + "-wal")
-    longest = 0
-    for number in range(1500):
+    for number in range(1, _COMMITS_BETWEEN_LOOKS):  # the first commit began the loop
         await journal.append("a", received(f"{number} " + "x" * 2000))
-        longest = max(longest, wal.stat().st_size)
-        await anyio.lowlevel.checkpoint()
-    written = path.stat().st_size
+    assert wal.stat().st_size > 200_000
+    assert path.stat().st_size < 100_000
+    while_tidying = 0
+    with anyio.fail_after(30):
+        while journal._tidying is not None:
+            await journal.append("a", received("meanwhile"))
+            while_tidying += 1
+            await anyio.sleep(0.01)
+    assert while_tidying
+    assert path.stat().st_size > 100_000, "the log was never taken in"
+    await journal.append("a", received("more"))
+    assert wal.stat().st_size < 200_000, "the log did not start anew"
+    assert len(await journal.read()) == 1 + _COMMITS_BETWEEN_LOOKS + while_tidying + 1
     await journal.aclose()
-    assert written > 1_000_000, "the log was never taken in"
-    assert longest < 5_000_000
+
+
+async def test_closing_waits_for_the_log_and_begins_nothing_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("service.memory.journal._COMMITS_BETWEEN_LOOKS", 1)
+    journal = Opened(path).journal
+    checkpoint, late = journal._file.checkpoint, []
+
+    def noted() -> None:
+        if journal._file._keeper is None:
+            late.append("the file was closed")
+        checkpoint()
+
+    monkeypatch.setattr(journal._file, "checkpoint", noted)
+    async with anyio.create_task_group() as group:
+        for number in range(5):
+            group.start_soon(begin_loop, journal, f"loop{number}")
+        await anyio.lowlevel.checkpoint()
+        group.start_soon(journal.aclose)
+    assert journal._tidying is None
+    assert not late
+
+
+async def test_copies_are_the_history_of_a_fork_but_only_its_beginning_is_news(
+    path: Path,
+) -> None:
+    opened = Opened(path)
+    journal = opened.journal
+    await begin_loop(journal)
+    await journal.append("a", RunLoopCancelled())
+    await journal.append("a", RunLoopResumed())
+    history = await journal.read(run_loop_id="a")
+    commit = await journal.append_copies("b", history, owner="me")
+    assert commit.copied
+    assert [event.body.type for event in commit.news] == ["run_loop.started"]
+    copies = await journal.read(run_loop_id="b")
+    assert [event.body for event in copies] == [event.body for event in history]
+    assert (await journal.replay("b")).status == "running"
+    assert not opened.commits[0].copied
+    assert opened.commits[0].news == opened.commits[0].events
+    await journal.aclose()
 
 
 async def test_a_history_that_cannot_be_read_does_not_keep_the_others_from_going_on(

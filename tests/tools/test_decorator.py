@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -134,7 +134,7 @@ async def test_chinese_arguments_and_raw_line_breaks_are_understood() -> None:
     ("arguments", "words"),
     [
         ('{"name": "a"', ["not valid JSON", "name (string, required)"]),
-        ("[" * 100_000, ["not valid JSON"]),
+        ("[" * 100_000, ["100 levels deep"]),
         ('{"name": ' + "9" * 5000 + "}", ["not valid JSON"]),
         ('["a"]', ["must be one JSON object", '["a"]']),
         ("{}", ["name: missing; expected string: Whom to greet."]),
@@ -151,6 +151,20 @@ async def test_arguments_that_cannot_be_used_are_told_in_words(
     for word in words:
         assert word in str(caught.value)
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("levels", [101, 400, 5_000, 100_000])
+async def test_arguments_that_are_nested_too_deeply_are_told_in_words(levels: int) -> None:
+    @tool()
+    async def keep(value: Any) -> None:
+        """Keep a value."""
+
+    for opening, closing in (("[", "]"), ('{"a":', "}")):
+        deep = opening * levels + "1" + closing * levels
+        with pytest.raises(ToolFailure, match="100 levels deep"):
+            await keep.run(f'{{"value": {deep}}}', CONTEXT)
+    fine = "[" * 99 + "]" * 99
+    assert await keep.run(f'{{"value": {fine}}}', CONTEXT) == "Done."
 
 
 async def test_lone_surrogates_in_arguments_are_replaced() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 
 import anyio
@@ -106,6 +107,7 @@ async def test_a_tool_that_blocks_its_thread_is_given_up_too() -> None:
         (NotFoundError("No such anchor.", advice="Search first."), "Search first."),
         (TimeoutError("its own"), "TimeoutError: its own"),
         (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit(), "`fail` failed with GeneratorExit."),
         (StopIteration(), "`fail` failed"),
         (StopAsyncIteration(), "`fail` failed"),
         (OddError(), "message cannot be read"),
@@ -277,3 +279,26 @@ async def test_the_limit_of_time_around_all_calls_is_the_callers() -> None:
         await execute_all(registry_of(lingering.tool), [call_of("linger")], context_of)
     assert scope.cancelled_caught
     assert lingering.stopped
+
+
+async def test_a_call_that_is_closed_from_outside_ends_without_a_result() -> None:
+    stopped: list[str] = []
+
+    @tool()
+    async def wait() -> None:
+        """Wait."""
+        try:
+            await asyncio.sleep(60)
+        except GeneratorExit:
+            stopped.append("closed")
+            raise
+
+    work = registry_of(wait).execute(call_of("wait"), CONTEXT)
+
+    async def begin() -> None:
+        work.send(None)
+
+    await asyncio.create_task(begin())
+    work.close()  # a coroutine that gave a result, or waited, would not be closed by this
+    assert stopped == ["closed"]
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED

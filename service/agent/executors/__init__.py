@@ -31,7 +31,7 @@ def builtin_executors(bench: Workbench) -> dict[InstructionKind, Executor]:
     return {
         "call_llm": partial(call_llm, bench),
         "call_tools": partial(call_tools, bench),
-        "request_human_approve": request_human_approve,
+        "request_human_approve": partial(request_human_approve, bench),
         "request_human_prompt": request_human_prompt,
         "request_human_select": request_human_select,
         "compact": partial(compact, bench),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.agent.loop import Loop
+from service.agent.workbench import Workbench
 from service.domain.events import InputRequired
 from service.domain.ids import new_id
 from service.domain.instructions import (
@@ -10,14 +11,21 @@ from service.domain.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
+from service.tools.approval import subjects
 
 
-async def request_human_approve(instruction: RequestHumanApprove, loop: Loop) -> None:
+async def request_human_approve(
+    bench: Workbench, instruction: RequestHumanApprove, loop: Loop
+) -> None:
     """Ask a person whether these calls may run."""
     calls = instruction.calls
     what = "; ".join(f"{call.name} {call.arguments}" for call in calls)
     request = InputRequired(
-        request_id=new_id(), kind="approve", prompt=f"May this run? {what}", tool_calls=calls
+        request_id=new_id(),
+        kind="approve",
+        prompt=f"May this run? {what}",
+        tool_calls=calls,
+        scopes=subjects(calls, bench.tools),
     )
     await loop.emit(request, durable=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 
 from service.agent.loop import Loop
 from service.agent.workbench import Workbench
@@ -14,6 +15,12 @@ from service.domain.instructions import CallTools
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.state import PendingCall, RunLoopState
 from service.domain.tools import ToolContext
+from service.tools.approval import subject
+
+_CHANGED = (
+    "Not run: what the person said yes to has changed since, such as the content of a script. Call"
+    " it again, and they are asked anew."
+)
 
 
 async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> None:
@@ -58,7 +65,10 @@ async def execute(bench: Workbench, call: ToolCall, loop: Loop) -> ToolResult:
     if blocked is not None:
         return ToolResult(id=call.id, content=blocked, is_error=True)
     result = await bench.tools.execute(call, context)
-    return await bench.hooks.after_tool_call(loop, call, result)
+    # What has changed the world is told, also when the loop is stopped just now.
+    with anyio.CancelScope(shield=_has_side_effects(bench, call)):
+        result = await bench.hooks.after_tool_call(loop, call, result)
+    return result  # noqa: RET504  in the scope, to mypy it might not return
 
 
 async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None:
@@ -67,10 +77,10 @@ async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None
         answered = ToolResult(id=call.id, content=waiting.answer)
         await loop.emit(_finished(bench, call, answered))
         return
-    tool = bench.tools.get(call.name)
-    # A tool that is gone since it began may have had any effect.
-    has_side_effects = tool is None or tool.effect not in ("read_only", "idempotent")
+    has_side_effects = _has_side_effects(bench, call)
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
+    if refusal is None and waiting.approved and _has_changed(bench, waiting, loop.state):
+        refusal = _CHANGED
     if refusal is not None:
         await loop.emit(
             _finished(bench, call, ToolResult(id=call.id, content=refusal, is_error=True))
@@ -90,7 +100,25 @@ async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
-    await loop.emit(_finished(bench, call, result))
+    with anyio.CancelScope(shield=True):
+        await loop.emit(_finished(bench, call, result))
+    await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+def _has_side_effects(bench: Workbench, call: ToolCall) -> bool:
+    """A tool that is gone since it began may have had any effect."""
+    tool = bench.tools.get(call.name)
+    return tool is None or tool.effect not in ("read_only", "idempotent")
+
+
+def _has_changed(bench: Workbench, waiting: PendingCall, state: RunLoopState) -> bool:
+    """Whether a call that was allowed is about something else by now, such as a changed script."""
+    call = waiting.call
+    if waiting.arguments is not None:
+        call = call.model_copy(update={"arguments": waiting.arguments})
+    answer = state.last_answer  # a call that was allowed runs before anything else is asked
+    allowed = {} if answer is None else answer.subjects
+    return subject(call, bench.tools) != allowed.get(call.id, call.name)
 
 
 def _key(state: RunLoopState, call: ToolCall) -> str:

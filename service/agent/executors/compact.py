@@ -15,7 +15,6 @@ from service.agent.accounting import usage_of
 from service.agent.compaction import (
     Piece,
     Room,
-    closed_part,
     difference,
     plan,
     plan_merge,
@@ -30,6 +29,7 @@ from service.agent.summaries import extract, request
 from service.agent.tuned import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
 from service.agent.window import estimated_next_call
 from service.agent.workbench import Workbench
+from service.domain.closed_part import closed_part
 from service.domain.errors import LLMContextError, LLMError, Problem
 from service.domain.events import CompactionFinished, CompactionStarted, ErrorOccurred, LLMRetry
 from service.domain.instructions import Compact

@@ -11,7 +11,7 @@ from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult, Seg
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
-from service.server.routes.run_loops import Moment
+from service.server.routes.moments import Moment
 
 router = APIRouter(prefix="/v1/memory", tags=["memory"], route_class=JSONRoute)
 

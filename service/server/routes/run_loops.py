@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.errors import Problem
 from service.domain.events import ForkPoint, InputRequired, RouteDecided
@@ -16,17 +15,11 @@ from service.domain.usage import LoopUsage
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.server.routes.moments import Moment
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 
 
-def with_zone(at: datetime) -> datetime:
-    """A moment given without a time zone is meant in UTC."""
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-
-
-Moment = Annotated[datetime, AfterValidator(with_zone)]
-"""A moment from a client: ISO 8601; UTC where it names no time zone."""
 Seq = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 """The number of an event."""
 
@@ -101,7 +94,8 @@ async def list_run_loops(
     """The run loops, newest first, without their words."""
     journal = (await daemon.agent()).memory.journal
     if before is not None:
-        await journal.replay(before, owner=owner)  # not found rather than an empty page
+        # Not found rather than an empty page.
+        await journal.run_loops.check_owner(before, owner=owner)
     found = await journal.run_loops.summaries(
         owner=owner,
         statuses=_statuses(status),
@@ -165,7 +159,7 @@ async def show(
     """A run loop, whole, and why each message came to it; as it is, or as it was."""
     agent = await daemon.agent()
     state = await agent.replay(run_loop_id, at=at, owner=owner)
-    events = await agent.memory.journal.read(run_loop_id=run_loop_id)
+    routed = await agent.memory.journal.read(run_loop_id=run_loop_id, kind="route.decided")
     return RunLoopDetails(
         **dict(state.run_loop()),
         updated_at=state.updated_at,
@@ -173,7 +167,7 @@ async def show(
         forked_from=state.forked_from,
         routes=[
             DecidedRoute(message_id=event.body.message_id, at=event.at, route=event.body.route)
-            for event in events
+            for event in routed
             if isinstance(event.body, RouteDecided) and (event.seq or 0) <= state.last_seq
         ],
         input_required=state.awaiting,

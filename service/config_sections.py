@@ -1,0 +1,203 @@
+"""The sections of the settings: what can be set, what is allowed, and what holds where nothing is
+given. `service.config` reads them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+from service.domain.instructions import InstructionKind
+
+FOUND = "_found"
+"""How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""
+LEAST_THINKING_TOKENS = 1024
+"""Anthropic's API takes no smaller budget."""
+
+
+def _folder(written: object) -> object:
+    # `Path("")` would be the current folder: not what an empty text is meant to say.
+    if written == "":
+        raise ValueError("it is empty")
+    if not isinstance(written, str | Path):
+        return written
+    try:
+        return Path(written).expanduser().absolute()
+    except RuntimeError as error:  # ~somebody
+        raise ValueError("there is no such person's home") from error
+
+
+Folder = Annotated[Path, BeforeValidator(_folder)]
+"""A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
+
+
+def _names(written: object) -> object:
+    if not isinstance(written, str):
+        return written
+    return tuple(name.strip() for name in written.split(",") if name.strip())
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""A list of names; as a variable also one text, with commas between them."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(_Section):
+    """Where the daemon listens."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    max_body_bytes: int = Field(default=4_000_000, gt=0)
+
+
+class PriceSettings(_Section):
+    """What the model costs, for each million tokens."""
+
+    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """For input that came from the endpoint's cache; as ``input`` when not given."""
+    currency: str = "USD"
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if (self.input is None) != (self.output is None):
+            raise ValueError("`input` and `output` go together")
+        if self.input is None and self.cached_input is not None:
+            raise ValueError("`cached_input` goes with `input` and `output`")
+        return self
+
+
+class LLMSettings(_Section):
+    """Which language model answers."""
+
+    provider: Literal["auto", "openai", "anthropic", "embedded", "scripted"] = "auto"
+    """``auto``: an OpenAI-compatible endpoint where a key or an address is given, else Anthropic
+    where ``ANTHROPIC_API_KEY`` is set and its SDK is installed, else the embedded model.
+    ``scripted`` answers from a script (tests and demonstrations)."""
+    model: str = ""
+    """Name of the model at the endpoint; for ``embedded`` a name from `rondo models list`; for
+    ``scripted`` the path of the script."""
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """Not for ``anthropic``, whose API takes none."""
+    max_tokens: int = Field(default=2048, gt=0)
+    thinking_tokens: int = Field(default=0, ge=0)
+    """For ``anthropic``: how much the model may think, beside ``max_tokens``; 0 = not at all, where
+    it can do without."""
+    context_tokens: int = Field(default=32_768, ge=2048)
+    timeout_seconds: float = Field(default=120, gt=0)
+    """Longest silence of the endpoint."""
+    max_retries: int = Field(default=3, ge=0)
+    prices: PriceSettings = PriceSettings()
+
+    @field_validator("thinking_tokens")
+    @classmethod
+    def _is_none_or_enough(cls, tokens: int) -> int:
+        if 0 < tokens < LEAST_THINKING_TOKENS:
+            raise ValueError(f"it is 0, or at least {LEAST_THINKING_TOKENS}")
+        return tokens
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_auto(cls, read: Any) -> Any:
+        # The common variables come last: they cannot replace an "auto" that was given.
+        if not isinstance(read, dict) or FOUND not in read:
+            return read
+        given = {name: value for name, value in read.items() if name != FOUND}
+        return {**given, "provider": read[FOUND]}
+
+    @property
+    def effective_provider(self) -> Literal["openai", "anthropic", "embedded", "scripted"]:
+        """What ``auto`` comes to."""
+        if self.provider != "auto":
+            return self.provider
+        return "openai" if self.api_key.get_secret_value() or self.base_url else "embedded"
+
+
+class EmbedderSettings(_Section):
+    """How texts become vectors."""
+
+    kind: Literal["sentence-transformers", "openai", "none"] = "sentence-transformers"
+    model: str = "bundled:multilingual-e5-small"
+    """``bundled:NAME``, a folder, or a Hub id; for ``openai`` the model's name there."""
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+
+
+class AgentSettings(_Section):
+    """How run loops behave."""
+
+    system_prompt: str = ""
+    """Added to the built-in one."""
+    max_iterations: int = Field(default=10, gt=0)
+    max_consecutive_tool_failures: int = Field(default=3, gt=0)
+    """Steps in a row in which every tool call failed; then the assistant answers without tools."""
+    max_repeated_calls: int = Field(default=3, gt=1)
+    """The same for the same calls with the same results."""
+    auto_enhance: bool = False
+    """Whether the model looks over its first answer of a run loop once more."""
+    linger_seconds: float = Field(default=900, ge=0)
+    """How long an answered loop waits for a follow-up before it completes; 0 = not at all."""
+    auto_classify: bool = True
+    """False: every message without an id opens a new loop."""
+    recall_tokens: int = Field(default=800, ge=0)
+    """How much of long-term memory is put before the model at a time, when a loop begins or comes
+    to another matter; three times as much in all; 0 = none."""
+    compaction: Literal["auto", "model", "extract", "off"] = "auto"
+    """Who summarises old rounds when the window nears its end. ``auto``: the model, but ``extract``
+    (the first sentences, without a model) for the embedded one, which takes long for it. ``off``:
+    nobody; what does not fit is left out, with a notice."""
+    budget_tokens: int | None = Field(default=None, gt=0)
+    """Tokens that a run loop may use, prompts and answers together, before it stops."""
+    budget_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """What a run loop may cost before it stops, in the currency of ``llm.prices``."""
+    hooks: Names = ()
+    """Code around what the agent does: ``package.module:name`` of `Hooks`, class or instance."""
+    hook_timeout_seconds: float = Field(default=30, gt=0)
+    """How long a hook may take; then it counts as failed."""
+    executors: dict[InstructionKind, str] = Field(default_factory=dict)
+    """Instead of the built-in ones: ``package.module:name`` of an async function."""
+
+
+class RouterSettings(_Section):
+    """When similarity alone decides where a message belongs."""
+
+    use_llm: bool = True
+    llm_timeout_seconds: float = Field(default=15, gt=0)
+
+
+ApprovalMode = Literal["tool-declared", "always", "never"]
+"""When a tool's calls wait for a yes: as the tool itself says, always, or never."""
+
+
+class ToolsSettings(_Section):
+    """What the assistant may use."""
+
+    tavily_api_key: SecretStr = SecretStr("")
+    scripts: bool = False
+    """Whether `run_script` is offered. Each run still asks a person."""
+    scripts_dir: Folder | None = None
+    """The script repository; ``scripts`` in the data folder when not given."""
+    ask_user: bool = True
+    """Whether the model may put questions to a person. The embedded one never may."""
+    approval: ApprovalMode = "tool-declared"
+    """Which tool calls wait for a person's yes."""
+    approval_for: dict[str, ApprovalMode] = Field(default_factory=dict)
+    """The same for single tools, by their names."""
