@@ -17,7 +17,7 @@ from service.agent.llm.action_schema import ActionSchema
 from service.agent.llm.json_text import JsonStringReader
 from service.agent.llm.tool_adapter import MOST_ROUNDS, ToolAdapter
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message, NotePart, TextPart, ToolCall, ToolResult
+from service.domain.messages import Message, NotePart, NotePart, TextPart, ToolCall, ToolResult
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolDefinition
 
@@ -165,6 +165,14 @@ def test_a_history_is_rendered_in_the_form_that_is_asked_of_the_model() -> None:
         ("assistant", '{"action":"reply","text":"It is Rex."}'),
         ("user", "Thanks"),
     ]
+
+
+def test_a_summary_of_earlier_rounds_is_not_rendered_as_an_empty_reply() -> None:
+    summary = Message(role="assistant", content=(NotePart(note="[You planned a trip to Rome.]"),))
+    turns = ToolAdapter([tool("search")]).conversation(
+        [Message.user("Plan a trip."), summary, Message.user("When?")]
+    )
+    assert turns[-2].text == '{"action":"reply","text":"[You planned a trip to Rome.]"}'
 
 
 def test_every_conversation_with_the_same_tools_begins_alike() -> None:
