@@ -17,7 +17,7 @@ from service.agent.llm.action_schema import ActionSchema
 from service.agent.llm.json_text import JsonStringReader
 from service.agent.llm.tool_adapter import MOST_ROUNDS, ToolAdapter
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message, NotePart, NotePart, TextPart, ToolCall, ToolResult
+from service.domain.messages import Message, NotePart, TextPart, ToolCall, ToolResult
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolDefinition
 
