@@ -47,8 +47,18 @@ async def retrying(
         if isinstance(error, LLMError):
             await on_retry(state.attempt_number, state.upcoming_sleep, error)
 
+    # Most calls succeed at once: the machinery of retrying is set up for those that do not.
+    try:
+        return await call()
+    except LLMError as error:
+        if not max_retries or not _is_worth_another_try(error):
+            raise
+        failed = [error]
+
     async def once() -> T:
-        return await call()  # tenacity awaits coroutine functions only, and `call` may be a lambda
+        if failed:
+            raise failed.pop()
+        return await call()
 
     attempts = AsyncRetrying(
         retry=retry_if_exception(_is_worth_another_try),
