@@ -1,7 +1,8 @@
 """Tool calls that begin while the model's answer is still arriving.
 
-Only what may run twice begins early: nothing of it is journaled before the answer is, so that a
-crash, or a stream that breaks off, leaves no trace of it and the tool simply runs again.
+Only what may run twice begins early: that it began is journaled together with the answer, not
+before, so that a crash, or a stream that breaks off, leaves no trace of it and the tool simply runs
+again.
 """
 
 from __future__ import annotations
@@ -55,6 +56,12 @@ class EarlyCalls:
         kept = {call.id for call in calls}
         for call_id in self._calls.keys() - kept:
             self._calls.pop(call_id).scope.cancel()
+
+    def begun(self, calls: Iterable[ToolCall]) -> list[ToolCall]:
+        """Those of these very calls that have begun."""
+        return [
+            call for call in calls if call.id in self._calls and self._calls[call.id].call == call
+        ]
 
     def drop(self) -> None:
         """Stop all: the answer that asked for them does not count."""

@@ -64,6 +64,27 @@ async def test_what_may_run_twice_runs_while_the_answer_still_arrives(
         assert answer_of(events) == "nothing in the box"
 
 
+async def test_that_a_call_began_early_is_journaled_once_and_with_the_answer(
+    tmp_path: Path,
+) -> None:
+    @tool(effect="read_only")
+    async def look(where: str) -> str:
+        """Look."""
+        return f"nothing in the {where}"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if last_role(messages) == "tool":
+            return "Nothing."
+        return [call("look", '{"where": "box"}'), call("look", '{"where": "bag"}', index=1)]
+
+    async with running_agent(tmp_path, respond, look) as agent:
+        events = await sent(agent, "Look!")
+    told = [e for e in events if e.type in ("message.completed", "tool.started", "tool.finished")]
+    assert [e.type for e in told[:3]] == ["message.completed", "tool.started", "tool.started"]
+    assert types(events).count("tool.started") == 2
+    assert len({e.at for e in told[:3]}) == 1, "one commit has one time"
+
+
 async def test_what_has_side_effects_waits_until_the_answer_is_journaled(tmp_path: Path) -> None:
     ran = 0
 

@@ -9,7 +9,7 @@ import anyio
 
 from service.agent.accounting import usage_of
 from service.agent.context import build_context, system_message
-from service.agent.executors.call_tools import begin_early
+from service.agent.executors.call_tools import begin_early, started
 from service.agent.executors.compact import too_long
 from service.agent.generate import Generated, generate
 from service.agent.loop import Loop
@@ -68,7 +68,8 @@ async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     if instruction.last_answer is not None:
         message = _without_calls(message)
     loop.early_calls.keep(message.tool_calls)
-    await loop.emit(MessageCompleted(message=message), usage_of(bench, generated))
+    begun = [started(call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
+    await loop.emit(MessageCompleted(message=message), usage_of(bench, generated), *begun)
 
 
 async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
@@ -78,12 +79,12 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     recalled: list[EventBody] = []
     if instruction.message_ids:
         recalled = await recall_for(bench, state, instruction.message_ids)
-    started = IterationStarted(
+    iteration = IterationStarted(
         index=state.iteration_count,
         message_ids=instruction.message_ids,
         nudge=_nudge(state, instruction),
     )
-    await loop.emit(*recalled, started)
+    await loop.emit(*recalled, iteration)
 
 
 def _nudge(state: RunLoopState, instruction: CallLLM) -> str | None:

@@ -55,6 +55,16 @@ def begin_early(bench: Workbench, loop: Loop, call: ToolCall) -> None:
         loop.early_calls.start(call, run, loop.tasks)
 
 
+def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
+    """That a call of the newest answer begins to run."""
+    return ToolStarted(
+        call_id=call.id,
+        name=call.name,
+        arguments=call.arguments,
+        idempotency_key=_key(state, call),
+    )
+
+
 async def execute(bench: Workbench, call: ToolCall, loop: Loop) -> ToolResult:
     """Run a call between its hooks. Raises nothing but cancellation."""
     state = loop.state
@@ -89,13 +99,7 @@ async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
     if not waiting.started:
-        started = ToolStarted(
-            call_id=call.id,
-            name=call.name,
-            arguments=call.arguments,
-            idempotency_key=_key(loop.state, call),
-        )
-        await loop.emit(started, durable=has_side_effects)
+        await loop.emit(started(call, loop.state), durable=has_side_effects)
     result = await loop.early_calls.take(call) or await execute(bench, call, loop)
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
