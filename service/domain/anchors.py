@@ -97,6 +97,8 @@ class Segment(BaseModel):
     anchor: Anchor
     content: str
     owner: str
+    call_id: str | None = None
+    """Of a tool call and of its result: what joins the two."""
 
 
 class MemoryHit(BaseModel):
@@ -110,6 +112,32 @@ class MemoryHit(BaseModel):
     """0 to 1, comparable within one search only."""
     scores: dict[str, float] | None = None
     """The parts of the score, when asked to explain."""
+    duplicates: tuple[Anchor, ...] = ()
+    """Where else the same was said, near enough word for word: not given as hits of their own."""
+    partners: tuple[Anchor, ...] = ()
+    """Of a tool call: its result; of a tool result: its call."""
+
+
+class NoteSentence(BaseModel):
+    """One sentence of a note, and what it rests on."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    anchors: tuple[Anchor, ...]
+
+
+class MemoryNote(BaseModel):
+    """What was gathered about a person, a project or a topic; never a replacement of the words."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    owner: str
+    kind: Literal["person", "project", "topic"]
+    subject: str
+    sentences: tuple[NoteSentence, ...]
+    written_at: Timestamp
 
 
 class SearchResult(BaseModel):
@@ -122,6 +150,8 @@ class SearchResult(BaseModel):
     """``lexical`` when no embedder could be used."""
     notice: str | None = None
     """In words, when the search was less than it could have been."""
+    notes: tuple[MemoryNote, ...] = ()
+    """Notes on what was asked about, apart from the hits."""
 
 
 class ExpandedContext(BaseModel):
@@ -133,3 +163,18 @@ class ExpandedContext(BaseModel):
     focus: Segment
     before: tuple[Segment, ...]
     after: tuple[Segment, ...]
+    successor_ids: tuple[str, ...] = ()
+    """The run loops that took this one up again, oldest first; `run_loop` names its predecessor."""
+
+
+class ExpandedWindow(BaseModel):
+    """A stretch of one run loop around one or several segments."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_loop: RunLoopSummary
+    focus: tuple[Segment, ...]
+    """The segments that were asked for, in order."""
+    segments: tuple[Segment, ...]
+    """All segments of the stretch, those of `focus` among them, in order."""
+    successor_ids: tuple[str, ...] = ()

@@ -7,10 +7,10 @@ long the history is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 from service.domain.errors import LLMContextError
 from service.domain.events import (
@@ -144,7 +144,7 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
 
 
 def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
-    unseen = UnseenMessage(received.message_id, received.message, received.mode)
+    unseen = UnseenMessage(received.message_id, received.message, received.mode, received.metadata)
     status = "running" if state.status == "idle" else state.status
     return changed(state, unseen=(*state.unseen, unseen), status=status)
 
@@ -161,7 +161,9 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
         _with_messages(state, *messages),
         status="running",
         closed_iterations=_closed(state),
-        iteration=Iteration(user_message=words or None, timestamp=at),
+        iteration=Iteration(
+            user_message=words or None, timestamp=at, metadata=_metadata(state, seen)
+        ),
         unseen=tuple(each for each in state.unseen if each not in seen),
         cut=False,
         thinking=True,
@@ -172,6 +174,13 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
         repetitions=0 if heard else state.repetitions,
         last_outcomes=() if heard else state.last_outcomes,
     )
+
+
+def _metadata(state: RunLoopState, seen: Sequence[UnseenMessage]) -> dict[str, Any]:
+    """What came along with the messages observed; a step of the same round has its round's."""
+    if not seen:
+        return state.iteration.metadata if state.iteration else {}
+    return {name: value for each in seen for name, value in each.metadata.items()}
 
 
 def _open_iteration(state: RunLoopState) -> Iteration:

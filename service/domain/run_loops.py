@@ -6,9 +6,9 @@ These are also the lines of the exchange format (one `RunLoop` a line).
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from service.domain.messages import ToolCall, ToolResult
 
@@ -45,6 +45,9 @@ class Iteration(BaseModel):
     tool_results: tuple[ToolResult, ...] = ()
     response: str | None = None
     timestamp: Timestamp
+    metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    """What was sent along with the messages that this iteration observed, or, where it observed
+    none, the one before it. Not written where there is none."""
 
 
 class RunLoop(BaseModel):

@@ -5,6 +5,7 @@ Valid means that each tool call in `history` has exactly one result, except thos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ class UnseenMessage:
     id: str
     message: Message
     mode: SendMode = "steer"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,30 +11,26 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
 
-from service.domain.anchors import AnchorRef, ExpandedContext, MemoryHit, SearchResult
-from service.domain.errors import InvalidInputError, NotFoundError, Problem, RondoError
+from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult
+from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
-from service.memory.dense import DenseFound, DenseSide
+from service.memory.dense import DenseSide
 from service.memory.embedding import EmbeddingQueue
+from service.memory.expansion import expand
 from service.memory.ledger import Ledger
 from service.memory.protocol import (
-    Candidate,
     Embedder,
     MemoryStats,
     SearchFilters,
     VectorIndex,
     Vectors,
 )
-from service.memory.ranking import Ranked, fuse
-from service.memory.tokens import estimate_tokens
-from service.memory.tuned import CANDIDATES
+from service.memory.searching import Searcher
 from service.memory.vectors import ChromaIndex
-from service.memory.windows import nearest_within
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +45,6 @@ class EmbeddingProgress:
     """Segments that got their vector."""
     problem: Problem | None = None
     """Why it stopped before all had theirs."""
-
-
-class _Meaning(NamedTuple):
-    """What the dense side says to a query, and what it does not know yet."""
-
-    found: DenseFound
-    waiting: int
-    without_vector: frozenset[AnchorRef]
 
 
 class LongTermMemory:
@@ -91,6 +79,9 @@ class LongTermMemory:
         self._queue = EmbeddingQueue(self._ledger.embedding, self._dense) if self._dense else None
         self._embedding = anyio.Lock()
         self._problem: Problem | None = None
+        self._searcher = Searcher(
+            self._ledger, self._dense, self._queue, why_not=lambda: self._problem
+        )
 
     async def start(self) -> None:
         """Open the ledger. Fast: does not wait for the embedder or Chroma.
@@ -200,7 +191,14 @@ class LongTermMemory:
             raise InvalidInputError("the query is empty", advice="Say what to look for.")
         _check_bounds(limit=limit, max_tokens=max_tokens)
         return await anyio.to_thread.run_sync(
-            lambda: self._search(query, owner, limit, max_tokens, filters or _EVERYTHING, explain)
+            lambda: self._searcher.search(
+                query,
+                owner=owner,
+                limit=limit,
+                max_tokens=max_tokens,
+                filters=filters or _EVERYTHING,
+                explain=explain,
+            )
         )
 
     async def expand(
@@ -225,7 +223,9 @@ class LongTermMemory:
                 "before and after count segments", advice="Give 0 or more for each."
             )
         return await anyio.to_thread.run_sync(
-            lambda: self._expand(ref, owner, before, after, max_tokens)
+            lambda: expand(
+                self._ledger, ref, owner=owner, before=before, after=after, max_tokens=max_tokens
+            )
         )
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
@@ -253,110 +253,6 @@ class LongTermMemory:
             pending=segments - embedded if self._queue else 0,
             embedder=self._dense.identity if self._dense else None,
             problem=self._problem.in_words() if self._problem else None,
-        )
-
-    def _search(
-        self,
-        query: str,
-        owner: str,
-        limit: int,
-        max_tokens: int | None,
-        filters: SearchFilters,
-        explain: bool,
-    ) -> SearchResult:
-        if filters.types is not None and not filters.types:
-            return SearchResult(hits=(), mode="lexical", notice="No segment type was asked for.")
-        count = max(limit, CANDIDATES)
-        words = self._ledger.words.search(query, owner=owner, filters=filters, limit=count)
-        meaning = self._search_dense(query, words, owner, filters, count)
-        if isinstance(meaning, str):
-            hits = self._hits(fuse(words, None), owner, limit, max_tokens, explain)
-            notice = f"Searched by words only: {meaning}"
-            return SearchResult(hits=hits, mode="lexical", notice=notice)
-        ranked = fuse(
-            words,
-            meaning.found.candidates,
-            lowest_cosine=meaning.found.lowest,
-            without_vector=meaning.without_vector,
-        )
-        hits = self._hits(ranked, owner, limit, max_tokens, explain)
-        notice = f"{meaning.waiting} segments have no vector yet and are found by words only."
-        return SearchResult(hits=hits, mode="hybrid", notice=notice if meaning.waiting else None)
-
-    def _search_dense(
-        self,
-        query: str,
-        words: Sequence[Candidate],
-        owner: str,
-        filters: SearchFilters,
-        count: int,
-    ) -> _Meaning | str:
-        """What the vectors say; or why they say nothing, in words."""
-        if self._dense is None or self._queue is None:
-            return "no embedder is configured."
-        if self._dense.identity is None:
-            problem = self._problem
-            return problem.in_words() if problem else "the embedder is still being loaded."
-        # Asked before the vectors are, so that a segment embedded meanwhile cannot fall between.
-        waiting = self._queue.count_pending(owner)
-        refs = [candidate.ref for candidate in words] if waiting else []
-        without_vector = self._queue.without_vector(refs, owner)
-        try:
-            found = self._dense.search(query, owner=owner, filters=filters, limit=count)
-        except RondoError as error:
-            return error.problem().in_words()
-        return _Meaning(found, waiting, without_vector)
-
-    def _hits(
-        self,
-        ranked: Sequence[Ranked],
-        owner: str,
-        limit: int,
-        max_tokens: int | None,
-        explain: bool,
-    ) -> tuple[MemoryHit, ...]:
-        # A vector may be older than the ledger: what is no longer there is skipped.
-        found = self._ledger.segments([entry.ref for entry in ranked], owner=owner)
-        hits: list[MemoryHit] = []
-        left = max_tokens
-        for entry in ranked:
-            piece = found.get(entry.ref)
-            if piece is None:
-                continue
-            if left is not None:
-                cost = estimate_tokens(piece.content)
-                if hits and cost > left:
-                    continue
-                left -= cost
-            hits.append(
-                MemoryHit(
-                    anchor=piece.anchor,
-                    content=piece.content,
-                    relevance=entry.relevance,
-                    scores=entry.scores if explain else None,
-                )
-            )
-            if len(hits) == limit:
-                break
-        return tuple(hits)
-
-    def _expand(
-        self, ref: AnchorRef, owner: str, before: int, after: int, max_tokens: int | None
-    ) -> ExpandedContext:
-        summary = self._ledger.summary(ref.run_loop_id, owner=owner)
-        focus = self._ledger.segments([ref], owner=owner).get(ref)
-        if summary is None or focus is None:
-            raise NotFoundError(
-                f"nothing is remembered at {ref}",
-                advice="Copy an anchor from the results of a memory search.",
-            )
-        earlier = self._ledger.before(ref, owner=owner, limit=before)
-        later = self._ledger.after(ref, owner=owner, limit=after)
-        if max_tokens is not None:
-            budget = max_tokens - estimate_tokens(focus.content)
-            earlier, later = nearest_within(earlier, later, budget)
-        return ExpandedContext(
-            run_loop=summary, focus=focus, before=tuple(reversed(earlier)), after=tuple(later)
         )
 
 

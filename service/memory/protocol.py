@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,10 @@ class SearchFilters:
     until: datetime | None = None
     """Exclusive."""
     run_loop_id: str | None = None
+    without_run_loop_id: str | None = None
+    """All run loops but this one: what stands in a conversation needs not be found from it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Only what was sent with all of these names and values, see `Iteration.metadata`."""
 
 
 @dataclass(frozen=True, slots=True)
