@@ -28,9 +28,12 @@ from pydantic_settings import (
 from service.config_sections import FOUND, Folder
 from service.config_sections import AgentSettings as AgentSettings
 from service.config_sections import ApprovalMode as ApprovalMode
+from service.config_sections import ConsolidationSettings as ConsolidationSettings
 from service.config_sections import EmbedderSettings as EmbedderSettings
 from service.config_sections import LLMSettings as LLMSettings
+from service.config_sections import MemorySettings as MemorySettings
 from service.config_sections import PriceSettings as PriceSettings
+from service.config_sections import RerankerSettings as RerankerSettings
 from service.config_sections import RouterSettings as RouterSettings
 from service.config_sections import ServerSettings as ServerSettings
 from service.config_sections import ToolsSettings as ToolsSettings
@@ -70,6 +73,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     llm: LLMSettings = LLMSettings()
     embedder: EmbedderSettings = EmbedderSettings()
+    memory: MemorySettings = MemorySettings()
     agent: AgentSettings = AgentSettings()
     router: RouterSettings = RouterSettings()
     tools: ToolsSettings = ToolsSettings()
@@ -98,17 +102,17 @@ class Settings(BaseSettings):
 
     def shown(self) -> dict[str, Any]:
         """The settings as JSON values, with secrets hidden: in addresses too."""
-        shown = self.model_dump(mode="json")
-        for section in shown.values():
-            if isinstance(section, dict):
-                section.update(
-                    {
-                        name: _without_user(value)
-                        for name, value in section.items()
-                        if name.endswith("url")
-                    }
-                )
+        shown: dict[str, Any] = _without_users(self.model_dump(mode="json"))
         return shown
+
+
+def _without_users(shown: Any) -> Any:
+    if not isinstance(shown, dict):
+        return shown
+    return {
+        name: _without_user(value) if name.endswith("url") else _without_users(value)
+        for name, value in shown.items()
+    }
 
 
 def _without_user(url: str) -> str:

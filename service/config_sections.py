@@ -141,6 +141,61 @@ class EmbedderSettings(_Section):
     api_key: SecretStr = SecretStr("")
 
 
+class ConsolidationSettings(_Section):
+    """Notes that the language model writes on persons, projects and topics, in idle time."""
+
+    enabled: bool = False
+    """Needs a model at an endpoint: the embedded one invents facts."""
+    idle_seconds: float = Field(default=300, gt=0, allow_inf_nan=False)
+    """How long no run loop must have been at work."""
+    max_tokens_per_day: int = Field(default=50_000, gt=0)
+    """Tokens that all of it may use in a day, prompts and answers together."""
+    min_new_segments: int = Field(default=10, gt=0)
+    """How much must be new: segments that a person or the assistant has said."""
+
+
+class RerankerSettings(_Section):
+    """A second, slower look at the best hits of a search, where a search asks for it."""
+
+    kind: Literal["none", "cross-encoder", "endpoint"] = "none"
+    """``endpoint``: any with ``/rerank`` in the form of Jina and Cohere."""
+    model: str = ""
+    """For ``cross-encoder`` a folder or a Hub id; for ``endpoint`` the model's name there."""
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+    candidates: int = Field(default=40, ge=1, le=1000)
+    """How many of the best hits it looks at."""
+    timeout_seconds: float = Field(default=10, gt=0, allow_inf_nan=False)
+    """Of the endpoint."""
+
+
+class MemorySettings(_Section):
+    """Where the vector index lives (embedded, on a Chroma server, in Chroma Cloud); and notes."""
+
+    chroma: Literal["embedded", "server", "cloud"] = "embedded"
+    chroma_host: str = "127.0.0.1"
+    """Of the server. So are the next four."""
+    chroma_port: int = Field(default=8000, ge=1, le=65535)
+    chroma_ssl: bool = False
+    chroma_token: SecretStr = SecretStr("")
+    """Sent as ``Authorization: Bearer``."""
+    chroma_headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Sent with each request, for a server behind a proxy."""
+    chroma_tenant: str = ""
+    """Of a server or of the cloud; empty for their default."""
+    chroma_database: str = ""
+    chroma_api_key: SecretStr = SecretStr("")
+    """Of Chroma Cloud."""
+    consolidation: ConsolidationSettings = ConsolidationSettings()
+    reranker: RerankerSettings = RerankerSettings()
+
+    @model_validator(mode="after")
+    def _cloud_has_a_key(self) -> Self:
+        if self.chroma == "cloud" and not self.chroma_api_key.get_secret_value():
+            raise ValueError("`chroma_api_key` is needed where `chroma` is `cloud`")
+        return self
+
+
 class AgentSettings(_Section):
     """How run loops behave."""
 

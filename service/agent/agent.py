@@ -7,7 +7,7 @@ yields is only a view of what the agent's own tasks do.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from reactivex import Observable
 
 from service.agent.answer_reading import Answer
 from service.agent.callbacks import Callbacks, tell
+from service.agent.consolidation.options import ConsolidationStatus
 from service.agent.engine import start_engine
 from service.agent.following import follow
 from service.agent.hook_runner import HookRunner
@@ -24,7 +25,9 @@ from service.agent.loop import Executor
 from service.agent.message_check import check_message
 from service.agent.options import AgentOptions
 from service.agent.questions import Question
+from service.domain.errors import ConflictError
 from service.domain.events import CallDecision, Event, Remember
+from service.domain.forgetting import ForgetPreview, ForgetReceipt, ForgetRequest
 from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
@@ -234,6 +237,17 @@ class Agent:
         """Events of one loop or of all, for as long as they are read; see `Feed.events`."""
         return self.memory.feed.events(owner=owner, run_loop_id=run_loop_id, after=after)
 
+    # --- notes
+
+    async def consolidation_status(self) -> ConsolidationStatus | None:
+        """How the writing of notes gets on; None where it is switched off.
+
+        Raises:
+            StorageError: the journal cannot be read.
+        """
+        consolidator = self._engine.consolidator
+        return None if consolidator is None else await consolidator.status()
+
     # --- run loops
 
     @property
@@ -282,6 +296,33 @@ class Agent:
             ConflictError: it has ended already, or is still at work.
         """
         return await self._engine.control.complete(run_loop_id, owner)
+
+    async def preview_forgetting(
+        self, request: ForgetRequest, *, owner: str = "me"
+    ) -> ForgetPreview:
+        """What would be forgotten; removes nothing. See `Forgetting.preview`.
+
+        Raises:
+            InvalidInputError: the request names nothing, or contradicts itself.
+            NotFoundError: the owner has no such run loop, or nothing stands at an anchor.
+        """
+        return await self.memory.forgetting.preview(request, owner=owner)
+
+    async def forget(
+        self, request: ForgetRequest, confirm: str, *, owner: str = "me"
+    ) -> ForgetReceipt:
+        """Forget what was previewed, for good. See `Forgetting.forget`.
+
+        Raises:
+            ForgetConflictError: it is not what was previewed any more, or run loops are active;
+                nothing was removed.
+        """
+
+        async def stop(run_loop_id: str) -> None:
+            with suppress(ConflictError):  # it has ended by itself just now
+                await self._engine.control.cancel(run_loop_id, owner)
+
+        return await self.memory.forgetting.forget(request, confirm, owner=owner, stop=stop)
 
     async def resume(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Take up a cancelled or failed loop where it ended.

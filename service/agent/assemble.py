@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from service.agent.agent import Agent, create_agent
 from service.agent.brain import Limits
+from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.llm import create_llm
 from service.agent.options import AgentOptions
 from service.agent.plugins import load_executors, load_hooks
 from service.agent.workbench import Compaction
 from service.config import PriceSettings, Settings
+from service.domain.errors import ConfigurationError
 from service.domain.usage import Prices
 from service.memory.embedders import create_embedder
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.memory import Memory
+from service.memory.rerankers import create_reranker
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins import builtin_tools
 from service.tools.registry import ToolRegistry
@@ -25,7 +28,12 @@ def agent_from_settings(settings: Settings) -> Agent:
         ConfigurationError: the settings do not fit together.
     """
     embedder = create_embedder(settings)
-    memory = Memory(settings.data_dir, QueryCache(embedder) if embedder else None)
+    memory = Memory(
+        settings.data_dir,
+        QueryCache(embedder) if embedder else None,
+        chroma=settings.memory,
+        reranker=create_reranker(settings),
+    )
     tools = ToolRegistry()
     for tool in builtin_tools(settings, memory.long_term, memory.load).tools:
         tools.register(tool)
@@ -60,6 +68,7 @@ def options_from_settings(settings: Settings) -> AgentOptions:
         executors=load_executors(settings.agent.executors),
         hooks=load_hooks(settings.agent.hooks),
         hook_timeout_seconds=settings.agent.hook_timeout_seconds,
+        consolidation=_consolidation(settings),
         prices=_prices(settings.llm.prices),
         approval=ApprovalPolicy(mode=settings.tools.approval, per_tool=settings.tools.approval_for),
     )
@@ -70,6 +79,24 @@ def _compaction(settings: Settings) -> Compaction:
     if chosen != "auto":
         return chosen
     return "extract" if settings.llm.effective_provider == "embedded" else "model"
+
+
+def _consolidation(settings: Settings) -> ConsolidationOptions | None:
+    chosen = settings.memory.consolidation
+    if not chosen.enabled:
+        return None
+    if settings.llm.effective_provider == "embedded":
+        raise ConfigurationError(
+            "memory.consolidation.enabled is set, but only the embedded model answers, and notes of"
+            " its would hold facts that nobody told it",
+            advice="Set llm.base_url and llm.api_key to a model at an endpoint, or"
+            " memory.consolidation.enabled = false.",
+        )
+    return ConsolidationOptions(
+        idle_seconds=chosen.idle_seconds,
+        max_tokens_per_day=chosen.max_tokens_per_day,
+        min_new_segments=chosen.min_new_segments,
+    )
 
 
 def _prices(prices: PriceSettings) -> Prices | None:

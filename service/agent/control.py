@@ -22,6 +22,7 @@ from service.domain.events import (
     MessageCompleted,
     RunLoopCancelled,
     RunLoopCompleted,
+    RunLoopImported,
     RunLoopResumed,
     RunLoopStarted,
     Usage,
@@ -189,9 +190,12 @@ def _copies(journal: Journal, run_loop_id: str, at: int | None) -> list[Event]:
     first: EventBody = RunLoopStarted(goal=state.goal, predecessor_id=state.id, forked_from=point)
     copies = [events[0].model_copy(update={"body": first, "at": now})]
     left_out = _unused_approvals(events, state)
+    # What was brought in last from a file holds all the words that came before it.
+    brought_in = (n for n, event in enumerate(events) if isinstance(event.body, RunLoopImported))
+    words = max(brought_in, default=1)
     copies += [
         event
-        for event in events[1:]
+        for event in events[words:]
         if not isinstance(event.body, Usage) and event.seq not in left_out
     ]
     # It rests, or waits, from now on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from service.agent.answers import Answers
 from service.agent.brain import Brain
+from service.agent.consolidation.worker import Consolidator
 from service.agent.context import system_message
 from service.agent.control import Control
 from service.agent.executors import builtin_executors
@@ -30,6 +31,7 @@ from service.agent.window import within_window
 from service.agent.workbench import Workbench
 from service.domain.errors import LLMError
 from service.domain.instructions import InstructionKind
+from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
 from service.tools.asking import question_of
@@ -47,6 +49,8 @@ class Engine:
     control: Control
     answers: Answers
     questions: Questions
+    consolidator: Consolidator | None = None
+    """Where notes are written."""
 
 
 def start_engine(
@@ -106,17 +110,22 @@ def start_engine(
         prices=options.prices,
     )
     answers = Answers(memory.journal, scheduler, options.approval, tools)
+    reception = Reception(group, memory, router, scheduler, hooks)
     engine = Engine(
         scheduler=scheduler,
-        reception=Reception(group, memory, router, scheduler, hooks),
+        reception=reception,
         control=Control(memory.journal, scheduler),
         answers=answers,
         questions=Questions(memory, answers.answer),
+        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
     )
     lifecycle = Lifecycle(memory, options.linger_seconds)
     memory.on_rest = lifecycle.tell
     memory.archivist.before = hooks.before_archiving
     memory.archivist.after = hooks.after_archiving
+    if (consolidator := engine.consolidator) is not None:
+        memory.archivist.after = _followed_by(hooks.after_archiving, consolidator.look_again)
+        group.start_soon(consolidator.run, name="consolidation")
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
     group.start_soon(memory.work, name="memory")
     group.start_soon(lifecycle.run, name="lifecycle")
@@ -137,6 +146,40 @@ def _brain(tools: ToolRegistry, memory: Memory, options: AgentOptions) -> Brain:
         limits=options.limits,
         auto_enhance=options.auto_enhance,
     )
+
+
+def _consolidator(
+    llm: LLM,
+    memory: Memory,
+    options: AgentOptions,
+    scheduler: Scheduler,
+    reception: Reception,
+    hooks: HookRunner,
+) -> Consolidator | None:
+    memory.long_term.gives_notes = options.consolidation is not None
+    if options.consolidation is None:
+        return None
+    found = Consolidator(
+        llm,
+        memory,
+        options.consolidation,
+        before_asking=hooks.before_consolidation,
+        is_busy=lambda: scheduler.at_work or reception.at_work,
+        answer_tokens=options.answer_tokens,
+        prices=options.prices,
+    )
+    scheduler.on_change = reception.on_message = found.interrupt
+    return found
+
+
+def _followed_by(
+    hook: Callable[[RunLoop], Awaitable[None]], tell: Callable[[], None]
+) -> Callable[[RunLoop], Awaitable[None]]:
+    async def both(run_loop: RunLoop) -> None:
+        await hook(run_loop)
+        tell()
+
+    return both
 
 
 async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:

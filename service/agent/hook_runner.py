@@ -40,6 +40,7 @@ POINTS = (
     "after_routing",
     "before_archiving",
     "after_archiving",
+    "before_consolidation",
 )
 
 _NO_WORDS = "Not run: a check of this house does not allow it."
@@ -148,6 +149,18 @@ class HookRunner:
                 await self._call(method, nothing_of, run_loop)
             except HookError:
                 continue  # it is logged; the next hook is told
+
+    async def before_consolidation(self, owner: str, messages: list[Message]) -> list[Message]:
+        """See `Hooks`.
+
+        Raises:
+            HookError: a hook failed.
+        """
+        for method in self._methods["before_consolidation"]:
+            messages = await self._call(
+                method, partial(messages_of, messages), owner, list(messages)
+            )
+        return messages
 
     async def _call(self, method: Method, check: Callable[[object], T], *arguments: object) -> T:
         async def call() -> T:

@@ -2,8 +2,8 @@
 
 A hook that raises, does not come back in time, or gives something that cannot be used, is reported
 (in the log, and as an ``error`` event of the run loop) and does not break the loop: it goes on as
-if the hook were not there. Only before a tool call it means no: a check that failed has not allowed
-anything.
+if the hook were not there. Only before a tool call, and before notes are written, it means no: a
+check that failed has not allowed anything.
 
 Several hooks run in the order in which they were given, each on what the one before it gave. They
 run on the event loop: what blocks, such as a slow request, belongs in a thread or an ``await``.
@@ -76,3 +76,11 @@ class Hooks:
 
     async def after_archiving(self, run_loop: RunLoop) -> None:
         """Told once it is in long-term memory: after a crash perhaps again."""
+
+    async def before_consolidation(self, owner: str, messages: list[Message]) -> list[Message]:
+        """May change what the model is shown of an owner's words, to write notes from.
+
+        The numbers of the passages must stay. A hook that fails here means no: the model is asked
+        later, once the hook works.
+        """
+        return messages

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.agent.brain import Limits
+from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.hooks import Hooks
 from service.agent.loop import Executor
 from service.agent.workbench import Compaction
@@ -42,6 +43,8 @@ class AgentOptions:
     hooks: Sequence[Hooks] = ()
     """Code of the owner's own around what is done, in this order."""
     hook_timeout_seconds: float = 30
+    consolidation: ConsolidationOptions | None = None
+    """When the model writes notes; None: never."""
     prices: Prices | None = None
     """What the model costs; None: calls have no cost."""
 

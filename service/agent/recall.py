@@ -74,16 +74,25 @@ async def _of_this_matter(bench: Workbench, state: RunLoopState, words: str) -> 
             words, owner=state.owner, limit=RECALL_HITS, filters=narrowed
         )
         hits += within.hits
-    anywhere = await bench.memory.search(words, owner=state.owner, limit=RECALL_HITS, explain=True)
+    anywhere = await bench.memory.search(
+        words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
+    )
     hits += _near(anywhere, words)
     return found + await _with_neighbours(bench.memory, hits, state.owner)
 
 
 async def _of_another_matter(bench: Workbench, state: RunLoopState, words: str) -> list[Segment]:
     """What a loop is given when a person turns to another matter; nothing when they do not."""
-    found = await bench.memory.search(words, owner=state.owner, limit=2 * RECALL_HITS, explain=True)
+    found = await bench.memory.search(
+        words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
+    )
     hits = await of_another_matter(words, state, found, bench.embed)
     return await _with_neighbours(bench.memory, hits[:RECALL_HITS], state.owner)
+
+
+def _elsewhere(state: RunLoopState) -> SearchFilters:
+    """All that is remembered but this loop itself, which may be archived while it is open."""
+    return SearchFilters(without_run_loop_id=state.id)
 
 
 async def _with_neighbours(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -88,6 +88,13 @@ class Reception:
         self._held_back: list[InboxEntry] | None = []
         """What came in before the messages of an earlier process were taken up."""
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
+        self.on_message: Callable[[], None] = lambda: None
+        """Called when a message comes, before it is safe. MUST NOT raise."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether any message is on its way into a run loop."""
+        return bool(self._at_work)
 
     async def accept(
         self, entry: InboxEntry, *, idempotency_key: str | None, request_hash: str | None
@@ -98,6 +105,7 @@ class Reception:
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
+        self.on_message()
         return await run_to_end(self._accept(entry, idempotency_key, request_hash))
 
     async def _accept(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -66,6 +66,13 @@ class Scheduler:
         self._executors = executors
         self._runs: dict[str, _Run] = {}
         self._stopping: Counter[str] = Counter()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a loop begins or ends to work. MUST NOT raise."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether any loop is at work."""
+        return bool(self._runs)
 
     def wake(self, run_loop_id: str) -> None:
         """See to it that a loop goes on, if it has something to do."""
@@ -75,6 +82,7 @@ class Scheduler:
         if run_loop_id in self._runs or run_loop_id in self._stopping:
             return
         self._runs[run_loop_id] = _Run(LoopHandle(self._memory, run_loop_id))
+        self.on_change()
         self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
 
     @asynccontextmanager
@@ -116,6 +124,7 @@ class Scheduler:
             # the loop was coming to rest finds no task, and starts one.
             del self._runs[run_loop_id]
             running.ended.set()
+            self.on_change()
         if not caller_is_cancelled():
             self.wake(run_loop_id)
 

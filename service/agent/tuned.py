@@ -74,3 +74,11 @@ MATERIAL_SHARE = 0.7
 """How much of the window a request for a summary may fill; the longest texts in it are cut."""
 CUT_LEAST_TOKENS = 100
 """A text that is cut to fit the window keeps at least so much."""
+
+# --- notes. Untuned: reasoned defaults that no benchmark has confirmed.
+NOTES_BATCH_TOKENS = 3000
+"""How much of what was said the model is given at a time to write notes from."""
+NOTES_KNOWN = 40
+"""How many known notes it is told of then."""
+NOTES_SHOWN_TOKENS = 1500
+"""How much of their sentences it is shown."""

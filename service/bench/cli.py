@@ -4,8 +4,51 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
+
+_json = click.option(
+    "--json", "as_json", is_flag=True, help="Accepted everywhere; a benchmark always prints JSON."
+)
+_ARMS = ("lexical", "dense", "hybrid")
+
+
+class _Arms(click.ParamType[tuple[str, ...]]):
+    """Names of arms, separated by commas."""
+
+    name = "arms"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Read them, or fail with words."""
+        named = [each.strip() for each in str(value).split(",")]
+        for each in named:
+            if each not in _ARMS:
+                self.fail(f"{each!r} is no arm. There are {', '.join(_ARMS)}.", param, ctx)
+        return tuple(dict.fromkeys(named))
+
+
+class _Sizes(click.ParamType[tuple[int, ...]]):
+    """Numbers of segments, separated by commas."""
+
+    name = "sizes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Read them, or fail with words."""
+        try:
+            sizes = {int(each) for each in str(value).split(",")}
+        except ValueError:
+            self.fail(f"{value!r} are no numbers. Write 1000,10000.", param, ctx)
+        if min(sizes) < _SMALLEST:
+            self.fail(f"the smallest size is {_SMALLEST}.", param, ctx)
+        return tuple(sorted(sizes))
+
+
+_SMALLEST = 100
 
 
 @click.group()
@@ -76,5 +119,99 @@ def loop(
         concurrent=concurrent or 0,
         concurrent_steps=concurrent_steps,
     )
-    report = run(plan, tell=lambda words: click.echo(words, err=True))
-    click.echo(json.dumps(report, indent=2))
+    _print(run(plan, tell=_tell))
+
+
+@bench.command()
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The folder of a set, or of several.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME",
+    help="Only this set; a pattern does; may be given several times.",
+)
+@click.option(
+    "--arms",
+    type=_Arms(),
+    default=",".join(_ARMS),
+    show_default=True,
+    help="By words alone, by vectors alone, by both as memory searches.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws the queries' order.")
+@_json
+def retrieval(
+    data: Path, sets: tuple[str, ...], arms: tuple[Any, ...], seed: int, as_json: bool
+) -> None:
+    """How much of the evidence memory finds, on data of anybody's own."""
+    from service.bench.retrieval import table
+    from service.bench.retrieval.report import Plan, run
+    from service.config import load_settings
+    from service.memory.embedders import create_embedder
+
+    settings = load_settings()
+    plan = Plan(
+        data=data,
+        sets=sets,
+        arms=arms,
+        seed=seed,
+        make_embedder=lambda: create_embedder(settings),
+    )
+    report = run(plan, tell=_tell)
+    for line in table.lines(report):
+        _tell(line)
+    _print(report)
+
+
+@bench.command()
+@click.option(
+    "--sizes",
+    type=_Sizes(),
+    default="1000,10000,100000",
+    show_default=True,
+    help="Segments in the store.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=16),
+    default=512,
+    show_default=True,
+    help="Segments that are archived with the real embedder at each size.",
+)
+@click.option(
+    "--queries", type=click.IntRange(min=2), default=40, show_default=True, help="Of each kind."
+)
+@click.option("--real", is_flag=True, help="Embed everything by the model: 40 minutes and more.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws texts and queries.")
+@_json
+def memory(
+    sizes: tuple[int, ...], sample: int, queries: int, real: bool, seed: int, as_json: bool
+) -> None:
+    """Archiving and searching, beside the same embedder and a bare Chroma in the same run."""
+    from service.bench.memory.report import Plan, run
+    from service.config import load_settings
+    from service.memory.embedders import create_embedder
+
+    settings = load_settings()
+    plan = Plan(
+        sizes=sizes,
+        sample=sample,
+        queries=queries,
+        real=real,
+        seed=seed,
+        make_embedder=lambda: create_embedder(settings),
+    )
+    _print(run(plan, tell=_tell))
+
+
+def _tell(words: str) -> None:
+    click.echo(words, err=True)
+
+
+def _print(report: dict[str, Any]) -> None:
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False))

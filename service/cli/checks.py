@@ -51,6 +51,7 @@ class Check:
 def all_checks() -> tuple[Check, ...]:
     """The checks, in the order in which a person would fix things."""
     from service.cli.checks_models import check_embedder, check_model, check_vectors, check_web
+    from service.cli.checks_notes import check_notes
 
     return (
         Check("settings", check_settings),
@@ -61,6 +62,7 @@ def all_checks() -> tuple[Check, ...]:
         Check("embedder", check_embedder),
         Check("vector index", check_vectors),
         Check("web search", check_web),
+        Check("notes", check_notes),
     )
 
 

@@ -6,6 +6,8 @@ import time
 from importlib import metadata
 
 from service.cli.checks import Finding
+from service.cli.client import Daemon
+from service.cli.errors import DaemonError
 from service.cli.model_words import capabilities, embedded_model, endpoint, endpoint_model
 from service.config import Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
@@ -43,13 +45,29 @@ def check_embedder(settings: Settings) -> Finding:
 
 
 def check_vectors(settings: Settings) -> Finding:
-    """Whether Chroma can be imported."""
+    """Whether Chroma can be used, and whether the configured embedder built the index."""
     try:
         import chromadb  # noqa: F401  importing it is the check
     except Exception as error:  # noqa: BLE001 - a broken installation raises anything
         words = f"Chroma cannot be imported: {type(error).__name__}: {error}"
         return Finding("broken", words, "Install again with `make setup`.")
-    return Finding("ok", f"Chroma {metadata.version('chromadb')}, embedded")
+    words = f"Chroma {metadata.version('chromadb')}, {settings.memory.chroma}"
+    return _check_index(settings, words)
+
+
+def _check_index(settings: Settings, words: str) -> Finding:
+    """What the daemon tells of the index; without one, nothing more is known."""
+    try:
+        with Daemon(settings) as daemon:
+            stats = daemon.get("/v1/memory/stats")
+    except DaemonError:
+        return Finding("ok", words)
+    index = stats.get("index")
+    if isinstance(index, dict) and index.get("notice"):
+        return Finding("note", f"{words}; {index['notice']}", "Search goes by words until then.")
+    if stats.get("problem"):
+        return Finding("note", f"{words}: {stats['problem']}", "Search goes by words meanwhile.")
+    return Finding("ok", words)
 
 
 def check_web(settings: Settings) -> Finding:

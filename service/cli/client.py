@@ -5,7 +5,7 @@ The token travels in a header only, never in an address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Literal, Self
@@ -30,6 +30,7 @@ from service.domain.run_loops import SendMode
 
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 90.0  # streams have heartbeats: a longer silence is a dead connection
+_BATCH_SECONDS = 600.0
 
 Params = Mapping[str, str | int | list[str]]
 """A query; a list is sent as its name several times."""
@@ -87,6 +88,39 @@ class Daemon:
             DaemonError: see `service.cli.errors`.
         """
         return self._ask("DELETE", path, params=params)
+
+    def upload(
+        self, path: str, chunks: Iterable[bytes], *, media_type: str, params: Params | None = None
+    ) -> Json:
+        """Post a body of any length while it is being made; the JSON object that is the answer.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        with self._told():
+            # The last batch may wait for a disk that others use, too.
+            response = self._http.post(
+                path,
+                params=params,
+                content=chunks,
+                headers={"Content-Type": media_type},
+                timeout=httpx2.Timeout(_BATCH_SECONDS, connect=_CONNECT_SECONDS),
+            )
+        self._check(response)
+        return self._object(response)
+
+    @contextmanager
+    def download(self, path: str, params: Params | None = None) -> Iterator[httpx2.Response]:
+        """An answer of any length, to be read within ``with``; it ends early only with an error.
+
+        Raises:
+            DaemonError: see `service.cli.errors`.
+        """
+        with self._told(), self._http.stream("GET", path, params=params) as response:
+            if not response.is_success:
+                response.read()
+            self._check(response)
+            yield response
 
     def readiness(self) -> Json:
         """What ``/readyz`` says, ready or not. Needs no token.

@@ -17,12 +17,13 @@ from service.cli.connect import patiently
 from service.cli.conversation import Conversation
 from service.cli.daemon_process import DaemonProcess, running_daemon
 from service.cli.loop_tables import loops_table
-from service.cli.memory_views import print_context, print_hits
+from service.cli.memory_views import print_hits
 from service.cli.model_words import embedded_model, model_in_words
 from service.cli.output import aside, out
 from service.cli.pulling import pull_with_progress
 from service.cli.run_loop_ids import run_loops
 from service.cli.turn import Turn
+from service.cli.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError

@@ -30,6 +30,7 @@ from service.domain.events import (
     RunLoopCancelled,
     RunLoopCompleted,
     RunLoopFailed,
+    RunLoopImported,
     RunLoopStarted,
     ToolFinished,
     ToolStarted,
@@ -162,6 +163,9 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
     match event.body:
         case RunLoopStarted(goal=goal):
             return goal, "bold"
+        case RunLoopImported(run_loop=run_loop, source=source):
+            turns = counted(len(run_loop.iterations), "turn")
+            return f"{run_loop.goal} ({turns}, from {source})", "bold"
         case MessageReceived(message=message, mode=mode):
             return f"{'' if mode == 'steer' else f'({mode}) '}{message.text}", "bold"
         case RouteDecided(route=route):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from service.cli.client import Json
 from service.cli.output import aside, one_line, out, plain
 from service.cli.turn_view import counted
-from service.domain.anchors import ExpandedContext, MemoryHit, SearchResult, Segment, SegmentType
+from service.domain.anchors import MemoryHit, SearchResult, SegmentType
 
 LABELS: dict[SegmentType, str] = {
     "user_message": "you",
@@ -14,6 +16,8 @@ LABELS: dict[SegmentType, str] = {
     "tool_result": "result",
     "response": "rondo",
 }
+_MEASURED = ("cosine", "bm25", "lexical", "rerank")  # not parts of the sum
+_MOST_ANCHORS = 5
 _LONGEST_SHOWN = 600  # characters of a hit: `expand` shows the rest
 
 
@@ -21,28 +25,16 @@ def print_hits(result: SearchResult) -> None:
     """What a search found, best first."""
     if result.notice:
         aside().print(plain(result.notice), style="yellow")
+    if result.notes:
+        from service.cli.note_views import print_notes
+
+        print_notes(result.notes)
     if not result.hits:
         aside().print("Nothing was found.", style="dim")
         return
     for hit in result.hits:
         _print_hit(hit)
     aside().print("Read around one: rondo memory expand ANCHOR", style="dim")
-
-
-def print_context(context: ExpandedContext) -> None:
-    """A segment and what stood around it."""
-    from rich.text import Text
-
-    loop = context.run_loop
-    out().print(
-        Text.assemble(
-            (one_line(loop.goal, 100), "bold"),
-            (f"\n{plain(loop.id)}  {loop.status}", "dim"),
-            (f"  opened {day(loop.created_at.astimezone().isoformat())}\n", "dim"),
-        )
-    )
-    for segment in (*context.before, context.focus, *context.after):
-        _print_segment(segment, focus=segment is context.focus)
 
 
 def print_stats(stats: Json) -> None:
@@ -56,6 +48,10 @@ def print_stats(stats: Json) -> None:
         out().print(f"{counted(pending, 'segment')} wait to be embedded; words find them already")
     embedder = one_line(str(stats.get("embedder") or "none loaded"), 60)
     out().print(f"embedder: {embedder}", style="dim")
+    if isinstance(notes := stats.get("notes"), int) and notes:
+        out().print(f"{counted(notes, 'note')}; see `rondo memory notes`")
+    if stats.get("notes_problem"):
+        aside().print(f"No notes are written: {plain(str(stats['notes_problem']))}", style="yellow")
     if stats.get("problem"):
         aside().print(plain(str(stats["problem"])), style="yellow")
 
@@ -84,26 +80,18 @@ def _print_hit(hit: MemoryHit) -> None:
         words = words[:_LONGEST_SHOWN].rstrip() + " …"
     out().print(Padding(Text(words), (0, 0, 0, 2), expand=False))
     if hit.scores:
-        parts = "  ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
-        out().print(f"  {plain(parts)}", style="dim")
+        out().print(f"  {plain(_explained(hit.scores))}", style="dim", soft_wrap=True)
+    for label, anchors in (("again in", hit.duplicates), ("belongs to", hit.partners)):
+        if anchors:
+            shown = ", ".join(plain(each.text) for each in anchors[:_MOST_ANCHORS])
+            more = len(anchors) - _MOST_ANCHORS
+            rest = f" and {more} more" if more > 0 else ""
+            out().print(f"  {label} {shown}{rest}", style="dim", soft_wrap=True)
     out().print()
 
 
-def _print_segment(segment: Segment, *, focus: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    anchor = segment.anchor
-    row = Table.grid(padding=(0, 1))
-    row.add_column(width=1)
-    row.add_column(width=8)
-    row.add_column(ratio=1)
-    row.add_row(
-        Text("›" if focus else "", style="bold cyan"),
-        Text(LABELS[anchor.segment_type], style="dim"),
-        Text.assemble(
-            (plain(segment.content).strip(), "bold" if focus else ""),
-            (f"  {anchor.iteration_index}.{anchor.segment_index}", "dim"),
-        ),
-    )
-    out().print(row)
+def _explained(scores: Mapping[str, float]) -> str:
+    """The parts of a score, and behind a bar what the indexes said."""
+    parts = [f"{name} {part:+.2f}" for name, part in scores.items() if name not in _MEASURED]
+    measured = [f"{name} {scores[name]:.3f}" for name in _MEASURED if name in scores]
+    return "  |  ".join("  ".join(each) for each in (parts, measured) if each)

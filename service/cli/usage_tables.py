@@ -88,7 +88,7 @@ def _table(report: UsageReport) -> Table:
     with_cost = report.total.cost is not None
     cost = [f"cost ({plain(report.currency)})" if report.currency else "cost"] if with_cost else []
     heads = [_HEADS[report.by], "calls", "tokens in", "cached", "out", *cost]
-    rows = [[plain(line.key), *_cells(line, with_cost)] for line in report.lines]
+    rows = [[plain(line.key) or "(none)", *_cells(line, with_cost)] for line in report.lines]
     totals = ["total", *_cells(report.total, with_cost)]
     table = Table(
         box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_footer=True

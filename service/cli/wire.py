@@ -35,7 +35,9 @@ class SeenEvent:
     """The event as it was sent."""
 
 
-END = frozenset(("run_loop.completed", "run_loop.failed", "run_loop.cancelled"))
+END = frozenset(
+    ("run_loop.completed", "run_loop.failed", "run_loop.cancelled", "run_loop.imported")
+)
 """Events after which nothing more comes, unless the loop is taken up again."""
 
 REST = END | {"run_loop.idle", "input.required"}

@@ -9,6 +9,8 @@ RondoError
 │   └── DataFolderInUseError
 ├── ConfigurationError         a setting is missing or wrong
 ├── StorageError               the disk is full, read-only or broken
+│   ├── IndexDamagedError      the vector index cannot be read; it is built anew
+│   └── IndexUnreachableError  the Chroma server does not answer
 ├── ModelStoreError            weights cannot be fetched or do not match their hash
 ├── LLMError                   a model call failed
 │   ├── LLMConnectionError     could not be reached, or the connection broke   (retryable)
@@ -19,7 +21,8 @@ RondoError
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
 ├── BudgetError                a budget that was set is used up
 ├── HookError                  code of the owner's own failed (service.agent.guarded)
-└── EmbeddingError             texts could not be embedded
+├── EmbeddingError             texts could not be embedded
+└── RerankingError             hits could not be put into a better order
 
 Each carries three things for people: a `title` (what happened, short), `detail` (what exactly),
 and `advice` (what to do about it).
@@ -133,6 +136,20 @@ class StorageError(RondoError):
     title = "The disk refuses to store this"
 
 
+class IndexDamagedError(StorageError):
+    """The vector index cannot be read or written any more."""
+
+    kind = "index-damaged"
+    title = "The vector index is damaged"
+
+
+class IndexUnreachableError(StorageError):
+    """The Chroma server does not answer, or refuses us."""
+
+    kind = "index-unreachable"
+    title = "The Chroma server cannot be used"
+
+
 class ModelStoreError(RondoError):
     """Model weights cannot be fetched or do not match their hash."""
 
@@ -216,3 +233,10 @@ class EmbeddingError(RondoError):
 
     kind = "embedding"
     title = "Texts could not be embedded"
+
+
+class RerankingError(RondoError):
+    """Hits could not be put into a better order."""
+
+    kind = "reranking"
+    title = "The hits could not be reranked"

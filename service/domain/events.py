@@ -15,7 +15,7 @@ from service.domain.anchors import Anchor
 from service.domain.errors import Problem
 from service.domain.messages import Message, ToolCall
 from service.domain.routes import Route
-from service.domain.run_loops import SendMode, Timestamp
+from service.domain.run_loops import RunLoop, SendMode, Timestamp
 
 
 class _Body(BaseModel):
@@ -38,6 +38,18 @@ class RunLoopStarted(_Body):
     predecessor_id: str | None = None
     forked_from: ForkPoint | None = None
     """For a fork: the events that follow are copies, up to this point."""
+
+
+class RunLoopImported(_Body):
+    """A run loop came in whole from a file: as it was there, or as it has grown there since.
+
+    Its id and owner are those of the event; a copy of it, in a fork, tells those of another loop.
+    """
+
+    type: Literal["run_loop.imported"] = "run_loop.imported"
+    run_loop: RunLoop
+    source: str = "rondo"
+    """Where the file came from: ``rondo``, ``chatgpt``, ``claude``, or another name."""
 
 
 class RunLoopResumed(_Body):
@@ -94,6 +106,8 @@ class IterationStarted(_Body):
     """The messages that have landed: the model sees them now. None, in older journals: all."""
     nudge: str | None = None
     """Words of the house that the model is given too, such as a wish for a better answer."""
+    forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
+    """Whether the words of this iteration were forgotten: marks stand in their places."""
 
 
 class IterationAbandoned(_Body):
@@ -251,8 +265,9 @@ class CompactionFinished(_Body):
     """Estimates of the whole call."""
 
 
-UsagePurpose = Literal["answer", "compaction", "routing"]
-"""What a model was called for; ``routing``: to judge where a message belongs."""
+UsagePurpose = Literal["answer", "compaction", "routing", "consolidation"]
+"""What a model was called for; ``routing``: to judge where a message belongs; ``consolidation``: to
+write notes, which is part of no run loop and so is counted without an event."""
 
 
 class Usage(_Body):
@@ -307,6 +322,7 @@ class ErrorOccurred(_Body):
 
 EventBody = Annotated[
     RunLoopStarted
+    | RunLoopImported
     | RunLoopResumed
     | MessageReceived
     | RunLoopInterrupted

@@ -33,6 +33,7 @@ from service.domain.events import (
     RunLoopCompleted,
     RunLoopFailed,
     RunLoopIdle,
+    RunLoopImported,
     RunLoopInterrupted,
     RunLoopResumed,
     RunLoopStarted,
@@ -41,6 +42,7 @@ from service.domain.events import (
     Usage,
 )
 from service.domain.growing import Growing
+from service.domain.imported import grown, imported
 from service.domain.messages import Message, NotePart, ToolResult
 from service.domain.run_loops import Iteration, Status
 from service.domain.state import (
@@ -56,7 +58,7 @@ def fold(events: Iterable[Event]) -> RunLoopState | None:
     """The state after these events of one loop, in order; None for no events.
 
     Raises:
-        ValueError: the history does not begin with ``run_loop.started``.
+        ValueError: the history does not begin with ``run_loop.started`` or ``.imported``.
     """
     state: RunLoopState | None = None
     for event in events:
@@ -68,8 +70,10 @@ def begin(event: Event) -> RunLoopState:
     """The state after a loop's first event.
 
     Raises:
-        ValueError: the event is not ``run_loop.started``.
+        ValueError: the event is neither ``run_loop.started`` nor ``run_loop.imported``.
     """
+    if isinstance(event.body, RunLoopImported) and event.seq is not None:
+        return imported(event, event.body.run_loop)
     if not isinstance(event.body, RunLoopStarted) or event.seq is None:
         raise ValueError(f"a history begins with run_loop.started, not with {event.type}")
     return RunLoopState(
@@ -93,6 +97,8 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
     match event.body:
         case MessageReceived() as received:
             return _receive(state, received)
+        case MemoryRecalled(recollections=()):
+            return state  # it was forgotten since
         case MemoryRecalled(recollections=pieces):
             return changed(state, recalled=(*state.recalled, Recalled(len(state.history), pieces)))
         case IterationStarted() as started:
@@ -132,6 +138,8 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
         case ErrorOccurred(problem=problem):
             overflowed = state.overflowed or problem.kind == LLMContextError.kind
             return changed(state, overflowed=overflowed)
+        case RunLoopImported(run_loop=run_loop):
+            return grown(state, run_loop)
         case RunLoopStarted():
             raise ValueError(f"run loop {state.id} started twice (event {event.seq})")
         case RouteDecided() | LLMRetry() | CompactionStarted() | ReasoningDelta() | MessageDelta():
@@ -162,7 +170,10 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
         status="running",
         closed_iterations=_closed(state),
         iteration=Iteration(
-            user_message=words or None, timestamp=at, metadata=_metadata(state, seen)
+            user_message=words or None,
+            timestamp=at,
+            metadata=_metadata(state, seen),
+            forgotten=started.forgotten,
         ),
         unseen=tuple(each for each in state.unseen if each not in seen),
         cut=False,

@@ -48,6 +48,8 @@ class Iteration(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda found: not found)
     """What was sent along with the messages that this iteration observed, or, where it observed
     none, the one before it. Not written where there is none."""
+    forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
+    """Whether its words were forgotten: marks stand in their places, and give no segments."""
 
 
 class RunLoop(BaseModel):

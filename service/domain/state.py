@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import Problem
 from service.domain.events import ForkPoint, InputReceived, InputRequired, Recollection
+from service.domain.forgetting import FORGOTTEN
 from service.domain.growing import Growing
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import (
@@ -167,7 +168,10 @@ class RunLoopState:
     def run_loop(self) -> RunLoop:
         """The loop as people see it; words not yet observed are its last iteration."""
         words = "\n\n".join(unseen.message.text for unseen in self.unseen)
-        waiting = (Iteration(user_message=words or None, timestamp=self.updated_at),)
+        forgotten = all(unseen.message.text == FORGOTTEN for unseen in self.unseen)
+        waiting = (
+            Iteration(user_message=words or None, timestamp=self.updated_at, forgotten=forgotten),
+        )
         return RunLoop(
             id=self.id,
             owner=self.owner,

@@ -1,5 +1,6 @@
 """The archivist: brings run loops into long-term memory: those that have ended, and what is done of
-those whose conversation is summarised, or that go on after their end.
+those that are open: when they come to rest, wait for a person, are summarised, or go on after their
+end.
 
 It works in the background, one step behind: nobody waits for it, and what it has not done when the
 process dies, it finds out from the journal at the next start. Archiving and embedding go on side by
@@ -9,15 +10,19 @@ side, so that a new loop is found by its words while older ones still wait for t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
 
+from service.domain.closed_part import closed_part
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
 from service.memory.long_term import LongTermMemory
+from service.memory.tuned import REST_BEFORE_ARCHIVING
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +51,7 @@ class Archivist:
         source: RunLoopSource,
         *,
         first_pause: float = _FIRST_PAUSE,
+        rest: float = REST_BEFORE_ARCHIVING,
     ) -> None:
         """Name the parts.
 
@@ -53,6 +59,7 @@ class Archivist:
             memory: where run loops go; started.
             source: what is asked, at the start, for loops that memory lacks.
             first_pause: seconds before a failed step is tried again; doubles each time it fails.
+            rest: seconds from a loop's coming to rest until what is done of it is archived.
         """
         self._memory = memory
         self._source = source
@@ -61,17 +68,56 @@ class Archivist:
         """Told before a loop is archived. MUST NOT raise; is waited for."""
         self.after: Callable[[RunLoop], Awaitable[None]] = _nobody
         """Told once a loop is archived. MUST NOT raise; is waited for."""
+        self.reread: Callable[[str], Awaitable[RunLoop | None]] = source.load
+        """Gives what is done of a run loop, as it is now; None when it is gone."""
+        self._turn = anyio.Lock()
+        self._rewritten: set[tuple[str, str]] = set()
+        """Loops that have lost words since the start."""
         self._waiting: dict[tuple[str, str], RunLoop] = {}
+        self._resting: dict[tuple[str, str], RunLoopState] = {}
+        self._rest = rest
+        self._hurry = anyio.Event()
         self._archiving = _Step(self._archive_waiting)
+        self._watching = _Step(self._take_what_rests)
         self._reconciling = _Step(self._reconcile)
         self._embedding = _Step(self._embed)
-        self._steps = (self._reconciling, self._archiving, self._embedding)
+        self._steps = (self._reconciling, self._watching, self._archiving, self._embedding)
         self._running = False
+        memory.index.wake = self._embedding.want
+
+    @asynccontextmanager
+    async def held(self, run_loops: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[None]:
+        """Nothing is archived meanwhile; of these loops (owner and id), nothing old afterwards.
+
+        What was to be archived of them is read anew: it may hold words that are forgotten.
+        """
+        async with self._turn:
+            self._rewritten.update(run_loops)
+            yield
 
     def submit(self, run_loop: RunLoop) -> None:
         """Have a run loop archived soon. Of several states of a loop, the last one counts."""
-        self._waiting[run_loop.owner, run_loop.id] = run_loop
+        key = (run_loop.owner, run_loop.id)
+        self._resting.pop(key, None)
+        self._waiting[key] = run_loop
         self._archiving.want()
+
+    def rest(self, state: RunLoopState) -> None:
+        """Have what is done of an open loop archived after a while. Takes no time.
+
+        A loop that goes on meanwhile, and rests again, is archived once.
+        """
+        if state.closed_iterations or closed_part(state).iterations:
+            self._resting[state.owner, state.id] = state
+            self._watching.want()
+
+    async def archive(self, run_loop: RunLoop) -> Problem | None:
+        """Have a run loop archived now, and embedded soon; why it was not, if so."""
+        return await self._archive(run_loop)
+
+    def catch_up(self) -> None:
+        """Have all that memory lacks of finished loops brought in, as at the start."""
+        self._reconciling.want()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Work until cancelled. First of all, bring in what a crash left undone."""
@@ -95,6 +141,8 @@ class Archivist:
             What keeps it from being complete, if anything does.
         """
         while self._running and (busy := [step for step in self._steps if step.busy]):
+            if self._watching.busy:
+                self._hurry.set()
             await busy[0].changed.wait()
         for step in self._steps:
             if step.problem is not None:
@@ -118,6 +166,15 @@ class Archivist:
                 _report(problem)
                 pause = min(2 * pause, _LONGEST_PAUSE) if step.problem else self._first_pause
             step.end(problem)
+
+    async def _take_what_rests(self) -> Problem | None:
+        with anyio.move_on_after(self._rest):
+            await self._hurry.wait()
+        self._hurry = anyio.Event()
+        resting, self._resting = self._resting, {}
+        for state in resting.values():
+            self.submit(closed_part(state))
+        return None
 
     async def _archive_waiting(self) -> Problem | None:
         problem = None
@@ -148,7 +205,13 @@ class Archivist:
         """Archive one loop; one that can never be archived is told, and given up."""
         await self.before(run_loop)
         try:
-            changed = await self._memory.archive(run_loop)
+            async with self._turn:
+                if (run_loop.owner, run_loop.id) in self._rewritten:
+                    current = await self.reread(run_loop.id)
+                    if current is None:
+                        return None
+                    run_loop = current
+                changed = await self._memory.archive(run_loop)
         except InvalidInputError as error:
             _report(error.problem())
             return None

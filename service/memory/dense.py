@@ -1,61 +1,89 @@
-"""The dense side of memory: an embedder and the vector index that belongs to it, as one."""
+"""The dense side of memory: an embedder, and the index of its vectors, as searching sees them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.domain.anchors import AnchorRef, Segment
-from service.domain.errors import EmbeddingError
-from service.memory.protocol import Candidate, Embedder, SearchFilters, VectorIndex, Vectors
+from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
+from service.memory.embedding_states import KnownVectors
+from service.memory.index_keeper import IndexKeeper
+from service.memory.protocol import Embedder, Nearest, Vectors
 
 
-class DenseFound(NamedTuple):
-    """What the vectors say to a query."""
+class LoadedEmbedder(NamedTuple):
+    """What is known of the embedder once it is loaded."""
 
-    candidates: list[Candidate]
-    """The nearest segments, best first."""
-    lowest: float
-    """The cosine of the farthest segment of all that were asked for."""
-
-
-class _Loaded(NamedTuple):
     identity: str
-    vectors: VectorIndex
+    number: int
+    """Under which its vectors are kept."""
+    dimension: int
 
 
 class DenseSide:
-    """Loads both halves on the first call of `load`. The methods block; callers use threads."""
+    """Loads the embedder on the first call of `load`. The methods block; callers use threads."""
 
-    def __init__(self, embedder: Embedder, open_index: Callable[[str], VectorIndex]) -> None:
+    def __init__(self, embedder: Embedder, keeper: IndexKeeper) -> None:
         self._embedder = embedder
-        self._open_index = open_index
+        self._keeper = keeper
+        self._states = keeper.states
         self._loading = threading.Lock()
-        self._loaded: _Loaded | None = None
+        self.loaded: LoadedEmbedder | None = None
+        """None before the embedder is loaded."""
+        self.problem: Problem | None = None
+        """Why the last attempt to load, embed or index failed."""
 
     @property
     def identity(self) -> str | None:
         """The embedder's identity; None before it is loaded."""
-        return self._loaded.identity if self._loaded else None
+        return self.loaded.identity if self.loaded else None
 
-    def load(self) -> bool:
-        """Load the embedder and open the index, once, from whichever thread comes first.
-
-        Returns:
-            Whether this call did it.
+    def load(self) -> None:
+        """Load the embedder, once, from whichever thread comes first.
 
         Raises:
             EmbeddingError: the embedder cannot be used.
-            StorageError: the index cannot be opened.
+            StorageError: the ledger cannot be written.
         """
         with self._loading:
-            if self._loaded is not None:
-                return False
-            self._embedder.embed_queries(["ready?"])  # whatever is loaded lazily is loaded now
-            identity = self._embedder.identity
-            self._loaded = _Loaded(identity, self._open_index(identity))
-            return True
+            if self.loaded is None:
+                probe = self._embedder.embed_queries(["ready?"])  # loads what is lazy
+                identity = self._embedder.identity
+                self.loaded = LoadedEmbedder(
+                    identity, self._states.embedder(identity), probe.shape[1]
+                )
+
+    def why_not(self) -> str | None:
+        """Why vectors cannot be searched now, in words; None when they can."""
+        keeper = self._keeper
+        if self.loaded is not None and keeper.active is not None:
+            return None
+        if self.loaded is not None and keeper.built_by is not None:
+            built, configured = self.differing_embedders() or ("another", "this one")
+            words = f"the index was built by {built}, but {configured} is configured"
+            if keeper.building is not None:
+                return f"{words}; the new index is being built."
+            return f"{words}. `rondo memory reindex` builds the new index."
+        if self.problem is not None:
+            return self.problem.in_words()
+        if self.loaded is not None and keeper.building is not None:
+            return "the vector index is being built anew."
+        if self.loaded is not None and keeper.damaged:
+            return "the vector index is damaged; it will be built anew."
+        return "the embedder is still being loaded."
+
+    def differing_embedders(self) -> tuple[str, str] | None:
+        """Which embedder built the index and which is configured, when they are not the same.
+
+        As short as tells them apart: the model's names, or the whole identities.
+        """
+        built_by = self._keeper.built_by
+        if built_by is None or self.loaded is None:
+            return None
+        whole = self._states.identity(built_by), self.loaded.identity
+        built, configured = (" ".join(identity.split(" ")[:2]) for identity in whole)
+        return whole if built == configured else (built, configured)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of questions.
@@ -65,53 +93,60 @@ class DenseSide:
         """
         return self._embedder.embed_queries(texts)
 
-    def search(self, query: str, *, owner: str, filters: SearchFilters, limit: int) -> DenseFound:
-        """The segments of this owner nearest in meaning.
-
-        Raises:
-            EmbeddingError: the query cannot be embedded.
-            StorageError: the index cannot be read.
-        """
-        index = self._index()
-        vector = self._embedder.embed_queries([query])
-        nearest = index.search(vector, owner=owner, filters=filters, limit=limit)
-        farthest = index.search(-vector, owner=owner, filters=filters, limit=1)
-        return DenseFound(nearest, -farthest[0].score if farthest else 1.0)
-
-    def add(self, segments: Sequence[Segment]) -> None:
-        """Embed segments and put their vectors into the index.
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of what is remembered.
 
         Raises:
             EmbeddingError: they cannot be embedded.
-            StorageError: the index cannot be written.
         """
-        vectors = self._embedder.embed_passages([piece.content for piece in segments])
-        self._index().upsert(segments, vectors)
+        return self._embedder.embed_passages(texts)
 
-    def remove(self, refs: Sequence[AnchorRef], *, owner: str) -> None:
-        """Take vectors out of the index.
+    def nearest(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
+        """The segments of this owner nearest in meaning, best first.
+
+        Args:
+            vector: of the question: one row of length 1.
+            owner: whose segments.
+            limit: at most so many.
 
         Raises:
-            StorageError: the index cannot be written.
-        """
-        self._index().delete(refs, owner=owner)
-
-    def count(self) -> int:
-        """How many vectors the index holds, of all owners.
-
-        Raises:
+            ConflictError: there is no index to search; says why.
             StorageError: the index cannot be read.
         """
-        return self._index().count()
+        active = self._keeper.active
+        if active is None:
+            raise ConflictError(self.why_not() or "the vector index was just replaced")
+        try:
+            return active.index.search(vector, owner=owner, limit=limit)
+        except IndexDamagedError as error:
+            self._keeper.report(active, error)
+            raise
+        except ConflictError:
+            replaced_by = self._keeper.active  # a swap has closed the one that we had
+            if replaced_by is None or replaced_by is active:
+                raise
+            return replaced_by.index.search(vector, owner=owner, limit=limit)
 
-    def close(self) -> None:
-        """Release the index."""
-        with self._loading:
-            loaded, self._loaded = self._loaded, None
-        if loaded is not None:
-            loaded.vectors.close()
+    def vectors_of(self, numbers: Sequence[int]) -> KnownVectors:
+        """The vectors of any segments, by their numbers in the ledger, in this order.
 
-    def _index(self) -> VectorIndex:
-        if self._loaded is None:
+        Raises:
+            EmbeddingError: the embedder is not loaded.
+            StorageError: the ledger cannot be read.
+        """
+        loaded = self._loaded()
+        return self._states.vectors_of(loaded.number, numbers, loaded.dimension)
+
+    def mean_vector(self, owner: str) -> Vectors | None:
+        """The mean of an owner's vectors, not of length 1; None when there are none.
+
+        Raises:
+            EmbeddingError: the embedder is not loaded.
+            StorageError: the ledger cannot be read.
+        """
+        return self._states.mean_vector(self._loaded().number, owner)
+
+    def _loaded(self) -> LoadedEmbedder:
+        if self.loaded is None:
             raise EmbeddingError("the embedder is not loaded", advice="Try again in a moment.")
-        return self._loaded.vectors
+        return self.loaded

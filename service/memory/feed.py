@@ -54,6 +54,13 @@ class Mailbox:
                 self._events.append(event)
         self._wake()
 
+    def drop(self) -> None:
+        """Let go of what waits: the reader reads it from the journal, as it is there now."""
+        with self._lock:
+            self._events.clear()
+            self._lagged = True
+        self._wake()
+
     def take(self) -> tuple[list[Event], bool]:
         """All that waits, and whether something was lost before it."""
         with self._lock:
@@ -97,6 +104,12 @@ class Feed:
                 mailbox.put(event)
             for mailbox in mailboxes.get(event.run_loop_id, ()):
                 mailbox.put(event)
+
+    def drop(self) -> None:
+        """Hold no events: some have lost words. Readers go on from the journal."""
+        for mailboxes in self._mailboxes.values():
+            for mailbox in mailboxes:
+                mailbox.drop()
 
     def open(self, mailbox: Mailbox) -> None:
         """Begin to fill a mailbox."""
@@ -170,7 +183,11 @@ class Reader:
         while True:
             while last < self._horizon:
                 page = await self._feed.journal.read(
-                    owner=self._owner, run_loop_id=run_loop_id, after=last, limit=_PAGE
+                    owner=self._owner,
+                    run_loop_id=run_loop_id,
+                    after=last,
+                    limit=_PAGE,
+                    news=run_loop_id is None,
                 )
                 for event in page:
                     if event.seq is not None and event.seq <= self._horizon:

@@ -18,25 +18,38 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import BODY, TRANSIENT, Event, EventBody, RunLoopResumed
+from service.domain.events import (
+    BODY,
+    TRANSIENT,
+    Event,
+    EventBody,
+    MemoryRecalled,
+    RunLoopResumed,
+    ToolFinished,
+)
 from service.domain.fold import begin, evolve, fold
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
-from service.memory import inbox, run_loop_table, standing_approvals, usage_table
+from service.memory import imports, inbox, run_loop_table, standing_approvals, usage_table
+from service.memory.forgetting import records
+from service.memory.imports import IMPORTED, Imports
 from service.memory.inbox import Inbox
 from service.memory.run_loop_table import RunLoopTable, millis_of, moment_of, project
-from service.memory.sqlite import SqliteFile
+from service.memory.sqlite import Row, SqliteFile
 from service.memory.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.tasks import in_background, run_to_end
 from service.memory.usage_table import UsageTable
 from service.memory.where import Where
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _COMMITS_BETWEEN_LOOKS = 64  # at the length of the log
 
@@ -81,6 +94,8 @@ class _Append:
     moments: Sequence[datetime] | None = None
     """When each thing happened; None: now."""
     granting: Sequence[StandingApproval] = ()
+    rewrites: int = 0
+    """With `ended`: how many had been rewritten when it was read."""
 
 
 Listener = Callable[[Commit], None]
@@ -100,7 +115,9 @@ class Journal:
             + run_loop_table.SCHEMA
             + usage_table.SCHEMA
             + inbox.SCHEMA
-            + standing_approvals.SCHEMA,
+            + standing_approvals.SCHEMA
+            + imports.SCHEMA
+            + records.SCHEMA,
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or move it out"
             f" of {path.parent} to start without history.",
         )
@@ -111,12 +128,18 @@ class Journal:
         self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
         self._commits = 0
+        self._rewrites = 0
+        self.without_forgotten: Callable[[EventBody], EventBody] = lambda body: body
+        """Takes out of what memory gave whatever was forgotten while it was on its way here."""
+        self.is_current: Callable[[Sequence[EventBody]], bool] = lambda copies: True
+        """Whether a fork's copies are as their originals are now: these may have been forgotten."""
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
         self.run_loops = RunLoopTable(self._file, self._threads)
-        self.usage = UsageTable(self._file, self._threads)
+        self.usage = UsageTable(self._file, self._lock, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
         self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
+        self.imports = Imports(self._file, self._lock, self._threads, self)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
         """Open or create the file; gives the states of all active loops.
@@ -185,13 +208,20 @@ class Journal:
                 was delivered before.
             StorageError: the disk refuses; nothing was written.
         """
-        ended = None
+        ended, rewrites = None, self._rewrites
         if bodies and isinstance(bodies[0], RunLoopResumed):
             ended = await self.replay(run_loop_id)
             if ended.status not in RESUMABLE:
                 raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
         wanted = _Append(
-            run_loop_id, bodies, owner, if_last_seq, delivering, ended, granting=granting
+            run_loop_id,
+            bodies,
+            owner,
+            if_last_seq,
+            delivering,
+            ended,
+            granting=granting,
+            rewrites=rewrites,
         )
         if not durable and not self._lock.locked():
             return self._commit(wanted)
@@ -205,6 +235,7 @@ class Journal:
         The commit is marked as `copied`: what the copies tell happened to another loop.
 
         Raises:
+            ConflictError: what was copied has been forgotten since.
             StorageError: the disk refuses; nothing was written.
         """
         bodies = [event.body for event in events]
@@ -212,10 +243,26 @@ class Journal:
         wanted = _Append(run_loop_id, bodies, owner, None, None, moments=moments)
         return await run_to_end(self._append_in_turn(wanted, durable=True))
 
+    def at_work(self) -> frozenset[str]:
+        """The ids of all active loops."""
+        return frozenset(self._states)
+
+    def went_on(self, events: int) -> None:
+        """Take over that an import has written so many events, in its turn."""
+        self._last_seq += events
+        self._count_commit()
+
     async def _append_in_turn(self, wanted: _Append, *, durable: bool) -> Commit:
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
+            if wanted.moments is not None:
+                check = partial(self.is_current, wanted.bodies)
+                if not await to_thread.run_sync(check, limiter=self._threads):
+                    raise ConflictError(
+                        "the run loop that is copied has lost words just now",
+                        advice="Fork it again, if it is still there.",
+                    )
             commit = self._prepare(wanted)
             write = partial(self._write, commit, wanted, durable=True)
             await to_thread.run_sync(write, limiter=self._threads)
@@ -229,7 +276,8 @@ class Journal:
     def _prepare(self, wanted: _Append) -> Commit:
         state = self._states.get(wanted.run_loop_id)
         if wanted.ended is not None:
-            if state is not None or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
+            old = wanted.rewrites != self._rewrites
+            if state or old or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
                 raise ConflictError(f"run loop {wanted.run_loop_id} was taken up meanwhile")
             state = wanted.ended
         if state is None and wanted.owner is None:
@@ -253,10 +301,13 @@ class Journal:
             self._states.pop(commit.state.id, None)
         self.standing_approvals.take_over(wanted.granting)
         self._listener(commit)
+        self._count_commit()
+        return commit
+
+    def _count_commit(self) -> None:
         self._commits += 1
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and not (self._tidying or self._closing):
             self._tidying = in_background(self._tidy_up())
-        return commit
 
     async def _tidy_up(self) -> None:
         """Move what the write-ahead log has gathered into the file, while others go on writing."""
@@ -274,6 +325,8 @@ class Journal:
         for index, body in enumerate(wanted.bodies):
             if isinstance(body, TRANSIENT):
                 raise ValueError(f"{body.type} is transient and is not journaled")
+            if isinstance(body, (MemoryRecalled, ToolFinished)):
+                body = self.without_forgotten(body)
             event = Event(
                 seq=self._last_seq + 1 + index,
                 at=_stored(wanted.moments[index]) if wanted.moments else now,
@@ -303,6 +356,52 @@ class Journal:
                 first = rows[0][0] or 0
                 inbox.deliver(db, wanted.delivering, commit.state.id, first)
 
+    async def in_turn(
+        self,
+        work: Callable[[SqliteFile], T],
+        then: Callable[[T], Sequence[RunLoopState | str]] = lambda outcome: (),
+    ) -> T:
+        """Do something with the file while nobody writes: for what is no append, but forgetting.
+
+        Args:
+            work: runs in a worker thread.
+            then: told what it came to, on the event loop's thread, before anybody writes again;
+                gives the run loops that are other than before: how they are now, or the ids of
+                those that are gone.
+        """
+        return await run_to_end(self._do_in_turn(work, then))
+
+    async def _do_in_turn(
+        self, work: Callable[[SqliteFile], T], then: Callable[[T], Sequence[RunLoopState | str]]
+    ) -> T:
+        async with self._lock:
+            outcome = await to_thread.run_sync(work, self._file, limiter=self._threads)
+            for each in then(outcome):
+                self._rewrites += 1
+                if isinstance(each, str):
+                    self._states.pop(each, None)
+                elif each.is_active:
+                    self._states[each.id] = each
+            await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
+        return outcome
+
+    @property
+    def file(self) -> SqliteFile:
+        """The file, for reading it."""
+        return self._file
+
+    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query, for whoever knows the tables. Blocks.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        return self._file.select(query, values)
+
+    def active(self, owner: str) -> list[RunLoopState]:
+        """The states of an owner's active loops. May be called from any thread."""
+        return [state for state in list(self._states.values()) if state.owner == owner]
+
     async def read(
         self,
         *,
@@ -311,15 +410,22 @@ class Journal:
         kind: str | None = None,
         after: int = 0,
         limit: int | None = None,
+        news: bool = False,
     ) -> list[Event]:
         """Events in order, of one loop or of all, with ``seq`` greater than `after`.
 
-        Those of other kinds than `kind` are neither given nor parsed.
+        Those of other kinds than `kind` are neither given nor parsed; for `news`, nor are
+        imports, which are not announced.
         """
 
         def work() -> list[Event]:
             return self.read_blocking(
-                owner=owner, run_loop_id=run_loop_id, kind=kind, after=after, limit=limit
+                owner=owner,
+                run_loop_id=run_loop_id,
+                kind=kind,
+                after=after,
+                limit=limit,
+                news=news,
             )
 
         return await to_thread.run_sync(work, limiter=self._threads)
@@ -332,12 +438,14 @@ class Journal:
         kind: str | None = None,
         after: int = 0,
         limit: int | None = None,
+        news: bool = False,
     ) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
         where = Where("seq > ?", after)
         where.add("run_loop_id = ?", run_loop_id)
         where.add("owner = ?", owner)
         where.add("json_extract(body, '$.type') = ?", kind)
+        where.add("body NOT LIKE ?", f"{IMPORTED}%" if news else None)
         rows = self._file.select(
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
             (*where.values, -1 if limit is None else limit),

@@ -2,63 +2,75 @@
 
 It is derived from the journal and can be rebuilt from it. Archiving a run loop is one transaction
 over loop, segments and words; archiving it again changes nothing, and a loop that has grown brings
-in what is new.
+in what is new, in time for that.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from service.domain.anchors import AnchorRef, Segment
-from service.domain.errors import InvalidInputError
-from service.domain.run_loops import ACTIVE, RunLoop, RunLoopSummary
-from service.memory.embedding_states import (
-    EMBEDDING_SCHEMA,
-    EmbeddingStates,
-    drop_states,
-    vector_needed,
-    vectors_unneeded,
+from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary
+from service.memory.archiving import (
+    ARCHIVE_SCHEMA,
+    DROP_ALL_OF_SCHEMA_1,
+    Cut,
+    digest_of,
+    loop_row,
+    write,
+    written,
 )
-from service.memory.full_text import (
-    FULL_TEXT_SCHEMA,
-    FullTextIndex,
-    forget_words,
-    index_words,
-)
+from service.memory.embedding_states import EMBEDDING_SCHEMA, EmbeddingStates
+from service.memory.filtering import Passing
+from service.memory.forgetting import ledger_side
+from service.memory.forgetting.ledger_side import Gone
+from service.memory.full_text import FULL_TEXT_SCHEMA, FullTextIndex
+from service.memory.note_tables import NOTES_SCHEMA
+from service.memory.notes import Notes
+from service.memory.protocol import SearchFilters
 from service.memory.segment_rows import SEGMENT_COLUMNS, epoch, segment_from_row
-from service.memory.segmenter import segment
+from service.memory.segmenter import segments_of
 from service.memory.sqlite import SqliteFile
+from service.memory.surroundings import Surroundings
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS run_loops (
-    owner TEXT NOT NULL,
-    id TEXT NOT NULL,
-    status TEXT NOT NULL,
-    digest TEXT NOT NULL,   -- of `whole`: an equal one means that nothing has changed
-    summary TEXT NOT NULL,  -- RunLoopSummary as JSON
-    whole TEXT NOT NULL,    -- RunLoop as JSON
-    PRIMARY KEY (owner, id)
-);
-CREATE TABLE IF NOT EXISTS segments (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- a changed segment gets a new, higher number
-    owner TEXT NOT NULL,
-    run_loop_id TEXT NOT NULL,
-    iteration INTEGER NOT NULL,
-    segment INTEGER NOT NULL,
-    type TEXT NOT NULL,
-    timestamp TEXT NOT NULL,  -- ISO 8601, as it was given
-    at REAL NOT NULL,         -- the same, in seconds since 1970
-    text TEXT NOT NULL,
-    text_hash TEXT NOT NULL,
-    UNIQUE (owner, run_loop_id, iteration, segment)
-);
-"""
+_VERSION = 2
+_LOOPS_KEPT_IN_MIND = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Archived:
+    """An open loop as it was archived last: what is still the same needs no second look."""
+
+    digest: str
+    iterations: tuple[Iteration, ...]
+    digests: tuple[str, ...]
+
+    def unchanged_in(self, run_loop: RunLoop) -> int:
+        """How many iterations of the loop, from the first on, are the very same objects."""
+        count = 0
+        for before, now in zip(self.iterations, run_loop.iterations, strict=False):
+            if before is not now:
+                break
+            count += 1
+        return count
+
+
+def count_run_loops(path: Path) -> int:
+    """How many run loops a ledger of whatever schema holds; 0 when it cannot be read."""
+    if not path.is_file():
+        return 0
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            count: int = db.execute("SELECT count(*) FROM run_loops").fetchone()[0]
+    except sqlite3.DatabaseError:
+        return 0  # whoever opens it will tell
+    return count
 
 
 class Ledger:
@@ -71,15 +83,22 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(
             path,
-            _SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA,
+            ARCHIVE_SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA + NOTES_SCHEMA,
             when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
             " again: finished run loops are brought in anew from the journal.",
+            version=_VERSION,
+            upgrades={1: DROP_ALL_OF_SCHEMA_1},
         )
         self._writing = threading.Lock()
+        self._in_mind: dict[tuple[str, str], _Archived] = {}
         self.words = FullTextIndex(self._file)
         """The lexical index over the segments."""
         self.embedding = EmbeddingStates(self._file, self._writing)
         """Which segments have their vectors."""
+        self.notes = Notes(self._file, self._writing)
+        """What consolidation has written."""
+        self.surroundings = Surroundings(self._file)
+        """What stands around segments, and what belongs to them."""
 
     def open(self) -> None:
         """Open the file, or create it."""
@@ -88,12 +107,18 @@ class Ledger:
     def close(self) -> None:
         """Close the file, after the write that is under way."""
         with self._writing:
+            self._in_mind.clear()
             self._file.close()
 
-    def archive(
-        self, run_loop: RunLoop, *, cut: Callable[[RunLoop], Sequence[Segment]] = segment
-    ) -> int:
+    def archive(self, run_loop: RunLoop, *, cut: Cut = segments_of) -> int:
         """Remember a run loop as it is now.
+
+        Of a loop that was archived while it was open, iterations that are still the same objects
+        are neither read, cut nor written again.
+
+        Args:
+            run_loop: as it is now.
+            cut: gives the segments of one iteration; called for those that are new or changed.
 
         Returns:
             How many segments are new or changed; 0 when the loop was known just so.
@@ -101,35 +126,119 @@ class Ledger:
         Raises:
             InvalidInputError: the loop's text is not valid Unicode.
         """
-        whole = _to_json(run_loop)
-        digest = hashlib.sha256(whole.encode()).hexdigest()
-        if self._digest(run_loop) == digest:
-            return 0
-        segments = cut(run_loop)  # the long part, and before the lock is taken
-        with self._writing:
-            with self._file.transaction(durable=False) as db:
-                changed = _write_segments(db, run_loop, segments)
-                db.execute(
-                    "INSERT OR REPLACE INTO run_loops VALUES (?, ?, ?, ?, ?, ?)",
-                    (
-                        run_loop.owner,
-                        run_loop.id,
-                        run_loop.status,
-                        digest,
-                        _summary(run_loop).model_dump_json(),
-                        whole,
-                    ),
-                )
-            self._file.checkpoint()
+        while (changed := self._try_to_archive(run_loop, cut)) is None:
+            pass
         return changed
+
+    def _try_to_archive(self, run_loop: RunLoop, cut: Cut) -> int | None:
+        """How many segments have changed; None when another write has come in between."""
+        key = (run_loop.owner, run_loop.id)
+        stored = self._digest(key)
+        last = self._in_mind.get(key)
+        if last is not None and last.digest != stored:
+            last = None  # somebody else has written or forgotten something meanwhile
+        first = last.unchanged_in(run_loop) if last else 0
+        tail = {
+            index: written(run_loop.id, run_loop.iterations[index])
+            for index in range(first, len(run_loop.iterations))
+        }
+        digests = (
+            *(last.digests[:first] if last else ()),
+            *(each.digest for each in tail.values()),
+        )
+        row = loop_row(run_loop, digests)
+        if row.digest == stored:
+            changed = 0
+        else:
+            # Cutting is the long part, so it is done before the lock is taken.
+            known = self._iteration_digests(key, first) if stored is not None else {}
+            pieces = {
+                index: cut(run_loop, index)
+                for index, each in tail.items()
+                if known.get(index) != each.digest
+            }
+            with self._writing:
+                with self._file.transaction(durable=False) as db:
+                    if digest_of(db, key) != stored:
+                        return None
+                    changed = write(db, run_loop, row, tail, pieces)
+                self._file.checkpoint()
+        self._keep_in_mind(run_loop, _Archived(row.digest, run_loop.iterations, digests))
+        return changed
+
+    def forget(self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]) -> Gone:
+        """Let nothing be left of some run loops, nor of what others held before.
+
+        Args:
+            owner: whose.
+            run_loop_ids: loops that are gone.
+            changed: loops as they are now; those that are not remembered stay so.
+        """
+        with self._writing:
+            with self._file.transaction(durable=True) as db:
+                gone = ledger_side.remove(db, owner, run_loop_ids, changed)
+            for run_loop_id in (*run_loop_ids, *(each.id for each in changed)):
+                self._in_mind.pop((owner, run_loop_id), None)
+        self.words.let_go()
+        return gone
+
+    def holding(self, owner: str, text_hashes: Iterable[str]) -> list[str]:
+        """The run loops that hold segments whose texts have these hashes."""
+        rows = self._file.select(
+            "SELECT DISTINCT run_loop_id FROM segments WHERE owner = ?"
+            " AND text_hash IN (SELECT value FROM json_each(?))",
+            (owner, json.dumps(list(text_hashes))),
+        )
+        return [row[0] for row in rows]
+
+    def scrub_file(self) -> bool:
+        """Write the file anew without what was deleted; whether its log could be emptied too."""
+        with self._writing:
+            return self._file.scrub()
+
+    def let_go_of(self, run_loop_id: str, *, owner: str) -> None:
+        """Keep nothing of a loop in the process's memory; the file is not touched."""
+        with self._writing:
+            self._in_mind.pop((owner, run_loop_id), None)
 
     def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         """A remembered run loop; None when this owner has none of that id."""
-        for (whole,) in self._file.select(
-            "SELECT whole FROM run_loops WHERE owner = ? AND id = ?", (owner, run_loop_id)
-        ):
-            return RunLoop.model_validate_json(whole)
-        return None
+        # One query, so that what it gives was true at one moment.
+        rows = self._file.select(
+            "SELECT -1 AS place, summary FROM run_loops WHERE owner = ?1 AND id = ?2 UNION ALL"
+            " SELECT iteration, whole FROM iterations WHERE owner = ?1 AND run_loop_id = ?2"
+            " ORDER BY place",
+            (owner, run_loop_id),
+        )
+        if not rows:
+            return None
+        (_, summary), *iterations = rows
+        head = RunLoopSummary.model_validate_json(summary)
+        return RunLoop(
+            id=head.id,
+            owner=head.owner,
+            goal=head.goal,
+            status=head.status,
+            iterations=tuple(Iteration.model_validate_json(whole) for _, whole in iterations),
+            created_at=head.created_at,
+            completed_at=head.completed_at,
+            predecessor_id=head.predecessor_id,
+        )
+
+    def run_loops(self, owner: str, *, after: str | None = None, limit: int) -> list[RunLoop]:
+        """An owner's run loops, whole, in the order of their ids, which never changes.
+
+        Args:
+            owner: whose.
+            after: only loops whose id comes after this one (paging).
+            limit: at most so many.
+        """
+        rows = self._file.select(
+            "SELECT id FROM run_loops WHERE owner = ? AND id > ? ORDER BY id LIMIT ?",
+            (owner, after or "", limit),
+        )
+        found = (self.run_loop(run_loop_id, owner=owner) for (run_loop_id,) in rows)
+        return [run_loop for run_loop in found if run_loop is not None]
 
     def summary(self, run_loop_id: str, *, owner: str) -> RunLoopSummary | None:
         """A remembered run loop without its words; None when this owner has none of that id."""
@@ -138,6 +247,19 @@ class Ledger:
         ):
             return RunLoopSummary.model_validate_json(summary)
         return None
+
+    def successors(self, run_loop_id: str, *, owner: str) -> list[RunLoopSummary]:
+        """The remembered run loops that took this one up again, or forked from it; oldest first."""
+        rows = self._file.select(
+            "SELECT summary FROM run_loops WHERE owner = ? AND predecessor_id = ?",
+            (owner, run_loop_id),
+        )
+        found = [RunLoopSummary.model_validate_json(summary) for (summary,) in rows]
+        return sorted(found, key=lambda each: (epoch(each.created_at), each.id))
+
+    def passing(self, owner: str, filters: SearchFilters) -> Passing:
+        """The segments of an owner that pass the filters of a search; nothing is read yet."""
+        return Passing(self._file, owner, filters)
 
     def finished(self) -> frozenset[str]:
         """Ids of the run loops, of all owners, that are remembered and can change no more."""
@@ -160,14 +282,6 @@ class Ledger:
         )
         return {found.anchor.ref: found for found in map(segment_from_row, rows)}
 
-    def before(self, ref: AnchorRef, *, owner: str, limit: int) -> list[Segment]:
-        """The segments of the same run loop that stand before `ref`, nearest first."""
-        return self._around(ref, owner, "<", "DESC", limit)
-
-    def after(self, ref: AnchorRef, *, owner: str, limit: int) -> list[Segment]:
-        """The segments of the same run loop that stand after `ref`, nearest first."""
-        return self._around(ref, owner, ">", "ASC", limit)
-
     def count(self) -> tuple[int, int]:
         """How many run loops and segments there are, of all owners."""
         rows = self._file.select(
@@ -175,107 +289,23 @@ class Ledger:
         )
         return rows[0][0], rows[0][1]
 
-    def _around(
-        self, ref: AnchorRef, owner: str, side: str, direction: str, limit: int
-    ) -> list[Segment]:
-        rows = self._file.select(
-            f"SELECT {SEGMENT_COLUMNS} FROM segments"
-            f" WHERE owner = ? AND run_loop_id = ? AND (iteration, segment) {side} (?, ?)"
-            f" ORDER BY iteration {direction}, segment {direction} LIMIT ?",
-            (owner, *ref, limit),
-        )
-        return [segment_from_row(row) for row in rows]
-
-    def _digest(self, run_loop: RunLoop) -> str | None:
-        rows = self._file.select(
-            "SELECT digest FROM run_loops WHERE owner = ? AND id = ?",
-            (run_loop.owner, run_loop.id),
-        )
+    def _digest(self, key: tuple[str, str]) -> str | None:
+        rows = self._file.select("SELECT digest FROM run_loops WHERE owner = ? AND id = ?", key)
         return rows[0][0] if rows else None
 
-
-def _write_segments(db: sqlite3.Connection, run_loop: RunLoop, segments: Sequence[Segment]) -> int:
-    loop = (run_loop.owner, run_loop.id)
-    known = {
-        (iteration, index, *content): number
-        for number, iteration, index, *content in db.execute(
-            "SELECT id, iteration, segment, type, timestamp, text_hash FROM segments"
-            " WHERE owner = ? AND run_loop_id = ?",
-            loop,
+    def _iteration_digests(self, key: tuple[str, str], first: int) -> dict[int, str]:
+        rows = self._file.select(
+            "SELECT iteration, digest FROM iterations"
+            " WHERE owner = ? AND run_loop_id = ? AND iteration >= ?",
+            (*key, first),
         )
-    }
-    wanted = {_content_key(piece): piece for piece in segments}
-    gone = {key: number for key, number in known.items() if key not in wanted}
-    new = {key: piece for key, piece in wanted.items() if key not in known}
+        return dict(rows)
 
-    _remove_segments(db, list(gone.values()))
-    vectors_unneeded(db, run_loop.owner, [AnchorRef(run_loop.id, *key[:2]) for key in gone])
-    for (*_, text_hash), piece in new.items():
-        _insert_segment(db, piece, text_hash)
-    return len(new)
-
-
-def _insert_segment(db: sqlite3.Connection, piece: Segment, text_hash: str) -> None:
-    anchor = piece.anchor
-    cursor = db.execute(
-        "INSERT INTO segments(owner, run_loop_id, iteration, segment, type, timestamp, at, text,"
-        " text_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            piece.owner,
-            *anchor.ref,
-            anchor.segment_type,
-            anchor.timestamp.isoformat(),
-            epoch(anchor.timestamp),
-            piece.content,
-            text_hash,
-        ),
-    )
-    assert cursor.lastrowid is not None
-    index_words(db, cursor.lastrowid, piece.content)
-    vector_needed(db, piece.owner, anchor.ref)
-
-
-def _remove_segments(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    forget_words(db, numbers)
-    drop_states(db, numbers)
-    db.executemany("DELETE FROM segments WHERE id = ?", [(number,) for number in numbers])
-
-
-def _content_key(piece: Segment) -> tuple[int, int, str, str, str]:
-    anchor = piece.anchor
-    return (
-        anchor.iteration_index,
-        anchor.segment_index,
-        anchor.segment_type,
-        anchor.timestamp.isoformat(),
-        hashlib.sha256(piece.content.encode()).hexdigest(),
-    )
-
-
-def _to_json(run_loop: RunLoop) -> str:
-    # Not the model's own JSON: that cuts moments to the millisecond, and this must read back equal.
-    text = json.dumps(run_loop.model_dump(), ensure_ascii=False, default=datetime.isoformat)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"run loop {run_loop.id} holds half of a character ({error.reason})",
-            advice="Send text that is valid Unicode.",
-        ) from error
-    return text
-
-
-def _summary(run_loop: RunLoop) -> RunLoopSummary:
-    moments = [iteration.timestamp for iteration in run_loop.iterations]
-    moments += [moment for moment in (run_loop.created_at, run_loop.completed_at) if moment]
-    return RunLoopSummary(
-        id=run_loop.id,
-        owner=run_loop.owner,
-        goal=run_loop.goal,
-        status=run_loop.status,
-        created_at=run_loop.created_at,
-        updated_at=max(moments, key=epoch),
-        completed_at=run_loop.completed_at,
-        predecessor_id=run_loop.predecessor_id,
-        iteration_count=len(run_loop.iterations),
-    )
+    def _keep_in_mind(self, run_loop: RunLoop, archived: _Archived) -> None:
+        key = (run_loop.owner, run_loop.id)
+        with self._writing:
+            self._in_mind.pop(key, None)
+            if run_loop.is_active:
+                self._in_mind[key] = archived
+            if len(self._in_mind) > _LOOPS_KEPT_IN_MIND:
+                del self._in_mind[next(iter(self._in_mind))]

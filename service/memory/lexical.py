@@ -4,12 +4,21 @@ Words of scripts that write spaces are folded to lower case, stripped of accents
 English. Scripts that write none (Chinese, Japanese, Korean, Thai and their neighbours) are indexed
 as overlapping pairs of characters, so that any two characters in a row are found inside a longer
 text; the last character of a run stands alone as well, so that every single character begins some
-term and a prefix finds it.
+term and a prefix finds it. Full-width forms are the same as narrow ones; traditional and simplified
+characters are different ones.
+
+What people look up to the letter is a term of its own beside its parts: addresses, file names and
+versions without their punctuation, telephone numbers and dates as their digits, and a number with
+the character behind it.
 
 >>> list(terms("Runs, café's 我喜欢"))
 ['run', 'cafe', '我喜', '喜欢', '欢']
->>> match_expression('run NEAR "我喜欢" 猫*')
-'"run" OR "near" OR "我喜" OR "喜欢" OR "猫"*'
+>>> list(terms("5月7日 iPhone15 a.b@c.de"))
+['5', '5月', '月', '7', '7日', '日', 'iphone15', 'iphon', '15', 'a', 'b', 'c', 'de', 'abcde']
+>>> query_terms('run NEAR "我喜欢" 猫')
+['run', 'near', '我喜', '喜欢', '猫*']
+>>> match_expression(["run", "猫*"])
+'"run" OR "猫"*'
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice, pairwise
 
@@ -35,8 +44,16 @@ _UNSPACED = (
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _LETTER = rf"(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))"
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{_LETTER}+(?:['’]{_LETTER}+)*)")
+_MODEL = re.compile(r"([^\W\d_]{2,})(\d+)")  # iphone15, covid19: people write them apart as well
+_JOINED = re.compile(  # addresses, file names, versions, hyphenated words
+    rf"(?<![^\W{_UNSPACED}]){_LETTER}++(?:[._@/:+&=?%~#-]++{_LETTER}++)+"
+)
+_DIGITS = re.compile(r"(?<!\d)\d(?:[\s().-]{0,3}\d){6,14}(?!\d)")  # telephone numbers, dates
+_NO_DIGIT = re.compile(r"\D+")
+_NO_LETTER = re.compile(r"[\W_]+")
 
 _LONGEST_TERM = 64
+_LONGEST_QUERY = 50_000
 _ACCENTS = re.compile(r"[\u0300-\u036f]")
 
 _stemmer = snowballstemmer.stemmer("english")
@@ -45,38 +62,81 @@ _stemming = threading.Lock()
 
 def terms(text: str) -> Iterator[str]:
     """The terms of a text, in order, as they are indexed. None holds a space or a quote."""
-    for run, unspaced in _runs(text):
+    text = _normalised(text)
+    for run, unspaced, number in _runs(text):
         if unspaced:
+            if number:
+                yield number + run[0]
             yield from map("".join, pairwise(run))
             yield run[-1]
         else:
-            yield _stem(run)
+            yield from _of_word(run)
+    yield from _wholes(text)
 
 
-def match_expression(query: str) -> str | None:
-    """The FTS5 expression that finds any term of a query; None when it holds no word.
+def query_terms(query: str) -> list[str]:
+    """The terms that a query looks for, each once; one that ends in ``*`` is the start of terms.
 
-    Every term is quoted, so that nothing in the query can be syntax.
+    Of a query that is very long only the beginning counts.
     """
-    wanted = dict.fromkeys(islice(_query_terms(query), 100 * QUERY_TERMS))
-    return " OR ".join(islice(wanted, QUERY_TERMS)) or None
+    found = dict.fromkeys(_query_terms(_normalised(query[:_LONGEST_QUERY])))
+    return list(islice(found, QUERY_TERMS))
 
 
-def _query_terms(query: str) -> Iterator[str]:
-    for run, unspaced in _runs(query):
+def match_expression(wanted: Iterable[str]) -> str | None:
+    """The FTS5 expression that finds any of these terms; None when there is none.
+
+    Every term is quoted, so that nothing in it can be syntax.
+    """
+    quoted = (f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in wanted)
+    return " OR ".join(quoted) or None
+
+
+def _query_terms(text: str) -> Iterator[str]:
+    yield from _wholes(text)
+    for run, unspaced, number in _runs(text):
         if not unspaced:
-            yield f'"{_stem(run)}"'
+            yield from _of_word(run)
+            continue
+        if number:
+            yield number + run[0]
         elif len(run) == 1:
-            yield f'"{run}"*'
-        else:
-            for pair in pairwise(run):
-                yield f'"{pair[0]}{pair[1]}"'
+            yield f"{run}*"
+        yield from map("".join, pairwise(run))
 
 
-def _runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Runs of letters, and whether they are of a script without spaces."""
-    for match in _RUNS.finditer(unicodedata.normalize("NFKC", text).casefold()):
-        yield match[0], match["unspaced"] is not None
+def _normalised(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _runs(text: str) -> Iterator[tuple[str, bool, str]]:
+    """Runs of letters, whether they are of a script without spaces, and the number right before."""
+    number, end = "", 0
+    for match in _RUNS.finditer(text):
+        run, unspaced = match[0], match["unspaced"] is not None
+        yield run, unspaced, number if unspaced and match.start() == end else ""
+        number, end = run if run.isdigit() and len(run) < _LONGEST_TERM else "", match.end()
+
+
+def _of_word(word: str) -> Iterator[str]:
+    yield _stem(word)
+    if (parts := _MODEL.fullmatch(word)) is not None:
+        yield from map(_stem, parts.groups())
+
+
+def _wholes(text: str) -> Iterator[str]:
+    """What is looked up to the letter, without its punctuation."""
+    for match in _JOINED.finditer(text):
+        yield _NO_LETTER.sub("", match[0])[:_LONGEST_TERM]
+    for match in _DIGITS.finditer(text):
+        joined = _NO_DIGIT.sub("", match[0])
+        if joined != match[0]:
+            yield joined
+
+
+def let_go() -> None:
+    """Keep no words in the process's memory."""
+    _stem.cache_clear()
 
 
 @lru_cache(maxsize=65_536)

@@ -9,42 +9,39 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult
+from service.config import MemorySettings
+from service.domain.anchors import AnchorRef, ExpandedContext, ExpandedWindow, SearchResult
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
-from service.memory.dense import DenseSide
-from service.memory.embedding import EmbeddingQueue
-from service.memory.expansion import expand
+from service.memory import lexical
+from service.memory.clock import local_now
+from service.memory.embedders.query_cache import QueryCache
+from service.memory.expansion import as_context, expand_many
+from service.memory.forgetting.ledger_side import Gone
+from service.memory.index_worker import EmbeddingProgress, IndexWorker
 from service.memory.ledger import Ledger
 from service.memory.protocol import (
     Embedder,
+    LiveRunLoops,
     MemoryStats,
     SearchFilters,
-    VectorIndex,
+    Unit,
     Vectors,
 )
-from service.memory.searching import Searcher
-from service.memory.vectors import ChromaIndex
+from service.memory.rerankers.protocol import Reranker
+from service.memory.searching import Search, Searcher
+from service.memory.windows import Reach
 
 _log = logging.getLogger(__name__)
 
 _EVERYTHING = SearchFilters()
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingProgress:
-    """What one go of `LongTermMemory.embed_pending` came to."""
-
-    embedded: int
-    """Segments that got their vector."""
-    problem: Problem | None = None
-    """Why it stopped before all had theirs."""
 
 
 class LongTermMemory:
@@ -59,28 +56,42 @@ class LongTermMemory:
         folder: Path,
         embedder: Embedder | None,
         *,
-        open_index: Callable[[Path, str], VectorIndex] | None = None,
+        chroma: MemorySettings | None = None,
+        reranker: Reranker | None = None,
+        clock: Callable[[], datetime] = local_now,
     ) -> None:
         """Name the parts; nothing is opened yet.
 
         Args:
             folder: holds ``memory.sqlite3`` and the folder ``chroma``; this process must own it.
             embedder: None for search by words only.
-            open_index: opens another vector index, given its folder and the embedder's identity.
+            chroma: where the vector index is; None: embedded.
+            reranker: who may be asked to put hits into another order.
+            clock: the moment, in the person's time zone, by which "yesterday" is understood.
         """
-        opener = open_index or (lambda path, identity: ChromaIndex(path, identity=identity))
         self._folder = folder
+        self._embedder = embedder
         self._ledger = Ledger(folder / "memory.sqlite3")
-        self._dense = (
-            DenseSide(embedder, lambda identity: opener(folder / "chroma", identity))
-            if embedder
-            else None
+        self.live: LiveRunLoops | None = None
+        """Asked for words that are newer than the ledger."""
+        self.notes = self._ledger.notes
+        """The notes of all owners. Its methods block."""
+        self.gives_notes = False
+        """Whether searches give notes beside their hits: only where they are still written."""
+        self.index = IndexWorker(
+            self._ledger.embedding,
+            embedder,
+            folder=folder / "chroma",
+            chroma=chroma or MemorySettings(),
         )
-        self._queue = EmbeddingQueue(self._ledger.embedding, self._dense) if self._dense else None
-        self._embedding = anyio.Lock()
-        self._problem: Problem | None = None
+        """The vector index: what can be asked of it, and what it does in the background."""
+        self._dense = self.index.dense
         self._searcher = Searcher(
-            self._ledger, self._dense, self._queue, why_not=lambda: self._problem
+            self._ledger,
+            self._dense,
+            waiting=self.index.queue.count_pending if self._dense else lambda owner: 0,
+            reranker=reranker,
+            clock=clock,
         )
 
     async def start(self) -> None:
@@ -93,10 +104,9 @@ class LongTermMemory:
 
     async def aclose(self) -> None:
         """Close everything, after the work that is under way."""
-        async with self._embedding:
-            if self._dense is not None:
-                await anyio.to_thread.run_sync(self._dense.close)
-            await anyio.to_thread.run_sync(self._ledger.close)
+        await self.index.aclose()
+        await anyio.to_thread.run_sync(self._searcher.close)
+        await anyio.to_thread.run_sync(self._ledger.close)
 
     async def warm_up(self) -> Problem | None:
         """Load the embedder and the vector index in a worker thread.
@@ -104,16 +114,7 @@ class LongTermMemory:
         Returns:
             Why they cannot be used, if so; `stats` tells it too, and search goes by words.
         """
-        if self._queue is None:
-            return None
-        async with self._embedding:
-            try:
-                await anyio.to_thread.run_sync(self._queue.load)
-            except Exception as error:  # noqa: BLE001  the reason is kept, told and logged
-                self._problem = _problem(error)
-            else:
-                self._problem = None
-            return self._problem
+        return await self.index.load()
 
     async def archive(self, run_loop: RunLoop) -> int:
         """Remember a run loop as it is now; needs no embedder and no language model.
@@ -129,6 +130,39 @@ class LongTermMemory:
         """
         return await anyio.to_thread.run_sync(self._ledger.archive, run_loop)
 
+    async def forget(
+        self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]
+    ) -> Gone:
+        """Let nothing be left of some run loops, nor of what others (`changed`) held before.
+
+        Wakes the index, which drops their vectors, and is built anew from those that stay.
+
+        Raises:
+            StorageError: the disk refuses; nothing was removed.
+        """
+        gone = await anyio.to_thread.run_sync(self._ledger.forget, owner, run_loop_ids, changed)
+        self.let_go()
+        self.index.wake()
+        return gone
+
+    def let_go(self) -> None:
+        """Keep no words in the process's memory that are only there to be faster."""
+        if isinstance(self._embedder, QueryCache):
+            self._embedder.let_go()
+        lexical.let_go()
+
+    async def scrub_file(self) -> bool:
+        """Write the ledger anew, without what was deleted; whether its log could be emptied, too.
+
+        Raises:
+            StorageError: the disk refuses; nothing is lost.
+        """
+        return await anyio.to_thread.run_sync(self._ledger.scrub_file)
+
+    def holding(self, owner: str, text_hashes: Iterable[str]) -> list[str]:
+        """The run loops that hold segments whose texts have these hashes. Blocks."""
+        return self._ledger.holding(owner, text_hashes)
+
     async def lacking(self, run_loop_ids: Iterable[str]) -> list[str]:
         """Which of these finished run loops are not remembered as finished.
 
@@ -141,22 +175,9 @@ class LongTermMemory:
     async def embed_pending(self) -> EmbeddingProgress:
         """Give every segment its vector, in small batches; loads the embedder if need be.
 
-        Stops at the first failure and raises nothing. A segment is marked done only once the index
-        has its vector, so that the next call, after a crash too, goes on where this one stopped.
+        Stops at the first failure and raises nothing. See `IndexWorker.work`.
         """
-        if self._queue is None:
-            return EmbeddingProgress(0)
-        async with self._embedding:
-            before = self._queue.embedded
-            try:
-                await anyio.to_thread.run_sync(self._queue.load)
-                while await anyio.to_thread.run_sync(self._queue.embed_batch):
-                    pass
-            except Exception as error:  # noqa: BLE001  the reason is kept, told and logged
-                self._problem = _problem(error)
-            else:
-                self._problem = None
-            return EmbeddingProgress(self._queue.embedded - before, self._problem)
+        return await self.index.work()
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors | None:
         """Vectors of questions by memory's own embedder; None while there is none to use."""
@@ -178,10 +199,25 @@ class LongTermMemory:
         max_tokens: int | None = None,
         filters: SearchFilters | None = None,
         explain: bool = False,
+        rerank: bool = False,
+        fold: bool = True,
+        words: bool = True,
     ) -> SearchResult:
         """See `MemoryReader.search`. Hits that no longer fit `max_tokens` are left out whole.
 
         The best hit is always given. Tokens are estimates.
+
+        Args:
+            query: in any words and any language.
+            owner: whose memory.
+            limit: at most so many hits.
+            max_tokens: bound of all hits together.
+            filters: what may be found; None: anything.
+            explain: whether each hit tells the parts of its score.
+            rerank: whether the reranker, if one is configured, has the last word.
+            fold: whether pieces that say the same word for word are one hit, which names the others
+                as its duplicates.
+            words: False: by vectors alone, to measure what they are worth.
 
         Raises:
             InvalidInputError: the query is blank, or a bound is below 1.
@@ -190,16 +226,31 @@ class LongTermMemory:
         if not query.strip():
             raise InvalidInputError("the query is empty", advice="Say what to look for.")
         _check_bounds(limit=limit, max_tokens=max_tokens)
-        return await anyio.to_thread.run_sync(
-            lambda: self._searcher.search(
-                query,
-                owner=owner,
-                limit=limit,
-                max_tokens=max_tokens,
-                filters=filters or _EVERYTHING,
-                explain=explain,
-            )
+        wanted = Search(
+            query,
+            owner,
+            limit=limit,
+            max_tokens=max_tokens,
+            filters=filters or _EVERYTHING,
+            explain=explain,
+            rerank=rerank,
+            fold=fold,
+            words=words,
         )
+        found = await anyio.to_thread.run_sync(self._searcher.search, wanted)
+        self.index.after_search()
+        return await self._with_notes(found, query, owner, filters or _EVERYTHING)
+
+    async def _with_notes(
+        self, found: SearchResult, query: str, owner: str, filters: SearchFilters
+    ) -> SearchResult:
+        """What was found, and the notes on what was asked; a search that is narrowed gives none."""
+        if not self.gives_notes or not self.notes.may_be_there():
+            return found
+        if replace(filters, without_run_loop_id=None) != _EVERYTHING:
+            return found
+        notes = await anyio.to_thread.run_sync(lambda: self.notes.search(query, owner=owner))
+        return found.model_copy(update={"notes": tuple(notes)}) if notes else found
 
     async def expand(
         self,
@@ -208,6 +259,7 @@ class LongTermMemory:
         owner: str,
         before: int = 3,
         after: int = 3,
+        unit: Unit = "segments",
         max_tokens: int | None = None,
     ) -> ExpandedContext:
         """See `MemoryReader.expand`. The focus is always given. Tokens are estimates.
@@ -217,15 +269,42 @@ class LongTermMemory:
             InvalidInputError: a bound is negative.
             StorageError: the ledger cannot be read.
         """
+        (window,) = await self.expand_many(
+            [ref], owner=owner, before=before, after=after, unit=unit, max_tokens=max_tokens
+        )
+        return as_context(window)
+
+    async def expand_many(
+        self,
+        refs: Sequence[AnchorRef],
+        *,
+        owner: str,
+        before: int = 3,
+        after: int = 3,
+        unit: Unit = "segments",
+        max_tokens: int | None = None,
+    ) -> list[ExpandedWindow]:
+        """See `MemoryReader.expand_many`. What was asked for is always given. Tokens are estimates.
+
+        Raises:
+            NotFoundError: this owner has no such segment.
+            InvalidInputError: no anchor is given, or a bound is negative.
+            StorageError: the ledger cannot be read.
+        """
         _check_bounds(max_tokens=max_tokens)
         if before < 0 or after < 0:
             raise InvalidInputError(
-                "before and after count segments", advice="Give 0 or more for each."
+                f"before and after count {unit}", advice="Give 0 or more for each."
             )
-        return await anyio.to_thread.run_sync(
-            lambda: expand(
-                self._ledger, ref, owner=owner, before=before, after=after, max_tokens=max_tokens
-            )
+        if not refs:
+            raise InvalidInputError("no anchor is given", advice="Give at least one.")
+        return await expand_many(
+            self._ledger,
+            self.live,
+            refs,
+            owner=owner,
+            reach=Reach(before, after, unit),
+            max_tokens=max_tokens,
         )
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
@@ -245,22 +324,17 @@ class LongTermMemory:
             StorageError: the ledger cannot be read.
         """
         run_loops, segments = await anyio.to_thread.run_sync(self._ledger.count)
-        embedded = await anyio.to_thread.run_sync(self._queue.count) if self._queue else 0
+        index = await anyio.to_thread.run_sync(self.index.stats)
+        problem = self.index.problem
         return MemoryStats(
             run_loops=run_loops,
             segments=segments,
-            embedded=embedded,
-            pending=segments - embedded if self._queue else 0,
+            embedded=index.indexed if self._dense else 0,
+            pending=segments - index.indexed if self._dense else 0,
             embedder=self._dense.identity if self._dense else None,
-            problem=self._problem.in_words() if self._problem else None,
+            problem=problem.in_words() if problem else None,
+            index=index,
         )
-
-
-def _problem(error: Exception) -> Problem:
-    if isinstance(error, RondoError):
-        return error.problem()
-    _log.error("embedding failed", exc_info=error)
-    return Problem(kind="internal", title="Texts could not be embedded", detail=repr(error))
 
 
 def _check_bounds(**bounds: int | None) -> None:

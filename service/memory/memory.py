@@ -1,14 +1,15 @@
 """The memory of the house as one thing: journal, short-term and long-term memory of a data folder.
 
 One process owns a data folder. The journal is the truth; the rest follows it: each commit updates
-short-term memory and its subscribers, and a loop that has ended, or that goes on after its end,
-goes to the archivist.
+short-term memory and its subscribers, and a loop that has ended, that goes on after its end, or
+that waits for a person, with or without a question, goes to the archivist.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,17 +18,26 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
+from service.config import MemorySettings
 from service.domain.closed_part import closed_part
-from service.domain.errors import NotFoundError, StorageError
+from service.domain.errors import NotFoundError, RondoError, StorageError
 from service.domain.events import TERMINAL, RunLoopResumed
 from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
 from service.memory.archivist import Archivist
 from service.memory.data_folder import DataFolder
 from service.memory.feed import Feed
+from service.memory.forgetting.forgetting import Forgetting
+from service.memory.imports import Import, Written
 from service.memory.journal import Commit, Journal
+from service.memory.ledger import count_run_loops
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder
+from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
+from service.memory.tasks import run_to_end
+
+log = logging.getLogger(__name__)
 
 _LONGEST_WARM_UP = 30.0  # seconds; then words alone must do
 
@@ -35,14 +45,27 @@ _LONGEST_WARM_UP = 30.0  # seconds; then words alone must do
 class Memory:
     """All that is remembered, in one folder. It works inside ``async with``, beside `work`."""
 
-    def __init__(self, folder: Path, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        embedder: Embedder | None,
+        *,
+        chroma: MemorySettings | None = None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        """Name the parts; see `LongTermMemory`."""
         self._folder = DataFolder(folder)
         folder = self._folder.path
         self.journal = Journal(folder / "journal.sqlite3")
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
-        self.long_term = LongTermMemory(folder, embedder)
+        self.long_term = LongTermMemory(folder, embedder, chroma=chroma, reranker=reranker)
+        self.long_term.live = self
         self.archivist = Archivist(self.long_term, self)
+        self.archivist.reread = self._what_is_done
+        self.forgetting = Forgetting(
+            self.journal, self.short_term, self.feed, self.long_term, self.archivist
+        )
         self.on_rest: Callable[[], None] = lambda: None
         """Called when a loop has come to rest."""
         self._warm = anyio.Event()
@@ -63,10 +86,11 @@ class Memory:
             for state in await anyio.to_thread.run_sync(self.journal.open, self._follow):
                 self.short_term.add(state)
             stack.callback(self.short_term.close)
+            await self._check_that_history_is_there()
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)
-            await self._check_that_history_is_there()
-            await self._take_back_resumed_loops()
+            await self.forgetting.catch_up()
+            await self._catch_up_with_open_loops()
             self._stack = stack.pop_all()
         return self
 
@@ -84,6 +108,8 @@ class Memory:
         self._patience_ends = anyio.current_time() + _LONGEST_WARM_UP
         async with anyio.create_task_group() as group:
             group.start_soon(self.archivist.run)
+            group.start_soon(self.forgetting.run)
+            group.start_soon(self._archive_grown_imports)
             await self.long_term.warm_up()
             self._warm.set()
 
@@ -96,6 +122,10 @@ class Memory:
         """Ids of all run loops that have ended; what long-term memory must have."""
         return await self.journal.run_loops.finished_ids()
 
+    def open_states(self, owner: str) -> Sequence[RunLoopState]:
+        """The states of an owner's open loops."""
+        return self.short_term.states(owner)
+
     async def load(self, run_loop_id: str) -> RunLoop | None:
         """A run loop as the journal has it; None when it is gone."""
         try:
@@ -103,13 +133,53 @@ class Memory:
         except NotFoundError:
             return None
 
+    async def _what_is_done(self, run_loop_id: str) -> RunLoop | None:
+        """What long-term memory is given of a run loop as it is now; None when it is gone."""
+        try:
+            return closed_part(await self.journal.replay(run_loop_id))
+        except NotFoundError:
+            return None
+
+    async def append_imports(self, imports: Sequence[Import], *, owner: str) -> Written:
+        """Write run loops of a file, each id at most once, and archive them; nobody else is told.
+
+        Waits for the archiving: whoever imports much is to be no faster than that.
+
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+        """
+        return await run_to_end(self._append_imports(imports, owner))
+
+    async def _append_imports(self, imports: Sequence[Import], owner: str) -> Written:
+        written = await self.journal.imports.append(imports, owner=owner)
+        problems = [await self.archivist.archive(state.run_loop()) for state in written.states]
+        if any(problems):
+            self.archivist.catch_up()  # nothing is held for it: there may be very many
+        return written
+
+    async def _archive_grown_imports(self) -> None:
+        """Archive what had grown in a file when a crash came: the archivist knows its id already.
+
+        Those of the last run are all looked at again; where nothing is new, nothing happens.
+        """
+        try:
+            for run_loop_id in await self.journal.imports.grown():
+                run_loop = await self.load(run_loop_id)
+                if run_loop is None or await self.archivist.archive(run_loop) is None:
+                    await self.journal.imports.settle(run_loop_id)
+        except RondoError as error:  # the others shall not stop for it; it is tried again
+            log.warning("what had grown in a file is not archived: %s", error.problem().in_words())
+
     async def _check_that_history_is_there(self) -> None:
-        """What long-term memory knows came from the journal: one without a past was lost."""
+        """What long-term memory knows came from the journal: one without a past was lost.
+
+        Asked before the ledger is opened, which empties one of an older schema.
+        """
         if self.journal.last_seq:
             return
-        known = (await self.long_term.stats()).run_loops
+        folder = self._folder.path
+        known = await anyio.to_thread.run_sync(count_run_loops, folder / "memory.sqlite3")
         if known:
-            folder = self._folder.path
             raise StorageError(
                 f"journal.sqlite3 in {folder} is missing or empty, but memory.sqlite3 knows"
                 f" {known} run loops that were in it",
@@ -118,12 +188,17 @@ class Memory:
                 f" history, move memory.sqlite3* and chroma out of {folder}.",
             )
 
-    async def _take_back_resumed_loops(self) -> None:
-        """Let no loop that goes on be remembered as ended, as a crash may have left it."""
+    async def _catch_up_with_open_loops(self) -> None:
+        """Have what a crash left out of memory archived soon, and take back what it left too much.
+
+        No loop that goes on shall be remembered as ended.
+        """
         states = {state.id: state for state in self.short_term.states()}
         lacking = set(await self.long_term.lacking(states))
         for run_loop_id in states.keys() - lacking:
             self.archivist.submit(closed_part(states[run_loop_id]))
+        for run_loop_id in lacking:
+            self.archivist.rest(states[run_loop_id])
 
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)
@@ -131,5 +206,7 @@ class Memory:
             if isinstance(event.body, (*TERMINAL, RunLoopResumed)):
                 # What goes on is not remembered as finished any more: its second end will be.
                 self.archivist.submit(closed_part(commit.state))
+        if commit.state.status in ("idle", "waiting_for_human_input"):
+            self.archivist.rest(commit.state)
         if commit.state.status == "idle":
             self.on_rest()

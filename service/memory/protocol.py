@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,15 @@ import numpy.typing as npt
 from service.domain.anchors import (
     AnchorRef,
     ExpandedContext,
+    ExpandedWindow,
     SearchResult,
-    Segment,
     SegmentType,
 )
 from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
+
+Unit = Literal["segments", "iterations"]
+"""What the surroundings of a segment are counted in."""
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dimension), each row of length 1."""
@@ -69,6 +73,44 @@ class SearchFilters:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Work on the vector index that is under way."""
+
+    doing: Literal["embedding", "reindexing", "rebuilding", "scrubbing"]
+    done: int
+    """Segments."""
+    total: int
+    rate: float
+    """Segments a second, lately; 0 before that is known."""
+    eta_seconds: float | None
+    """How long it will still take at this rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """What the vector index is, and what is being done about it."""
+
+    place: str
+    """Which Chroma it is in: ``embedded``, or a server's or the cloud's name."""
+    generation: int | None
+    """The one that is searched; None while it is being built."""
+    built_by: str | None
+    """Identity of the embedder whose vectors it holds."""
+    configured: str | None
+    """Identity of the embedder that the settings name; None before it is loaded, or without one."""
+    indexed: int
+    """Segments whose vector it holds."""
+    scrub_pending: bool
+    """Whether files are still to be rid of what was forgotten."""
+    damaged: tuple[str, ...]
+    """Names of folders that were set aside as damaged; they can be deleted."""
+    notice: str | None
+    """Why it is not used, when another embedder built it, and what to do."""
+    progress: Progress | None
+    """What is being done; None when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryStats:
     """How much is remembered, and how much of it is still to be embedded."""
 
@@ -81,25 +123,27 @@ class MemoryStats:
     """Identity of the embedder in use; None before it is loaded or without one."""
     problem: str | None = None
     """Why embedding does not go on, in words."""
+    index: IndexStats | None = None
 
 
-class Candidate(NamedTuple):
-    """A segment that one index offers, and how well it fits: higher is better."""
+class Scored(NamedTuple):
+    """A segment that the lexical index offers."""
 
-    ref: AnchorRef
+    number: int
+    """Its row in the ledger."""
     score: float
-    """On the index's own scale: BM25, or a cosine."""
+    """BM25: higher is better."""
 
 
 class LexicalIndex(Protocol):
     """Finds segments by their words. The methods block and may be called from any thread."""
 
     def search(
-        self, query: str, *, owner: str, filters: SearchFilters, limit: int
-    ) -> list[Candidate]:
-        """The best segments of this owner that hold a word of the query, best first.
+        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
+    ) -> list[Scored]:
+        """The best segments of this owner that hold any of these terms, best first.
 
-        The query is plain words in any language: nothing in it is syntax. Filters are exact.
+        Terms are those of `service.memory.lexical`. Filters are exact.
 
         Raises:
             StorageError: the index cannot be read.
@@ -107,39 +151,74 @@ class LexicalIndex(Protocol):
         ...
 
 
-class VectorIndex(Protocol):
-    """Finds segments by their vectors, all of one embedder.
+class Nearest(NamedTuple):
+    """A segment that the vector index offers."""
 
-    The methods block and may be called from any thread; all raise StorageError, in words.
+    number: int
+    """Its row in the ledger; it may be gone from there."""
+    cosine: float
+
+
+class IndexEntry(NamedTuple):
+    """A segment's vector on its way into the index."""
+
+    number: int
+    """Its row in the ledger; never used twice."""
+    owner: str
+    vector: bytes
+    """16-bit floats, little-endian; see `service.memory.embedding_states.as_matrix`."""
+
+
+class VectorIndex(Protocol):
+    """Finds segments by their vectors, all of one embedder: one generation of the index.
+
+    The methods block and may be called from any thread. All raise, in words: IndexDamagedError,
+    when what is stored cannot be read any more; IndexUnreachableError, when a server does not
+    answer; ConflictError, once it is closed; StorageError, when the disk refuses.
     """
 
-    def upsert(self, segments: Sequence[Segment], vectors: Vectors) -> None:
-        """Store one vector a segment; what stood at the same anchor is replaced."""
+    def add(self, entries: Sequence[IndexEntry]) -> None:
+        """Store vectors; one that is there already stays as it is."""
         ...
 
-    def search(
-        self, vector: Vectors, *, owner: str, filters: SearchFilters, limit: int
-    ) -> list[Candidate]:
-        """The segments of this owner nearest to `vector`, shape (1, dimension), best first.
-
-        Scores are cosines. Filters are exact.
-        """
+    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
+        """The segments of this owner nearest to `vector`, one row of length 1; best first."""
         ...
 
-    def delete(self, refs: Sequence[AnchorRef], *, owner: str) -> None:
-        """Remove these segments; what is not there counts as removed."""
+    def delete(self, numbers: Sequence[int], *, owner: str) -> None:
+        """Remove segments of an owner; what is not there counts as removed."""
         ...
 
-    def delete_run_loop(self, run_loop_id: str, *, owner: str) -> None:
-        """Remove all segments of a run loop."""
+    def delete_anywhere(self, numbers: Sequence[int]) -> None:
+        """Remove segments, whoever owns them."""
         ...
 
     def count(self) -> int:
         """How many vectors there are, of all owners."""
         ...
 
+    def numbers(self) -> set[int]:
+        """The segments that are there, of all owners. For 100,000 it takes a second."""
+        ...
+
+    def finds(self, entries: Sequence[IndexEntry]) -> int:
+        """How many of these vectors a search for themselves finds: a lost graph finds none."""
+        ...
+
     def close(self) -> None:
-        """Release the files."""
+        """Release the files, once searches under way are done."""
+        ...
+
+
+class LiveRunLoops(Protocol):
+    """Run loops as they are now, with what long-term memory does not have yet."""
+
+    def open_states(self, owner: str) -> Sequence[RunLoopState]:
+        """The states of this owner's open loops."""
+        ...
+
+    async def load(self, run_loop_id: str) -> RunLoop | None:
+        """Any run loop, whole; None when there is none."""
         ...
 
 
@@ -170,14 +249,44 @@ class MemoryReader(Protocol):
         owner: str,
         before: int = 3,
         after: int = 3,
+        unit: Unit = "segments",
         max_tokens: int | None = None,
     ) -> ExpandedContext:
         """The segment at an anchor and what stood around it in its run loop.
 
         Args:
-            before: how many segments before it.
-            after: how many segments after it.
+            before: how many segments, or iterations, before it.
+            after: how many segments, or iterations, after it.
+            unit: what is counted; iterations are given whole, the segment's own too.
             max_tokens: bound of the whole; the segments farthest from the focus fall first.
+
+        Raises:
+            NotFoundError: this owner has no such segment.
+        """
+        ...
+
+    async def expand_many(
+        self,
+        refs: Sequence[AnchorRef],
+        *,
+        owner: str,
+        before: int = 3,
+        after: int = 3,
+        unit: Unit = "segments",
+        max_tokens: int | None = None,
+    ) -> list[ExpandedWindow]:
+        """The segments at several anchors and what stood around them, in the order asked for.
+
+        Where the surroundings of two overlap or touch, they are one window, which stands where the
+        first of its anchors was asked for.
+
+        Args:
+            refs: at least one.
+            before: how many segments, or iterations, before each.
+            after: how many segments, or iterations, after each.
+            unit: what is counted; iterations are given whole, an anchor's own too.
+            max_tokens: bound of all windows together; the segments farthest from what was asked for
+                fall first.
 
         Raises:
             NotFoundError: this owner has no such segment.

@@ -42,7 +42,8 @@ def project(db: sqlite3.Connection, state: RunLoopState) -> None:
     """Within a transaction that writes events: bring a loop's line up to date."""
     db.execute(
         "INSERT INTO run_loops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
+        " ON CONFLICT (id) DO UPDATE SET goal = excluded.goal, status = excluded.status,"
+        " created_at = excluded.created_at, predecessor_id = excluded.predecessor_id,"
         " updated_at = excluded.updated_at, completed_at = excluded.completed_at,"
         " iteration_count = excluded.iteration_count",
         _projection(state),
@@ -92,6 +93,49 @@ class RunLoopTable:
         )
         return [_summary(row) for row in rows]
 
+    async def oldest(
+        self,
+        *,
+        owner: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        run_loop_id: str | None = None,
+        after: tuple[int, str] | None = None,
+        limit: int = 500,
+    ) -> list[tuple[int, str]]:
+        """Run loops of an owner, oldest first: when each was opened (milliseconds), and its id.
+
+        Args:
+            owner: whose.
+            since: opened at or after.
+            until: opened before.
+            run_loop_id: only this one.
+            after: go on behind this one (paging); it need not be there any more.
+            limit: at most so many.
+        """
+        where = _of(owner, since, until, run_loop_id)
+        if after is not None:
+            where.add("(created_at, id) > (?, ?)", *after)
+        rows = await self._in_thread(
+            f"SELECT created_at, id FROM run_loops {where} ORDER BY created_at, id LIMIT ?",
+            (*where.values, limit),
+        )
+        return [(at, loop_id) for at, loop_id in rows]
+
+    async def count(
+        self,
+        *,
+        owner: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        run_loop_id: str | None = None,
+    ) -> int:
+        """How many run loops `oldest` gives in all."""
+        where = _of(owner, since, until, run_loop_id)
+        rows = await self._in_thread(f"SELECT count(*) FROM run_loops {where}", where.values)
+        counted: int = rows[0][0]
+        return counted
+
     async def check_owner(self, run_loop_id: str, *, owner: str | None) -> None:
         """See to it that a loop is there, and is this owner's (None: anybody's).
 
@@ -134,6 +178,16 @@ def millis_of(at: datetime) -> int:
 def moment_of(millis: int) -> datetime:
     """A stored moment."""
     return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def _of(
+    owner: str, since: datetime | None, until: datetime | None, run_loop_id: str | None
+) -> Where:
+    where = Where("owner = ?", owner)
+    where.add("created_at >= ?", since and millis_of(since))
+    where.add("created_at < ?", until and millis_of(until))
+    where.add("id = ?", run_loop_id)
+    return where
 
 
 def _projection(state: RunLoopState) -> Row:

@@ -1,27 +1,47 @@
-"""Searching: what words and vectors offer to a query, in one order."""
+"""Searching: a question's candidates, in order, folded, within bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from service.domain.anchors import AnchorRef, MemoryHit, SearchResult
-from service.domain.errors import Problem, RondoError
-from service.memory.dense import DenseFound, DenseSide
-from service.memory.embedding import EmbeddingQueue
+from service.domain.anchors import MemoryHit, SearchResult
+from service.domain.errors import RondoError
+from service.memory.candidates import Candidates, CandidateSource, Wanted
+from service.memory.clock import local_now
+from service.memory.dense import DenseSide
+from service.memory.folding import Folded, fold
 from service.memory.ledger import Ledger
-from service.memory.protocol import Candidate, SearchFilters
-from service.memory.ranking import Ranked, fuse
+from service.memory.protocol import SearchFilters
+from service.memory.question import read_question
+from service.memory.rerankers.protocol import Reranker
+from service.memory.reranking import reranked
+from service.memory.scoring import ScoredRow, Scorer
+from service.memory.timeliness import Timeliness
 from service.memory.tokens import estimate_tokens
-from service.memory.tuned import CANDIDATES
+from service.memory.tuned import SEEDS
+
+_WIDER = 5  # times, when folding has left too few hits
+_FOLDED = 4  # times the limit: what says the same word for word stands near each other
 
 
-class _Meaning(NamedTuple):
-    """What the dense side says to a query, and what it does not know yet."""
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is asked of a `Searcher`."""
 
-    found: DenseFound
-    waiting: int
-    without_vector: frozenset[AnchorRef]
+    query: str
+    owner: str
+    limit: int = 8
+    max_tokens: int | None = None
+    filters: SearchFilters = field(default_factory=SearchFilters)
+    explain: bool = False
+    rerank: bool = False
+    """Whether the reranker, if there is one, has the last word."""
+    fold: bool = True
+    """Whether pieces that say the same are one hit."""
+    words: bool = True
+    """False: by vectors alone, to see what they are worth."""
 
 
 class Searcher:
@@ -31,103 +51,127 @@ class Searcher:
         self,
         ledger: Ledger,
         dense: DenseSide | None,
-        queue: EmbeddingQueue | None,
         *,
-        why_not: Callable[[], Problem | None],
+        waiting: Callable[[str], int],
+        reranker: Reranker | None = None,
+        clock: Callable[[], datetime] = local_now,
     ) -> None:
-        """Name the parts; `why_not` tells why the dense side cannot be used just now."""
-        self._ledger = ledger
-        self._dense = dense
-        self._queue = queue
-        self._why_not = why_not
+        """Name the parts.
 
-    def search(
-        self,
-        query: str,
-        *,
-        owner: str,
-        limit: int,
-        max_tokens: int | None,
-        filters: SearchFilters,
-        explain: bool,
-    ) -> SearchResult:
+        Args:
+            ledger: what is remembered.
+            dense: None for words alone.
+            waiting: how many segments of an owner the vector index does not hold yet.
+            reranker: who may be asked for another order.
+            clock: the moment of asking, in the person's time zone.
+        """
+        self._ledger = ledger
+        self._waiting = waiting
+        self._reranker = reranker
+        self._clock = clock
+        self._source = CandidateSource(ledger, dense)
+        self._scorer = Scorer(ledger, dense)
+
+    def close(self) -> None:
+        """Release the threads."""
+        self._source.close()
+
+    def search(self, search: Search) -> SearchResult:
         """See `MemoryReader.search`. Blocks.
 
         Raises:
             StorageError: the ledger cannot be read.
         """
-        if filters.types is not None and not filters.types:
+        if search.filters.types is not None and not search.filters.types:
             return SearchResult(hits=(), mode="lexical", notice="No segment type was asked for.")
-        count = max(limit, CANDIDATES)
-        words = self._ledger.words.search(query, owner=owner, filters=filters, limit=count)
-        meaning = self._search_dense(query, words, owner, filters, count)
-        if isinstance(meaning, str):
-            hits = self._hits(fuse(words, None), owner, limit, max_tokens, explain)
-            notice = f"Searched by words only: {meaning}"
-            return SearchResult(hits=hits, mode="lexical", notice=notice)
-        ranked = fuse(
-            words,
-            meaning.found.candidates,
-            lowest_cosine=meaning.found.lowest,
-            without_vector=meaning.without_vector,
+        found, scored = self._find(search, 1)
+        shown = self._shown(search, scored)
+        if len(shown) < min(search.limit, len(scored)) and found.more:
+            # Much is said again and again: what is not may stand further down.
+            found, scored = self._find(search, _WIDER)
+            shown = self._shown(search, scored)
+        notices = [self._notice(search, found)]
+        if search.rerank:
+            scored, problem = reranked(self._reranker, search.query, scored)
+            shown = self._shown(search, scored)
+            notices.append(problem)
+        return SearchResult(
+            hits=self._hits(search, shown, scored),
+            mode="lexical" if found.vector is None else "hybrid",
+            notice=" ".join(filter(None, notices)) or None,
         )
-        hits = self._hits(ranked, owner, limit, max_tokens, explain)
-        notice = f"{meaning.waiting} segments have no vector yet and are found by words only."
-        return SearchResult(hits=hits, mode="hybrid", notice=notice if meaning.waiting else None)
 
-    def _search_dense(
-        self,
-        query: str,
-        words: Sequence[Candidate],
-        owner: str,
-        filters: SearchFilters,
-        count: int,
-    ) -> _Meaning | str:
-        """What the vectors say; or why they say nothing, in words."""
-        if self._dense is None or self._queue is None:
-            return "no embedder is configured."
-        if self._dense.identity is None:
-            problem = self._why_not()
-            return problem.in_words() if problem else "the embedder is still being loaded."
-        # Asked before the vectors are, so that a segment embedded meanwhile cannot fall between.
-        waiting = self._queue.count_pending(owner)
-        refs = [candidate.ref for candidate in words] if waiting else []
-        without_vector = self._queue.without_vector(refs, owner)
+    def _find(self, search: Search, times: int) -> tuple[Candidates, list[ScoredRow]]:
+        question = read_question(search.query)
+        timeliness = Timeliness(search.query, self._clock())
+        seeds = max(SEEDS, search.limit)
+        if search.rerank and self._reranker is not None:
+            seeds = max(seeds, self._reranker.most)
+        wanted = Wanted(search.owner, search.filters, times * seeds)
+        found = self._source.gather(question, wanted, words=search.words)
         try:
-            found = self._dense.search(query, owner=owner, filters=filters, limit=count)
+            scored = self._scorer.score(question, found, timeliness, wanted)
         except RondoError as error:
-            return error.problem().in_words()
-        return _Meaning(found, waiting, without_vector)
+            if found.vector is None:
+                raise
+            # The dense side was taken away in between.
+            found = replace(found, vector=None, why_words_only=error.problem().in_words())
+            scored = self._scorer.score(question, found, timeliness, wanted)
+        if not search.words:
+            scored.sort(key=lambda each: -each.scores.get("cosine", -1.0))
+        return found, scored
+
+    def _notice(self, search: Search, found: Candidates) -> str | None:
+        if found.why_words_only is not None:
+            return f"Searched by words only: {found.why_words_only}"
+        waiting = self._waiting(search.owner)
+        if waiting:
+            return f"{waiting} segments have no vector yet and are found by words only."
+        return None
+
+    def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:
+        rows = [each.row for each in scored]
+        if not search.fold:
+            return [Folded(row) for row in rows]
+        shown = fold(rows[: _FOLDED * search.limit])
+        return shown if len(shown) >= search.limit else fold(rows)
 
     def _hits(
-        self,
-        ranked: Sequence[Ranked],
-        owner: str,
-        limit: int,
-        max_tokens: int | None,
-        explain: bool,
+        self, search: Search, shown: Sequence[Folded], scored: Sequence[ScoredRow]
     ) -> tuple[MemoryHit, ...]:
-        # A vector may be older than the ledger: what is no longer there is skipped.
-        found = self._ledger.segments([entry.ref for entry in ranked], owner=owner)
-        hits: list[MemoryHit] = []
-        left = max_tokens
-        for entry in ranked:
-            piece = found.get(entry.ref)
-            if piece is None:
-                continue
-            if left is not None:
-                cost = estimate_tokens(piece.content)
-                if hits and cost > left:
-                    continue
-                left -= cost
-            hits.append(
-                MemoryHit(
-                    anchor=piece.anchor,
-                    content=piece.content,
-                    relevance=entry.relevance,
-                    scores=entry.scores if explain else None,
-                )
+        chosen = _within(shown, search.limit, search.max_tokens)
+        refs = [folded.row.ref for folded in chosen]
+        others = [row.ref for folded in chosen for row in folded.duplicates]
+        pieces = self._ledger.segments([*refs, *others], owner=search.owner)
+        partners = self._ledger.surroundings.partners(refs, owner=search.owner)
+        of_ref = {each.row.ref: each for each in scored}
+        return tuple(
+            MemoryHit(
+                anchor=pieces[ref].anchor,
+                content=pieces[ref].content,
+                relevance=of_ref[ref].relevance,
+                scores=of_ref[ref].scores if search.explain else None,
+                duplicates=tuple(
+                    pieces[row.ref].anchor for row in folded.duplicates if row.ref in pieces
+                ),
+                partners=partners.get(ref, ()),
             )
-            if len(hits) == limit:
-                break
-        return tuple(hits)
+            for folded, ref in zip(chosen, refs, strict=True)
+            if ref in pieces  # it may have been forgotten just now
+        )
+
+
+def _within(shown: Sequence[Folded], limit: int, max_tokens: int | None) -> list[Folded]:
+    """The best that fit, whole; the very best in any case."""
+    chosen: list[Folded] = []
+    left = max_tokens
+    for folded in shown:
+        if left is not None:
+            cost = estimate_tokens(folded.row.text)
+            if chosen and cost > left:
+                continue
+            left -= cost
+        chosen.append(folded)
+        if len(chosen) == limit:
+            break
+    return chosen

@@ -8,13 +8,13 @@ from typing import Any
 
 from service.domain.anchors import Anchor, Segment
 
-SEGMENT_COLUMNS = "run_loop_id, iteration, segment, type, timestamp, text, owner"
+SEGMENT_COLUMNS = "run_loop_id, iteration, segment, type, timestamp, text, owner, call_id"
 """What `segment_from_row` reads, in its order."""
 
 
 def segment_from_row(row: Sequence[Any]) -> Segment:
     """The segment of a row of `SEGMENT_COLUMNS`."""
-    run_loop_id, iteration, index, segment_type, timestamp, text, owner = row
+    run_loop_id, iteration, index, segment_type, timestamp, text, owner, call_id = row
     return Segment(
         anchor=Anchor(
             run_loop_id=run_loop_id,
@@ -25,6 +25,7 @@ def segment_from_row(row: Sequence[Any]) -> Segment:
         ),
         content=text,
         owner=owner,
+        call_id=call_id,
     )
 
 

@@ -12,23 +12,25 @@ import re
 import unicodedata
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from service.domain.anchors import Anchor, Segment, SegmentType
 from service.domain.messages import ToolResult
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.tokens import estimate_tokens, prefix_within
+from service.memory.tokens import dense_prefix_within, estimate_dense_tokens
 from service.memory.tuned import SEGMENT_TOKENS, SMALLEST_PIECE
 
 _BORDERS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"\n[^\S\n]*\n\s*",  # paragraphs
-        r"(?<=[.!?])[\"'”’)\]]*\s+|[。！？；…]+[\"'”’」』）】]*\s*|\n\s*",  # sentences and lines
+        r"\n[^\S\n]*\n(?:[^\S\n]*\n)*",  # paragraphs
+        r"(?<=[.!?])[\"'”’)\]]*[^\S\n]+|[。！？；…]+[\"'”’」』）】]*[^\S\n]*|\n",  # sentences
         r"[,;:]\s+|[，、：]\s*",  # clauses
         r"\s+",  # words
     )
 )
-"""Where a text may be cut, the best places first: at the end of a match."""
+"""Where a text may be cut, the best places first: at the end of a match. A line keeps the blanks
+that it begins with, as they mean something in code."""
 
 _ZERO_WIDTH_JOINER = "\u200d"
 
@@ -36,24 +38,34 @@ _ZERO_WIDTH_JOINER = "\u200d"
 def segment(run_loop: RunLoop) -> list[Segment]:
     """All segments of a run loop, in order. Pure: the same loop always gives the same ones."""
     return [
+        piece for index in range(len(run_loop.iterations)) for piece in segments_of(run_loop, index)
+    ]
+
+
+def segments_of(run_loop: RunLoop, iteration_index: int) -> list[Segment]:
+    """The segments of one iteration of a run loop, in order."""
+    iteration = run_loop.iterations[iteration_index]
+    return [
         Segment(
             anchor=Anchor(
                 run_loop_id=run_loop.id,
                 iteration_index=iteration_index,
                 segment_index=segment_index,
-                segment_type=segment_type,
+                segment_type=words.segment_type,
                 timestamp=iteration.timestamp,
             ),
             content=content,
             owner=run_loop.owner,
+            call_id=words.call_id,
         )
-        for iteration_index, iteration in enumerate(run_loop.iterations)
-        for segment_index, (segment_type, content) in enumerate(_pieces(iteration))
+        for segment_index, (words, content) in enumerate(_pieces(iteration))
     ]
 
 
 def split(text: str, *, max_tokens: int = SEGMENT_TOKENS) -> list[str]:
     """Cut a text into pieces of at most `max_tokens`, at the best borders there are.
+
+    Tokens are estimated by `tokens.estimate_dense_tokens`, which bounds `tokens.estimate_tokens`.
 
     A character is never parted from the marks that combine with it, unless those alone are longer
     than a piece. A blank piece is left with its neighbour, whatever its length. Takes time in
@@ -75,24 +87,34 @@ def split(text: str, *, max_tokens: int = SEGMENT_TOKENS) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
-def _pieces(iteration: Iteration) -> Iterator[tuple[SegmentType, str]]:
-    for segment_type, text in _texts(iteration):
-        for piece in split(text):
-            yield segment_type, piece
+class _Words(NamedTuple):
+    """A text of an iteration, uncut."""
+
+    segment_type: SegmentType
+    text: str
+    call_id: str | None = None
 
 
-def _texts(iteration: Iteration) -> Iterator[tuple[SegmentType, str]]:
-    yield "user_message", iteration.user_message or ""
-    yield "reasoning", iteration.reasoning or ""
+def _pieces(iteration: Iteration) -> Iterator[tuple[_Words, str]]:
+    if iteration.forgotten:
+        return
+    for words in _texts(iteration):
+        for piece in split(words.text):
+            yield words, piece
+
+
+def _texts(iteration: Iteration) -> Iterator[_Words]:
+    yield _Words("user_message", iteration.user_message or "")
+    yield _Words("reasoning", iteration.reasoning or "")
     results = _by_call(iteration.tool_results)
     for call in iteration.tool_calls:
-        yield "tool_call", f"{call.name} {call.arguments}"
+        yield _Words("tool_call", f"{call.name} {call.arguments}", call.id)
         if results[call.id]:
-            yield "tool_result", results[call.id].popleft().content
+            yield _Words("tool_result", results[call.id].popleft().content, call.id)
     for left_over in results.values():
         for result in left_over:
-            yield "tool_result", result.content
-    yield "response", iteration.response or ""
+            yield _Words("tool_result", result.content, result.id)
+    yield _Words("response", iteration.response or "")
 
 
 def _by_call(results: Iterable[ToolResult]) -> defaultdict[str, deque[ToolResult]]:
@@ -106,7 +128,7 @@ def _by_call(results: Iterable[ToolResult]) -> defaultdict[str, deque[ToolResult
 def _spans(text: str, max_tokens: int) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
-        end = start + prefix_within(text, max_tokens, start=start)
+        end = start + dense_prefix_within(text, max_tokens, start=start)
         if end < len(text):
             end = start + _cut(text, start, _length_wanted(text, start, max_tokens))
         yield start, end
@@ -115,9 +137,9 @@ def _spans(text: str, max_tokens: int) -> Iterator[tuple[int, int]]:
 
 def _length_wanted(text: str, start: int, max_tokens: int) -> int:
     """A whole piece, but of the last two neither shall be a mere scrap."""
-    if start + prefix_within(text, 2 * max_tokens, start=start) == len(text):
-        max_tokens = min(max_tokens, estimate_tokens(text[start:]) * 5 // 8)
-    return prefix_within(text, max_tokens, start=start)
+    if start + dense_prefix_within(text, 2 * max_tokens, start=start) == len(text):
+        max_tokens = min(max_tokens, estimate_dense_tokens(text[start:]) * 5 // 8)
+    return dense_prefix_within(text, max_tokens, start=start)
 
 
 def _cut(text: str, start: int, length: int) -> int:

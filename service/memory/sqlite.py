@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,9 @@ from service.domain.errors import ConflictError, StorageError
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_BYTES = 4_000_000
+_PATIENCE = 10_000  # milliseconds
+_PATIENCE_WITH_STRANGERS = 500
 _DAMAGED = ("malformed", "not a database", "vtable constructor failed", "invalid fts5 file format")
-_SCHEMA_VERSION = 1
-"""Of all files; raised when a schema changes, together with how older files are brought along."""
-
 Row = tuple[Any, ...]
 
 
@@ -30,10 +29,29 @@ class SqliteFile:
     `select` may be called from any thread.
     """
 
-    def __init__(self, path: Path, schema: str, *, when_damaged: str) -> None:
-        """Name the file; `when_damaged` tells a person what to do when it is."""
+    def __init__(
+        self,
+        path: Path,
+        schema: str,
+        *,
+        when_damaged: str,
+        version: int = 1,
+        upgrades: Mapping[int, str] | None = None,
+    ) -> None:
+        """Name the file.
+
+        Args:
+            path: where it is.
+            schema: SQL that creates what is not there yet.
+            when_damaged: tells a person what to do when it is.
+            version: of the schema, kept in the file (``user_version``); raised when it changes in
+                a way that creating what is missing does not bring about.
+            upgrades: SQL that makes a file of one version one of the next, by the former.
+        """
         self._path = path
         self._schema = schema
+        self._version = version
+        self._upgrades = upgrades or {}
         self._when_damaged = when_damaged
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -50,17 +68,31 @@ class SqliteFile:
         _make_private(self._path)
         with self._errors():
             self._writer = _connect(self._path)
-            version = self._writer.execute("PRAGMA user_version").fetchone()[0]
-            if version > _SCHEMA_VERSION:
-                raise StorageError(
-                    f"{self._path.name} was written by a newer version of Rondo",
-                    advice="Use that version, or start with another data folder.",
-                )
-            self._writer.executescript(self._schema)
-            self._writer.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            self._bring_up_to_date(self._writer)
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
             self._keeper = _connect(self._path)
+
+    def _bring_up_to_date(self, db: sqlite3.Connection) -> None:
+        """Upgrade an older file and create what is missing, all of it or nothing."""
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        if found > self._version:
+            raise StorageError(
+                f"{self._path.name} was written by a newer version of Rondo",
+                advice="Use that version, or start with another data folder.",
+            )
+        # A file without a version is new: there is nothing to upgrade.
+        older = range(found, self._version) if found else ()
+        steps = [self._upgrades.get(version, "") for version in older]
+        stamp = f"PRAGMA user_version = {self._version};"
+        try:
+            db.executescript(
+                "\n".join(("BEGIN IMMEDIATE;", *steps, self._schema, stamp, "COMMIT;"))
+            )
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -109,6 +141,39 @@ class SqliteFile:
         except (sqlite3.DatabaseError, OSError) as error:
             log.warning("the log of %s cannot be taken in yet: %s", self._path.name, error)
 
+    def scrub(self) -> bool:
+        """Write the file anew, so that nothing is left in it of what was deleted; empty its log.
+
+        For the one that may write. SQLite overwrites what is deleted (``secure_delete``), but not
+        the places that rows which still were there then had moved away from; FTS5 keeps deleted
+        words until its parts are merged (https://sqlite.org/fts5.html#the_optimize_command).
+
+        Returns:
+            Whether the log could be emptied: not while another process reads the file.
+
+        Raises:
+            StorageError: the disk refuses; nothing is lost, but what was deleted may be there.
+        """
+        with self._keeping, self._errors():
+            db = _opened(self._writer, self._path)
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_master WHERE sql LIKE '%USING fts5(%'"
+            ).fetchall():
+                db.execute(f"INSERT INTO {name}({name}) VALUES ('optimize')")
+            # The copy that is made on the way may be large.
+            db.execute("PRAGMA temp_store = FILE")
+            try:
+                db.execute("VACUUM")
+            finally:
+                db.execute("PRAGMA temp_store = MEMORY")
+            with self._reading:  # our own reader shall not keep the log; strangers may, for a while
+                db.execute(f"PRAGMA busy_timeout = {_PATIENCE_WITH_STRANGERS}")
+                try:
+                    busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
+            return not busy
+
     def log_is_long(self) -> bool:
         """Whether it is time for a `checkpoint`."""
         try:
@@ -117,7 +182,7 @@ class SqliteFile:
         except OSError:
             return False
 
-    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+    def select(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         """All rows of a query.
 
         Raises:
@@ -160,7 +225,11 @@ def _make_private(path: Path) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64
+        path,
+        timeout=_PATIENCE / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
     )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 10000")  # a back stop for `checkpoint`

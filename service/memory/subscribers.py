@@ -108,7 +108,11 @@ class EventSubscriber(Subscriber[Event]):
     def _hand_out(self) -> None:
         events, lagged = self._mailbox.take()
         if lagged:
-            events = self._journal.read_blocking(run_loop_id=self._run_loop_id, after=self._last)
+            events = self._journal.read_blocking(
+                run_loop_id=self._run_loop_id,
+                after=self._last,
+                news=self._run_loop_id is None,
+            )
         for event in events:
             if self._stopped:
                 return

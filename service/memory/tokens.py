@@ -6,7 +6,13 @@ quarter of a token, a Chinese character three bytes and two thirds to three quar
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 BYTES_PER_TOKEN = 4
+
+_WEIGHTS = bytes(2 if 0x21 <= byte < 0x7F and not chr(byte).isalpha() else 1 for byte in range(256))
+"""What each byte of UTF-8 counts: digits and signs of ASCII double."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -32,6 +38,29 @@ def prefix_within(text: str, max_tokens: int, *, start: int = 0) -> int:
         return len(window)
     encoded = window.encode("utf-8", "replace")
     return len(encoded[:max_bytes].decode("utf-8", "ignore"))
+
+
+def estimate_dense_tokens(text: str) -> int:
+    """As `estimate_tokens`, but with digits and signs counted twice, as an embedder's short window
+    asks for: JSON and tables come to a token for each two characters.
+
+    >>> estimate_dense_tokens("four words of English"), estimate_dense_tokens('{"a": [1, 2.5]}')
+    (6, 7)
+    """
+    encoded = text.encode("utf-8", "replace")
+    return -(-sum(encoded.translate(_WEIGHTS)) // BYTES_PER_TOKEN)
+
+
+def dense_prefix_within(text: str, max_tokens: int, *, start: int = 0) -> int:
+    """As `prefix_within`, by `estimate_dense_tokens`.
+
+    >>> dense_prefix_within("今天天气很好", 3), dense_prefix_within("12345678", 3)
+    (4, 6)
+    """
+    max_weight = max(1, max_tokens) * BYTES_PER_TOKEN
+    encoded = text[start : start + max_weight].encode("utf-8", "replace")[:max_weight]
+    fits = bisect_right(list(accumulate(encoded.translate(_WEIGHTS))), max_weight)
+    return len(encoded[:fits].decode("utf-8", "ignore"))
 
 
 def _utf8_length(text: str) -> int:

@@ -1,7 +1,9 @@
 """The table of usage: one line for each model call, written together with its event.
 
 A projection: all of it can be told from the ``usage`` events, but not as fast. What is missing, in
-a journal that is older than the table, is brought in when the journal is opened.
+a journal that is older than the table, is brought in when the journal is opened. Only calls that
+belong to no run loop, such as those that write notes, have no event: their lines are numbered
+downwards from -1, and name no loop.
 """
 
 from __future__ import annotations
@@ -15,17 +17,18 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from service.domain.events import BODY, Event, Usage
+from service.domain.events import BODY, Event, Usage, UsagePurpose
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.memory.run_loop_table import millis_of
 from service.memory.sqlite import Row, SqliteFile
+from service.memory.tasks import run_to_end
 from service.memory.where import Where
 
 log = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS usage (
-    seq INTEGER PRIMARY KEY,                -- of the event
+    seq INTEGER PRIMARY KEY,                -- of the event; below 0: there is none
     owner TEXT NOT NULL,
     at INTEGER NOT NULL,                    -- milliseconds since the epoch
     run_loop_id TEXT NOT NULL,
@@ -69,8 +72,9 @@ def project(db: sqlite3.Connection, events: Iterable[Event]) -> None:
 class UsageTable:
     """Sums up the lines. The file is the journal's."""
 
-    def __init__(self, file: SqliteFile, threads: anyio.CapacityLimiter) -> None:
+    def __init__(self, file: SqliteFile, lock: anyio.Lock, threads: anyio.CapacityLimiter) -> None:
         self._file = file
+        self._lock = lock
         self._threads = threads
 
     def catch_up(self) -> None:
@@ -93,6 +97,36 @@ class UsageTable:
             with self._file.transaction(durable=False) as db:
                 db.executemany(_INSERT, lines)
             last = found[-1][0]
+
+    async def add(self, usage: Usage, *, owner: str, at: datetime) -> None:
+        """Count a call that belongs to no run loop.
+
+        Raises:
+            StorageError: the disk refuses; it is not counted.
+        """
+        await run_to_end(self._add_in_turn(usage, owner, at))
+
+    async def _add_in_turn(self, usage: Usage, owner: str, at: datetime) -> None:
+        async with self._lock:
+            await to_thread.run_sync(self._add, usage, owner, at, limiter=self._threads)
+
+    def _add(self, usage: Usage, owner: str, at: datetime) -> None:
+        with self._file.transaction(durable=False) as db:
+            lowest = db.execute("SELECT min(coalesce(min(seq), 0), 0) FROM usage").fetchone()[0]
+            db.execute(_INSERT, _row(lowest - 1, owner, millis_of(at), "", usage))
+
+    async def spent(self, purpose: UsagePurpose, *, since: datetime) -> int:
+        """How many tokens, in and out, all owners together have used for something since then.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        rows = await self._select(
+            "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM usage"
+            " WHERE purpose = ? AND at >= ?",
+            (purpose, millis_of(since)),
+        )
+        return int(rows[0][0])
 
     async def lines(
         self,

@@ -1,9 +1,8 @@
-"""The vector index: an embedded Chroma, one collection for each embedder and owner.
+"""One generation of the vector index, open: a Chroma collection for each owner.
 
-A collection belongs to one embedder's identity, so that vectors of two models, or of two versions
-of one, can never be compared with each other. And it belongs to one owner: a filter that most
-vectors pass costs Chroma fifty times what the search itself does. Only one process may open the
-folder: two corrupt it (see `data_folder`).
+An owner has a collection of their own because a filter that most vectors pass costs Chroma fifty
+times what the search itself does. Ids are the numbers of segments; nothing else is stored with a
+vector: no words, no names, no filters.
 """
 
 from __future__ import annotations
@@ -13,161 +12,168 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from service.domain.anchors import AnchorRef, Segment
-from service.domain.errors import StorageError
-from service.memory.protocol import Candidate, SearchFilters, Vectors
-from service.memory.segment_rows import epoch
+import numpy as np
+
+from service.domain.errors import ConflictError
+from service.memory.chroma import Place, collection_names
+from service.memory.embedding_states import as_matrix
+from service.memory.protocol import IndexEntry, Nearest, Vectors
 from service.memory.tuned import HNSW
 
 if TYPE_CHECKING:
-    from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
-_T = TypeVar("_T")
+_SAME = 0.01  # cosine distance within which a vector has found itself, or one like it
 
 
 class ChromaIndex:
-    """A `VectorIndex` in a folder. Making one imports and opens Chroma, which takes a second.
+    """A `VectorIndex` by Chroma. Making one opens it; the first imports Chroma, a second's work.
 
     Raises:
-        StorageError: the folder is damaged or cannot be written; says what to do.
+        IndexDamagedError: what is there cannot be opened.
+        IndexUnreachableError: the server does not answer.
+        StorageError: the disk refuses.
     """
 
-    def __init__(self, folder: Path, *, identity: str) -> None:
-        self._folder = folder
-        with self._in_words("opened"):
-            import chromadb
-            from chromadb.config import Settings
-
-            self._client: ClientAPI = chromadb.PersistentClient(
-                str(folder), settings=Settings(anonymized_telemetry=False, allow_reset=False)
-            )
-            self._largest_batch: int = self._client.get_max_batch_size()
-            self._collections: dict[str, Collection] = {
-                collection.metadata["owner"]: collection
-                for collection in self._client.list_collections()
-                if (collection.metadata or {}).get("identity") == identity
-            }
-        self._identity = identity
+    def __init__(self, place: Place, generation: int) -> None:
+        self._errors = place.errors
+        self._client, self._prefix = place.open(generation)
+        self._collections: dict[str, Collection] = {}  # by name
         self._making = threading.Lock()
+        self._idle = threading.Condition()
+        self._users = 0
+        self._closed = False
+        try:
+            with self._errors("opened"):
+                self._largest_batch: int = self._client.get_max_batch_size()
+                for name in collection_names(self._client):
+                    if name.startswith(self._prefix):
+                        self._collections[name] = self._client.get_collection(
+                            name, embedding_function=None
+                        )
+        except BaseException:
+            self._client.close()
+            raise
 
-    def upsert(self, segments: Sequence[Segment], vectors: Vectors) -> None:
-        """See `VectorIndex.upsert`."""
-        rows: defaultdict[str, list[int]] = defaultdict(list)
-        for row, piece in enumerate(segments):
-            rows[piece.owner].append(row)
-        with self._in_words("written"):
-            for owner, of_owner in rows.items():
-                for batch in self._batches(of_owner):
-                    self._collection_to_write(owner).upsert(
-                        ids=[str(segments[row].anchor.ref) for row in batch],
-                        embeddings=vectors[batch],
-                        metadatas=[_metadata(segments[row]) for row in batch],
+    def add(self, entries: Sequence[IndexEntry]) -> None:
+        """See `VectorIndex.add`."""
+        by_owner: defaultdict[str, list[IndexEntry]] = defaultdict(list)
+        for entry in entries:
+            by_owner[entry.owner].append(entry)
+        with self._in_use("written"):
+            for owner, of_owner in by_owner.items():
+                collection = self._collection_to_write(owner)
+                for start in range(0, len(of_owner), self._largest_batch):
+                    batch = of_owner[start : start + self._largest_batch]
+                    collection.upsert(
+                        ids=[str(entry.number) for entry in batch],
+                        embeddings=as_matrix([entry.vector for entry in batch]),
                     )
 
-    def search(
-        self, vector: Vectors, *, owner: str, filters: SearchFilters, limit: int
-    ) -> list[Candidate]:
+    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
         """See `VectorIndex.search`."""
-        collection = self._collections.get(owner)
+        collection = self._collections.get(self._name(owner))
         if collection is None:
             return []
-        with self._in_words("read"):
+        with self._in_use("read"):
             found = collection.query(
-                query_embeddings=vector,
-                n_results=limit,
-                where=_where(filters),
-                include=["distances"],
+                query_embeddings=vector.reshape(1, -1), n_results=limit, include=["distances"]
             )
+        distances = found["distances"]
+        assert distances is not None
         return [
-            Candidate(AnchorRef.parse(ref), 1.0 - distance)
-            for ref, distance in zip(found["ids"][0], found["distances"][0], strict=True)
+            Nearest(int(number), 1.0 - distance)
+            for number, distance in zip(found["ids"][0], distances[0], strict=True)
         ]
 
-    def delete(self, refs: Sequence[AnchorRef], *, owner: str) -> None:
+    def delete(self, numbers: Sequence[int], *, owner: str) -> None:
         """See `VectorIndex.delete`."""
-        collection = self._collections.get(owner)
+        collection = self._collections.get(self._name(owner))
         if collection is not None:
-            with self._in_words("written"):
-                for batch in self._batches(refs):
-                    collection.delete(ids=[str(ref) for ref in batch])
-
-    def delete_run_loop(self, run_loop_id: str, *, owner: str) -> None:
-        """See `VectorIndex.delete_run_loop`."""
-        collection = self._collections.get(owner)
-        if collection is not None:
-            with self._in_words("written"):
-                collection.delete(where={"run_loop_id": run_loop_id})
+            with self._in_use("written"):
+                for start in range(0, len(numbers), self._largest_batch):
+                    batch = numbers[start : start + self._largest_batch]
+                    collection.delete(ids=[str(number) for number in batch])
 
     def count(self) -> int:
         """See `VectorIndex.count`."""
-        with self._in_words("read"):
+        with self._in_use("read"):
             return sum(collection.count() for collection in list(self._collections.values()))
+
+    def numbers(self) -> set[int]:
+        """See `VectorIndex.numbers`."""
+        found: set[int] = set()
+        with self._in_use("read"):
+            for collection in list(self._collections.values()):
+                offset = 0
+                while page := collection.get(limit=self._largest_batch, offset=offset, include=[])[
+                    "ids"
+                ]:
+                    found.update(map(int, page))
+                    offset += len(page)
+        return found
+
+    def delete_anywhere(self, numbers: Sequence[int]) -> None:
+        """See `VectorIndex.delete_anywhere`."""
+        with self._in_use("written"):
+            for collection in list(self._collections.values()):
+                for start in range(0, len(numbers), self._largest_batch):
+                    batch = numbers[start : start + self._largest_batch]
+                    collection.delete(ids=[str(number) for number in batch])
+
+    def finds(self, entries: Sequence[IndexEntry]) -> int:
+        """See `VectorIndex.finds`."""
+        by_owner: defaultdict[str, list[bytes]] = defaultdict(list)
+        for entry in entries:
+            by_owner[entry.owner].append(entry.vector)
+        found = 0
+        with self._in_use("read"):
+            for owner, vectors in by_owner.items():
+                collection = self._collections.get(self._name(owner))
+                if collection is None:
+                    continue
+                distances = collection.query(
+                    query_embeddings=as_matrix(vectors), n_results=1, include=["distances"]
+                )["distances"]
+                nearest = [row[0] if row else 1.0 for row in distances or []]
+                found += int(np.sum(np.array(nearest) < _SAME))
+        return found
 
     def close(self) -> None:
         """See `VectorIndex.close`."""
-        with self._in_words("closed"):
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: not self._users)
+        with self._errors("closed"):
             self._client.close()
 
     def _collection_to_write(self, owner: str) -> Collection:
         with self._making:
-            if owner not in self._collections:
-                self._collections[owner] = self._client.get_or_create_collection(
-                    f"segments-{_short_hash(self._identity)}-{_short_hash(owner)}",
+            name = self._name(owner)
+            if name not in self._collections:
+                self._collections[name] = self._client.get_or_create_collection(
+                    name,
                     embedding_function=None,
                     configuration={"hnsw": {"space": "cosine", **HNSW}},
-                    metadata={"identity": self._identity, "owner": owner},
                 )
-            return self._collections[owner]
+            return self._collections[name]
 
-    def _batches(self, items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-        for start in range(0, len(items), self._largest_batch):
-            yield items[start : start + self._largest_batch]
+    def _name(self, owner: str) -> str:
+        return self._prefix + hashlib.sha256(owner.encode()).hexdigest()[:24]
 
     @contextmanager
-    def _in_words(self, what: str) -> Iterator[None]:
+    def _in_use(self, what: str) -> Iterator[None]:
+        """Keep the client open meanwhile: a search may be under way while a swap closes it."""
+        with self._idle:
+            if self._closed:
+                raise ConflictError("the vector index was just replaced", advice="Try again.")
+            self._users += 1
         try:
-            yield
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        # Chroma raises errors of many kinds; a panic in its native part is no `Exception` at all.
-        except BaseException as error:
-            raise StorageError(
-                f"the vector index in {self._folder} cannot be {what}: {error}",
-                advice=f"Check the disk. If the index is damaged, stop the daemon, move "
-                f"{self._folder} away and start again: the vectors are made anew from the ledger.",
-            ) from error
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-def _metadata(piece: Segment) -> dict[str, str | int | float]:
-    anchor = piece.anchor
-    return {
-        "owner": piece.owner,
-        "run_loop_id": anchor.run_loop_id,
-        "iteration": anchor.iteration_index,
-        "segment": anchor.segment_index,
-        "type": anchor.segment_type,
-        "at": epoch(anchor.timestamp),
-    }
-
-
-def _where(filters: SearchFilters) -> dict[str, object] | None:
-    conditions: list[dict[str, object]] = []
-    if filters.types is not None:
-        conditions.append({"type": {"$in": sorted(filters.types)}})
-    if filters.since is not None:
-        conditions.append({"at": {"$gte": epoch(filters.since)}})
-    if filters.until is not None:
-        conditions.append({"at": {"$lt": epoch(filters.until)}})
-    if filters.run_loop_id is not None:
-        conditions.append({"run_loop_id": filters.run_loop_id})
-    if len(conditions) < 2:
-        return conditions[0] if conditions else None
-    return {"$and": conditions}
+            with self._errors(what):
+                yield
+        finally:
+            with self._idle:
+                self._users -= 1
+                self._idle.notify_all()

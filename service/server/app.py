@@ -20,6 +20,11 @@ from service.server.routes import (
     approvals,
     events,
     memory,
+    memory_exchange,
+    memory_expand,
+    memory_forget,
+    memory_index,
+    memory_notes,
     probes,
     run_loops,
     send,
@@ -67,12 +72,21 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
         middleware=[
             Middleware(SameOrigin, host=settings.server.host),
             Middleware(BearerAuth, token=load_token(settings.data_dir)),
-            Middleware(BodyLimit, max_bytes=settings.server.max_body_bytes),
+            Middleware(
+                BodyLimit,
+                max_bytes=settings.server.max_body_bytes,
+                streamed=frozenset((memory_exchange.IMPORT_PATH,)),
+            ),
         ],
     )
     app.state.daemon = daemon
     add_problem_handlers(app)
     for module in (probes, send, events, run_loops, answers, approvals, memory, tools, usage):
         app.include_router(module.router)
+    app.include_router(memory_exchange.router)
+    app.include_router(memory_notes.router)
+    app.include_router(memory_index.router)
+    app.include_router(memory_expand.router)
+    app.include_router(memory_forget.router)
     app.include_router(run_loops.details_router)
     return app

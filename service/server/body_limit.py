@@ -9,15 +9,21 @@ from service.server.problems import RequestError
 
 
 class BodyLimit:
-    """Refuses a longer body with 413: at once where its length is declared, else when it shows."""
+    """Refuses a longer body with 413: at once where its length is declared, else when it shows.
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+    The bodies of some paths are streams of any length: their routes never hold one as a whole.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, streamed: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
+        self._streamed = streamed
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, counting its body."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._streamed:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "")

@@ -38,7 +38,9 @@ async def test_a_fork_of_a_loop_that_was_once_cancelled_is_neither_announced_nor
                 fork = await agent.fork(origin)
                 assert fork.status == "idle"
                 await agent.memory.archivist.drain()
-                assert await agent.memory.long_term.run_loop(fork.id, owner="me") is None
+                known = await agent.memory.long_term.run_loop(fork.id, owner="me")
+                assert known is not None
+                assert known.status == "idle"
                 await sent(agent, "Three", fork.id)
                 await until(lambda: "run_loop.idle" in types(seen))
                 await until(lambda: "run_loop.idle" in types(observed))

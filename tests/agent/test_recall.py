@@ -99,7 +99,8 @@ async def test_another_matter_is_recalled_and_the_same_matter_is_not(
     async with remembering_agent(tmp_path, llm, remembered, QueryCache(bundled)) as agent:
         for each in said:
             pieces = recalled(await said_next(agent, llm, each))
-            if each.known is None and pieces:
+            # Conversations of this test are remembered too, once they rest: these are not meant.
+            if each.known is None and loops_of(pieces) & remembered.keys():
                 needless.append(each.words)
             elif each.known is not None:
                 # What was recalled when the loop began stands there already.

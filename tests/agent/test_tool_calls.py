@@ -107,10 +107,12 @@ class Payment:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.begun, self.go_on = threading.Event(), threading.Event()
+        self.calls = 0
 
         @tool(effect="side_effects")
         def pay() -> str:
             """Pay."""
+            self.calls += 1
             self.begun.set()
             self.go_on.wait(20)
             if error is not None:
@@ -142,7 +144,7 @@ async def test_what_a_thread_did_while_it_was_cancelled_is_on_record(
         running_agent(tmp_path, wanting(*wanted_calls), payment.tool, hooks=(Stamp(),)) as agent,
         sending(agent, "Pay.") as events,
     ):
-        await until(payment.begun.is_set)
+        await until(lambda: payment.calls == calls)
         async with anyio.create_task_group() as group:
             group.start_soon(agent.cancel, events[0].run_loop_id)
             await anyio.sleep(0.05)

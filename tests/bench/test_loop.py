@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from service.bench.errors import BenchmarkError
 from service.bench.loop.peer_python import PEERS, find
-from service.bench.loop.process import BenchmarkError
 
 pytestmark = pytest.mark.slow
 

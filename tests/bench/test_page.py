@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from service.bench.cli import loop
+from service.bench.cli import bench
 from service.bench.loop import figures
 from service.bench.loop.worker import CrowdRun, HouseRun
+from service.bench.memory.house import Searched, Taken
+from service.bench.memory.report import of_archiving, of_searching
+from service.bench.retrieval.asking import Answer
+from service.bench.retrieval.dataset import Evidence, Query
+from service.bench.retrieval.report import of_answers
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -19,7 +26,7 @@ COMMANDS = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
 
 def explained() -> set[str]:
     cells = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
-    return {name for cell in cells for name in re.findall(r"`([a-z0-9_]+)`", cell)}
+    return {name for cell in cells for name in re.findall(r"`([a-z0-9_]+)(?:@k)?`", cell)}
 
 
 def test_every_figure_is_explained() -> None:
@@ -27,14 +34,33 @@ def test_every_figure_is_explained() -> None:
     house = HouseRun(starts=starts, disk_bytes=1, gc_ms=[], floor_ms=1.0)
     crowd = CrowdRun(starts=[starts], sent=0.0, ended=2.0, gc_ms=[])
     told = {*figures.of_house([house]), *figures.of_crowds([crowd])}
+    told |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
+    searched = of_searching([Searched("", 1, 1, True), Searched("type", 1, 1, True)])
+    told |= {*searched, *searched["filters"]["type"]}
+    evidence = Evidence(run_loop_id="a", iteration_index=0, segment_type="response")
+    answer = Answer(Query(id="q", query="?", evidence=(evidence,)), (), 1.0)
+    told |= {name.split("@")[0] for name in of_answers([answer])}
     assert told <= explained()
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("rondo")])
 def test_every_command_is_one_that_can_be_given(command: str) -> None:
-    rondo, bench, name, *arguments = shlex.split(command)
-    assert (rondo, bench, name) == ("rondo", "bench", "loop")
-    loop.make_context(name, arguments)
+    rondo, group, name, *arguments = shlex.split(command)
+    assert (rondo, group) == ("rondo", "bench")
+    bench.commands[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("python -m ")])
+def test_every_module_is_there(command: str) -> None:
+    module, *arguments = shlex.split(command)[2:]
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("script", [each for each in COMMANDS if each.startswith("scripts/")])

@@ -44,6 +44,14 @@ def test_a_search_that_finds_nothing_says_so(terminal: Terminal) -> None:
     result = terminal.run("memory", "search", "xylophone", "--since", "2001-01-01")
     assert result.exit_code == 0
     assert "Nothing was found" in result.stderr
+    narrowed = terminal.run(
+        *("memory", "search", "自行车", "--meta", "project=lisbon", "--meta", "day=12"),
+        *("--max-tokens", "100", "--rerank", "--all-duplicates"),
+    )
+    assert narrowed.exit_code == 0
+    assert "Nothing was found" in narrowed.stderr
+    assert "no reranker is configured" in narrowed.stderr.replace("\n", " ")
+    assert terminal.run("memory", "search", "x", "--meta", "project").exit_code == 2
 
 
 def test_a_wrong_anchor_is_told_with_an_example(terminal: Terminal) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from service.config import MemorySettings
 from service.domain.anchors import SearchResult
 from service.domain.errors import EmbeddingError
 from service.domain.messages import ToolCall, ToolResult
@@ -94,10 +95,13 @@ class WordEmbedder:
 
 @asynccontextmanager
 async def remembering(
-    folder: Path, embedder: Embedder | None, *loops: RunLoop
+    folder: Path,
+    embedder: Embedder | None,
+    *loops: RunLoop,
+    chroma: MemorySettings | None = None,
 ) -> AsyncIterator[LongTermMemory]:
     """A memory that holds these loops, embedded as far as the embedder goes."""
-    memory = LongTermMemory(folder, embedder)
+    memory = LongTermMemory(folder, embedder, chroma=chroma)
     await memory.start()
     try:
         for loop in loops:

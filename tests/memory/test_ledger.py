@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, StorageError
+from service.domain.messages import ToolCall, ToolResult
+from service.domain.run_loops import Iteration
+from service.memory import surroundings
 from service.memory.ledger import Ledger
+from service.memory.lexical import query_terms
 from service.memory.protocol import SearchFilters
-from tests.memory.remembering import run_loop, tool_turn
+from service.memory.sqlite import SqliteFile
+from tests.memory.killed_archiving import check_words
+from tests.memory.remembering import NOON, run_loop, tool_turn
 
 
 @pytest.fixture
@@ -24,8 +32,11 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def words(ledger: Ledger, query: str, owner: str = "me") -> list[str]:
-    found = ledger.words.search(query, owner=owner, filters=SearchFilters(), limit=10)
-    return [str(candidate.ref) for candidate in found]
+    found = ledger.words.search(
+        list(query_terms(query)), owner=owner, filters=SearchFilters(), limit=10
+    )
+    rows = ledger.surroundings.rows([each.number for each in found], owner=owner)
+    return [str(rows[each.number].ref) for each in found]
 
 
 def test_archiving_twice_changes_nothing(ledger: Ledger, tmp_path: Path) -> None:
@@ -57,10 +68,185 @@ def test_changed_segments_are_replaced_and_vanished_ones_go(ledger: Ledger) -> N
     ledger.archive(run_loop("r", ("apples", "pears"), ("plums", "figs"), status="idle"))
     assert ledger.archive(run_loop("r", ("apples", "cherries"))) == 1
     assert words(ledger, "pears plums figs") == []
-    assert words(ledger, "apples cherries") == ["r:0.0", "r:0.1"]
+    assert sorted(words(ledger, "apples cherries")) == ["r:0.0", "r:0.1"]
     assert ledger.count() == (1, 2)
-    unneeded = {str(vector.ref) for vector in ledger.embedding.unneeded(limit=10)}
-    assert unneeded == {"r:1.0", "r:1.1"}, "at r:0.1 a new vector replaces the old one"
+
+
+def test_only_what_differs_in_an_iteration_gets_a_new_number(ledger: Ledger) -> None:
+    ledger.archive(run_loop("r", ("apples", "pears"), ("plums", "figs"), status="idle"))
+    before = numbers(ledger, "r:0.0", "r:0.1", "r:1.0", "r:1.1")
+    ledger.archive(run_loop("r", ("apples", "cherries"), ("plums", "figs")))
+    after = numbers(ledger, "r:0.0", "r:0.1", "r:1.0", "r:1.1")
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True, True]
+    assert after[1] > max(before)
+
+
+def test_what_was_sent_along_and_the_ids_of_calls_are_kept(ledger: Ledger, tmp_path: Path) -> None:
+    turn = tool_turn("问", "look", "{}", "found", "done")
+    loop = run_loop("r", turn.model_copy(update={"metadata": {"z": [1], "a": "苹果"}}))
+    assert ledger.archive(loop) == 4
+    assert ledger.run_loop("r", owner="me") == loop
+    with sqlite3.connect(tmp_path / "memory.sqlite3") as db:
+        rows = db.execute(
+            "SELECT type, call_id, metadata FROM segments ORDER BY segment"
+        ).fetchall()
+    metadata = '{"a": "苹果", "z": [1]}'
+    assert rows == [
+        ("user_message", None, metadata),
+        ("tool_call", "c1", metadata),
+        ("tool_result", "c1", metadata),
+        ("response", None, metadata),
+    ]
+    assert ledger.archive(run_loop("r", turn)) == 4, "other metadata is another segment"
+
+
+def test_loops_that_are_archived_at_once_do_not_mix(ledger: Ledger, tmp_path: Path) -> None:
+    loops = [run_loop("r", *[(f"q{n}", f"a{n}")] * n, status="idle") for n in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ledger.archive, loops * 3))
+    known = ledger.run_loop("r", owner="me")
+    assert known in loops
+    assert ledger.count()[1] == 2 * len(known.iterations)
+    assert ledger.archive(known) == 0
+    check_words(tmp_path / "memory.sqlite3")
+
+
+def test_loops_are_listed_for_export_in_an_order_that_stays(ledger: Ledger) -> None:
+    loops = {name: run_loop(name, (name, "answer")) for name in ("b", "a", "d", "c")}
+    for loop in loops.values():
+        ledger.archive(loop)
+    ledger.archive(run_loop("aa", ("of another", "owner"), owner="eve"))
+    assert ledger.run_loops("me", limit=2) == [loops["a"], loops["b"]]
+    assert ledger.run_loops("me", after="b", limit=9) == [loops["c"], loops["d"]]
+
+
+def test_the_successors_of_a_loop_are_told_oldest_first(ledger: Ledger) -> None:
+    for name, hours in (("late", 2), ("early", 1)):
+        loop = run_loop(name, ("again", "yes"), at=NOON + timedelta(hours=hours))
+        ledger.archive(loop.model_copy(update={"predecessor_id": "r"}))
+    ledger.archive(run_loop("other", ("x", "y")))
+    assert [each.id for each in ledger.successors("r", owner="me")] == ["early", "late"]
+    assert ledger.successors("r", owner="eve") == []
+
+
+# --- what stands around segments
+
+
+def test_the_neighbours_of_many_segments_come_at_once(ledger: Ledger) -> None:
+    ledger.archive(run_loop("r", ("q0", "a0"), ("", "a1"), ("q2", "a2")))
+    ledger.archive(run_loop("s", ("q3", "a3"), owner="eve"))
+    asked = numbers(ledger, "r:0.0", "r:1.0", "r:2.1")
+    strange = ledger.surroundings.rows(range(100), owner="eve")
+    found = ledger.surroundings.neighbours([*asked, *strange, 999], owner="me", before=2, after=1)
+    around = {
+        str(each.segment.ref): ([row.text for row in each.before], [row.text for row in each.after])
+        for each in found.values()
+    }
+    assert around == {
+        "r:0.0": ([], ["a0"]),
+        "r:1.0": (["a0", "q0"], ["q2"]),
+        "r:2.1": (["q2", "a1"], []),
+    }
+    assert found[asked[1]].after[0] is found[asked[2]].before[0], "read once"
+    assert found[asked[0]].segment.terms == "q0"
+    bare = ledger.surroundings.neighbours(asked, owner="me", before=0, after=1, words=False)
+    assert [row.text for row in bare[asked[0]].after] == [""]
+    assert bare[asked[0]].before == []
+
+
+def test_neighbours_are_read_through_the_index_alone(ledger: Ledger, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "memory.sqlite3") as db:
+        values = {"numbers": "[1]", "owner": "me", "before": 3, "after": 3}
+        plan = db.execute(f"EXPLAIN QUERY PLAN {surroundings.NEIGHBOURS}", values).fetchall()
+    steps = [step for *_, step in plan if step.startswith(("SEARCH n", "SCAN n"))]
+    assert len(steps) == 2
+    assert all("USING COVERING INDEX" in step for step in steps)
+
+
+def test_a_call_and_its_result_find_each_other(ledger: Ledger) -> None:
+    long = "A long result. " * 200
+    ledger.archive(
+        run_loop(
+            "r",
+            Iteration(
+                tool_calls=tuple(
+                    ToolCall(id=each, name="look", arguments="{}") for each in ("a", "b", "a", "c")
+                ),
+                tool_results=(
+                    ToolResult(id="b", content="of b"),
+                    ToolResult(id="a", content=long),
+                    ToolResult(id="a", content="of the second a"),
+                    ToolResult(id="stray", content="of no call"),
+                ),
+                timestamp=NOON,
+            ),
+        )
+    )
+    rows = ledger.surroundings.rows(range(1, 100), owner="me").values()
+    by_ref = {row.ref: row for row in rows}
+    partners = ledger.surroundings.partners(by_ref, owner="me")
+    told = {
+        (by_ref[ref].text[:15], by_ref[partner.ref].text[:15])
+        for ref, (partner,) in partners.items()
+    }
+    assert told == {
+        ("look {}", long[:15]),
+        (long[:15], "look {}"),
+        ("look {}", "of b"),
+        ("of b", "look {}"),
+        ("look {}", "of the second a"),
+        ("of the second a", "look {}"),
+    }
+    pieces = [ref for ref, row in by_ref.items() if row.text.startswith("A long result")]
+    assert len(pieces) > 1
+    assert {partners[ref][0].ref for ref in pieces} == {AnchorRef("r", 0, 0)}
+    assert partners[AnchorRef("r", 0, 0)][0].ref == pieces[0], "the first piece of it"
+    assert ledger.surroundings.partners(by_ref, owner="eve") == {}
+
+
+# --- files
+
+
+def test_a_file_of_the_first_schema_is_emptied_to_be_brought_in_anew(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite3"
+    with sqlite3.connect(path) as db:
+        db.executescript(
+            "CREATE TABLE run_loops (owner, id, status, digest, summary, whole);"
+            "CREATE TABLE segments (id INTEGER PRIMARY KEY AUTOINCREMENT, owner, text);"
+            "CREATE VIRTUAL TABLE words USING fts5(terms, tokenize = 'ascii');"
+            "CREATE TABLE embedded (segment, embedder);"
+            "INSERT INTO run_loops VALUES ('me', 'r', 'completed', 'd', '{}', '{}');"
+            "INSERT INTO segments VALUES (1, 'me', 'old');"
+            "INSERT INTO words(rowid, terms) VALUES (1, 'old');"
+            "PRAGMA user_version = 1;"
+        )
+    ledger = Ledger(path)
+    ledger.open()
+    assert ledger.finished() == frozenset()
+    assert ledger.count() == (0, 0)
+    ledger.archive(run_loop("r", ("apples", "pears")))
+    assert words(ledger, "apples old") == ["r:0.0"]
+    ledger.close()
+    ledger.open()
+    assert ledger.count() == (1, 2), "and only once"
+    ledger.close()
+
+
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "file.sqlite3"
+    with sqlite3.connect(path) as db:
+        db.executescript("CREATE TABLE old (x); PRAGMA user_version = 1;")
+    upgrades = {1: "DROP TABLE old;", 2: "this is no SQL;"}
+    with pytest.raises(StorageError):
+        SqliteFile(path, "", when_damaged="", version=3, upgrades=upgrades).open()
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("old",)]
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    upgrades[2] = "CREATE TABLE new (y);"
+    file = SqliteFile(path, "", when_damaged="", version=3, upgrades=upgrades)
+    file.open()
+    assert file.select("SELECT name FROM sqlite_master") == [("new",)]
+    file.close()
 
 
 def test_two_owners_may_use_the_same_id(ledger: Ledger) -> None:
@@ -120,6 +306,12 @@ def test_the_file_and_its_log_are_for_this_user_only(ledger: Ledger, tmp_path: P
     path.chmod(0o644)
     ledger.open()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def numbers(ledger: Ledger, *texts: str) -> list[int]:
+    rows = ledger.surroundings.rows(range(1, 1000), owner="me")
+    by_ref = {str(row.ref): row.number for row in rows.values()}
+    return [by_ref[text] for text in texts]
 
 
 def _contents(path: Path) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.memory.full_text import FULL_TEXT_SCHEMA, index_words
-from service.memory.lexical import match_expression, terms
+from service.memory.lexical import match_expression, query_terms, terms
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def database() -> sqlite3.Connection:
 def found(database: sqlite3.Connection, text: str, query: str) -> bool:
     database.execute("DELETE FROM words")
     index_words(database, 1, text)
-    expression = match_expression(query)
+    expression = match_expression(query_terms(query))
     if expression is None:
         return False
     rows = database.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression,))
@@ -48,6 +48,12 @@ def found(database: sqlite3.Connection, text: str, query: str) -> bool:
         ("Я люблю Москву", "москву"),
         ("iPhone手机", "手机"),
         ("3月14日", "14"),
+        ("3月14日", "3月"),
+        ("５月７日", "5月7日"),
+        ("新买的iPhone15手机", "iphone15"),
+        ("Call +49 (171) 555-0123", "0049 49171 5550123 5550123"),
+        ("a.lee@example.com", "A.Lee@Example.COM"),
+        ("report_v2.final.pdf", "v2.final"),
     ],
 )
 def test_a_word_is_found_inside_a_text(database: sqlite3.Connection, text: str, query: str) -> None:
@@ -81,6 +87,19 @@ def test_other_words_are_not_found(database: sqlite3.Connection, text: str, quer
 def test_nothing_in_a_query_is_syntax(database: sqlite3.Connection, query: str) -> None:
     found(database, "a b c", query)
     assert found(database, f"some {query} here", f"{query} here")
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000, "a." * 100_000, "1-" * 100_000, "我a" * 100_000])
+def test_a_very_long_text_is_indexed_in_time_for_its_length(text: str) -> None:
+    assert list(terms(text))  # in the square of it, this would take hours
+    assert query_terms(text)
+
+
+@pytest.mark.parametrize("query", ["5月7日", "a.lee@example.com", "0171 5550123", "b_2.pdf"])
+def test_what_is_looked_up_to_the_letter_is_a_term_of_its_own(query: str) -> None:
+    parts = {"5", "7", "a", "lee", "example", "com", "0171", "5550123", "b", "2", "pdf"}
+    assert {*query_terms(query)} - parts
+    assert {*query_terms(query)} <= {*terms(query)}
 
 
 @given(st.text(max_size=200))

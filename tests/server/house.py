@@ -22,6 +22,7 @@ from service.config import EmbedderSettings, ServerSettings, Settings
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
 from service.memory.memory import Memory
+from service.memory.protocol import Embedder
 from service.server.app import create_app
 from service.server.daemon import Daemon
 from service.server.main import listen, url_of
@@ -133,6 +134,7 @@ async def running(
     tools: Sequence[Tool] = (),
     options: AgentOptions | None = None,
     max_body_bytes: int = 4_000_000,
+    embedder: Embedder | None = None,
 ) -> AsyncIterator[House]:
     """A daemon on a free port."""
     llm = llm or PatientLLM()
@@ -147,7 +149,7 @@ async def running(
     agent = create_agent(
         llm,
         registry,
-        Memory(folder, None),
+        Memory(folder, embedder),
         options or AgentOptions(auto_classify=False, max_retries=0),
     )
     app = create_app(settings, agent=agent)

@@ -58,7 +58,7 @@ async def test_what_an_endpoint_said_is_not_told_to_strangers(
     async with running(tmp_path) as house:
         await house.send("hello")
         said = Problem(kind="embedding", title="Refused", detail="the endpoint said: sk-12345678")
-        monkeypatch.setattr(house.agent.memory.long_term, "_problem", said)
+        monkeypatch.setattr(house.agent.memory.long_term.index, "_problem", said)
         ready = await house.client.get("/readyz")
         assert ready.status_code == 200
         assert "words only" in ready.json()["memory"]["detail"]

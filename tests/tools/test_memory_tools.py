@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,7 @@ from service.domain.anchors import (
     Anchor,
     AnchorRef,
     ExpandedContext,
+    ExpandedWindow,
     MemoryHit,
     SearchResult,
     Segment,
@@ -19,7 +21,7 @@ from service.domain.errors import NotFoundError
 from service.domain.messages import ToolResult
 from service.domain.run_loops import RunLoop, RunLoopSummary
 from service.domain.tools import ToolContext
-from service.memory.protocol import MemoryReader, SearchFilters
+from service.memory.protocol import MemoryReader, SearchFilters, Unit
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.builtins.memory_search import memory_search_tool
 from tests.tools.support import call_of, registry_of
@@ -48,6 +50,7 @@ class Memory:
     def __init__(self, *, notice: str | None = None) -> None:
         self.notice = notice
         self.asked: list[tuple[str, str, int]] = []
+        self.filters: list[SearchFilters | None] = []
 
     async def search(
         self,
@@ -60,6 +63,7 @@ class Memory:
         explain: bool = False,
     ) -> SearchResult:
         self.asked.append((query, owner, limit))
+        self.filters.append(filters)
         hits = tuple(
             MemoryHit(anchor=one.anchor, content=one.content, relevance=0.5)
             for one in (segment(0), segment(1, "response"))
@@ -76,11 +80,29 @@ class Memory:
         owner: str,
         before: int = 3,
         after: int = 3,
+        unit: Unit = "segments",
         max_tokens: int | None = None,
     ) -> ExpandedContext:
-        if owner != "me" or ref != AnchorRef("a:b c", 0, 1):
-            raise NotFoundError(f"There is no {ref}.", advice="Search memory first.")
-        return ExpandedContext(
+        raise NotImplementedError
+
+    async def expand_many(
+        self,
+        refs: Sequence[AnchorRef],
+        *,
+        owner: str,
+        before: int = 3,
+        after: int = 3,
+        unit: Unit = "segments",
+        max_tokens: int | None = None,
+    ) -> list[ExpandedWindow]:
+        for ref in refs:
+            if owner != "me" or ref[:2] != ("a:b c", 0):
+                raise NotFoundError(f"There is no {ref}.", advice="Search memory first.")
+        shown = {*range(1 - before, 2), *range(1, 2 + after)} & {0, 1, 2}
+        pieces = tuple(
+            segment(index, "response" if index == 1 else "user_message") for index in shown
+        )
+        window = ExpandedWindow(
             run_loop=RunLoopSummary(
                 id="a:b c",
                 owner="me",
@@ -88,11 +110,13 @@ class Memory:
                 status="completed",
                 created_at=AT,
                 updated_at=AT,
+                predecessor_id="earlier" if len(refs) > 1 else None,
             ),
-            focus=segment(1, "response"),
-            before=(segment(0),)[:before],
-            after=(segment(2),)[:after],
+            focus=tuple(piece for piece in pieces if piece.anchor.ref in refs),
+            segments=pieces,
+            successor_ids=("later one",) if len(refs) > 1 else (),
         )
+        return [window]
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         return None
@@ -145,6 +169,22 @@ async def test_an_anchor_is_expanded_in_order_with_the_focus_marked(anchor: str)
     ]
 
 
+async def test_several_anchors_are_expanded_at_once_and_ways_on_are_told() -> None:
+    result = await ask(Memory(), "memory_expand", anchor="[a:b%20c:0.1], a:b%20c:0.2")
+    assert result.content.split("\n\n")[1:] == [
+        "[a:b%20c:0.0] user_message\n我们去京都吧",
+        ">>> [a:b%20c:0.1] response\nGood idea: in April.",
+        ">>> [a:b%20c:0.2] user_message\n订酒店",
+        "It took up an earlier one: [earlier:0.0]",
+        "It was taken up again: [later%20one:0.0]",
+    ]
+
+
+async def test_more_anchors_than_are_shown_are_named() -> None:
+    result = await ask(Memory(), "memory_expand", anchor=" ".join(["a:b%20c:0.1"] * 20 + ["x:0.0"]))
+    assert result.content.endswith("Not shown, ask again for them: x:0.0")
+
+
 async def test_how_much_is_around_can_be_chosen() -> None:
     result = await ask(Memory(), "memory_expand", anchor="a:b%20c:0.1", before=0, after=0)
     assert "京都" not in result.content
@@ -153,9 +193,33 @@ async def test_how_much_is_around_can_be_chosen() -> None:
 
 @pytest.mark.parametrize(
     ("anchor", "words"),
-    [("nonsense", "Copy an anchor from the results"), ("other:0.0", "Search memory first.")],
+    [
+        ("nonsense", "Copy an anchor from the results"),
+        (" ", "Copy an anchor from the results"),
+        ("other:0.0", "Search memory first."),
+    ],
 )
 async def test_an_anchor_that_leads_nowhere_is_told_in_words(anchor: str, words: str) -> None:
     result = await ask(Memory(), "memory_expand", anchor=anchor)
     assert result.is_error
     assert words in result.content
+
+
+async def test_a_search_can_be_narrowed_and_leaves_out_the_asking_loop() -> None:
+    memory = Memory()
+    result = await ask(
+        memory, "memory_search", query="京都", since="2026-03-01", until="", types=["response"]
+    )
+    assert not result.is_error
+    (filters,) = memory.filters
+    assert filters is not None
+    assert filters.without_run_loop_id == "now"
+    assert filters.types == frozenset({"response"})
+    assert filters.since == datetime(2026, 3, 1).astimezone()
+    assert filters.until is None
+
+
+async def test_a_date_that_is_none_is_told_to_the_model() -> None:
+    result = await ask(Memory(), "memory_search", query="京都", since="last week")
+    assert result.is_error
+    assert "'last week', which is no date" in result.content

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import service
-from service.bench.loop.process import BenchmarkError
+from service.bench.errors import BenchmarkError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import service
-from service.domain.errors import RondoError
+from service.bench.errors import BenchmarkError
 
 _PACKAGE = Path(service.__file__).parent
 _MISLEADING = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")
 _QUIET = {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false"}
-
-
-class BenchmarkError(RondoError):
-    """Something cannot be measured."""
-
-    kind = "benchmark"
-    title = "The benchmark could not run"
 
 
 def run_worker(

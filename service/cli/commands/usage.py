@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from service.cli.commands.memory import Moment
 from service.cli.connect import connect, json_option
+from service.cli.moment import Moment
 
 GROUPINGS = ("day", "model", "purpose", "run_loop")
 

@@ -55,6 +55,11 @@ class QueryCache:
         """See `Embedder.embed_passages`. Nothing is kept: a passage is embedded once."""
         return self._embedder.embed_passages(texts)
 
+    def let_go(self) -> None:
+        """Keep no question."""
+        with self._changing:
+            self._vectors.clear()
+
     def _keep(self, found: dict[str, npt.NDArray[np.float32]]) -> None:
         with self._changing:
             for text, vector in found.items():

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 from starlette.responses import StreamingResponse
 
 from service.domain.errors import InvalidInputError
-from service.domain.events import TERMINAL, Event
+from service.domain.events import TERMINAL, Event, RunLoopImported
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.sse import EventStream, event_frames, place
@@ -69,8 +69,11 @@ async def loop_events(
         return Response(status_code=204)  # tells a browser not to connect again
 
     def is_the_end(event: Event) -> bool:
-        # A loop that was taken up again has had an end before.
-        return isinstance(event.body, TERMINAL) and (event.seq or 0) >= state.last_seq
+        # A loop that was taken up again has had an end before; a fork begins with another's words.
+        ends = isinstance(event.body, TERMINAL) or (
+            isinstance(event.body, RunLoopImported) and not state.is_active
+        )
+        return ends and (event.seq or 0) >= state.last_seq
 
     events = agent.events(owner=owner, run_loop_id=run_loop_id, after=begin)
     return EventStream(event_frames(events, until=is_the_end), closing=daemon.closing)

@@ -1,16 +1,21 @@
-"""``/v1/memory``: searching long-term memory, and reading around what was found."""
+"""``/v1/memory``: searching long-term memory, and how much there is in it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
-
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from service.domain.anchors import AnchorRef, ExpandedContext, SearchResult, SegmentType
+from service.domain.anchors import SearchResult, SegmentType
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.server.routes.memory_index import (
+    IndexInfo,
+    IndexProgress,
+    index_info,
+    index_progress,
+)
+from service.server.routes.memory_notes import counted_notes
 from service.server.routes.moments import Moment
 
 router = APIRouter(prefix="/v1/memory", tags=["memory"], route_class=JSONRoute)
@@ -35,53 +40,16 @@ class SearchRequest(BaseModel):
     """Only from before then."""
     run_loop_id: str | None = None
     """Only from this run loop."""
+    without_run_loop_id: str | None = None
+    """From all run loops but this one."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=20)
+    """Only what was sent with all of these names and values."""
     explain: bool = False
     """Whether each hit tells the parts of its score."""
-
-
-class AnchorObject(BaseModel):
-    """An anchor as a search gives it; its first three members suffice."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    run_loop_id: str
-    iteration_index: int = Field(ge=0, lt=10**9)
-    segment_index: int = Field(ge=0, lt=10**9)
-    segment_type: SegmentType | None = None
-    timestamp: str | None = None
-    text: str | None = None
-
-
-AnchorInput = Annotated[
-    str | AnchorObject, Field(description="RUN_LOOP_ID:ITERATION.SEGMENT, or an anchor object")
-]
-
-
-class ExpandRequest(BaseModel):
-    """What to read around: one anchor, or several."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    anchor: AnchorInput | None = None
-    anchors: list[AnchorInput] | None = Field(default=None, min_length=1, max_length=100)
-    before: int = Field(default=3, ge=0, le=1000)
-    """How many segments before it."""
-    after: int = Field(default=3, ge=0, le=1000)
-    """How many segments after it."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    """Bound of each context; the segments farthest from the focus fall first."""
-
-    @model_validator(mode="after")
-    def _one_or_several(self) -> Self:
-        if (self.anchor is None) == (self.anchors is None):
-            raise ValueError("give either `anchor` or `anchors`")
-        return self
-
-
-class ExpandedContexts(BaseModel):
-    """A context for each of several anchors, in their order."""
-
-    contexts: list[ExpandedContext]
+    rerank: bool = False
+    """Whether the reranker, if one is configured, has the last word."""
+    fold: bool = True
+    """Whether pieces that say the same are one hit, with the others as its `duplicates`."""
 
 
 class Stats(BaseModel):
@@ -96,6 +64,13 @@ class Stats(BaseModel):
     """Which one is in use; None before it is loaded, or without one."""
     problem: str | None
     """Why embedding does not go on."""
+    notes: int = 0
+    """How many notes you have."""
+    notes_problem: str | None = None
+    """Why none are written at present, where they should be; see ``/v1/memory/notes``."""
+    index: IndexInfo | None = None
+    progress: IndexProgress | None = None
+    """What is being done about the index; null when nothing is."""
 
 
 @router.post("/search")
@@ -114,35 +89,21 @@ async def search(request: SearchRequest, daemon: TheDaemon, owner: Owner) -> Sea
             since=request.since,
             until=request.until,
             run_loop_id=request.run_loop_id,
+            without_run_loop_id=request.without_run_loop_id,
+            metadata=request.metadata,
         ),
         explain=request.explain,
+        rerank=request.rerank,
+        fold=request.fold,
     )
-
-
-@router.post("/expand")
-async def expand(
-    request: ExpandRequest, daemon: TheDaemon, owner: Owner
-) -> ExpandedContext | ExpandedContexts:
-    """What stands at an anchor, and around it. For `anchors`: an object with `contexts`."""
-    memory = (await daemon.agent()).memory.long_term
-    anchors = [request.anchor] if request.anchor is not None else request.anchors or []
-    contexts = [
-        await memory.expand(
-            _ref(anchor),
-            owner=owner,
-            before=request.before,
-            after=request.after,
-            max_tokens=request.max_tokens,
-        )
-        for anchor in anchors
-    ]
-    return contexts[0] if request.anchor is not None else ExpandedContexts(contexts=contexts)
 
 
 @router.get("/stats")
 async def stats(daemon: TheDaemon, owner: Owner) -> Stats:
     """How much is remembered, and how much of it is still to be embedded."""
-    found = await (await daemon.agent()).memory.long_term.stats()
+    agent = await daemon.agent()
+    found = await agent.memory.long_term.stats()
+    notes, notes_problem = await counted_notes(agent, owner)
     return Stats(
         run_loops=found.run_loops,
         segments=found.segments,
@@ -150,10 +111,8 @@ async def stats(daemon: TheDaemon, owner: Owner) -> Stats:
         pending=found.pending,
         embedder=found.embedder,
         problem=found.problem,
+        notes=notes,
+        notes_problem=notes_problem,
+        index=index_info(found.index),
+        progress=index_progress(found.index.progress if found.index else None),
     )
-
-
-def _ref(anchor: str | AnchorObject) -> AnchorRef:
-    if isinstance(anchor, str):
-        return AnchorRef.parse(anchor)
-    return AnchorRef(anchor.run_loop_id, anchor.iteration_index, anchor.segment_index)

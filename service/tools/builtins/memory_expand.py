@@ -1,4 +1,4 @@
-"""Reading on around a piece of long-term memory."""
+"""Reading on around pieces of long-term memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from service.domain.anchors import AnchorRef, Segment
+from service.domain.anchors import AnchorRef, ExpandedWindow, Segment
 from service.domain.tools import ToolContext
 from service.tools.decorator import FunctionTool, tool
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
 
 _MOST_AROUND = 20
+_MOST_ANCHORS = 20
 _MOST_TOKENS = 4_000  # what a small context can spare
 
 
@@ -23,32 +24,45 @@ def memory_expand_tool(memory: MemoryReader) -> FunctionTool:
     @tool(effect="read_only")
     async def memory_expand(
         anchor: Annotated[
-            str, Field(description="As memory_search gives it, such as 01jd3v6k2m9x4q8w:0.1.")
+            str,
+            Field(
+                description="As memory_search gives it, such as 01jd3v6k2m9x4q8w:0.1; or several, "
+                f"with spaces between them, {_MOST_ANCHORS} at most."
+            ),
         ],
         context: ToolContext,
         before: Annotated[int, Field(ge=0, le=_MOST_AROUND, description="Pieces before it.")] = 3,
         after: Annotated[int, Field(ge=0, le=_MOST_AROUND, description="Pieces after it.")] = 3,
     ) -> str:
         """Show what stood before and after a piece of memory, word for word."""
-        expanded = await memory.expand(
-            AnchorRef.parse(anchor),
-            owner=context.owner,
-            before=before,
-            after=after,
-            max_tokens=_MOST_TOKENS,
+        # A text, and not a list: endpoints differ in which schemas they take, and an anchor holds
+        # no space.
+        anchors = anchor.split() or [anchor]
+        refs = [AnchorRef.parse(each.strip(",;")) for each in anchors[:_MOST_ANCHORS]]
+        windows = await memory.expand_many(
+            refs, owner=context.owner, before=before, after=after, max_tokens=_MOST_TOKENS
         )
-        loop = expanded.run_loop
-        date = f"{loop.created_at.astimezone():%Y-%m-%d %H:%M}"
-        pieces = (
-            *(_in_words(segment) for segment in expanded.before),
-            f">>> {_in_words(expanded.focus)}",
-            *(_in_words(segment) for segment in expanded.after),
-        )
-        head = f"From the conversation of {date} ({loop.status}) that began with: {loop.goal}"
-        return "\n\n".join((head, *pieces))
+        left_out = anchors[_MOST_ANCHORS:]
+        notice = [f"Not shown, ask again for them: {' '.join(left_out)}"] if left_out else []
+        return "\n\n".join((*map(_in_words, windows), *notice))
 
     return memory_expand
 
 
-def _in_words(segment: Segment) -> str:
+def _in_words(window: ExpandedWindow) -> str:
+    loop = window.run_loop
+    date = f"{loop.created_at.astimezone():%Y-%m-%d %H:%M}"
+    focus = {segment.anchor.ref for segment in window.focus}
+    head = f"From the conversation of {date} ({loop.status}) that began with: {loop.goal}"
+    pieces = [
+        f">>> {_piece(segment)}" if segment.anchor.ref in focus else _piece(segment)
+        for segment in window.segments
+    ]
+    ways = [f"It was taken up again: [{AnchorRef(each, 0, 0)}]" for each in window.successor_ids]
+    if loop.predecessor_id is not None:
+        ways.insert(0, f"It took up an earlier one: [{AnchorRef(loop.predecessor_id, 0, 0)}]")
+    return "\n\n".join((head, *pieces, *ways))
+
+
+def _piece(segment: Segment) -> str:
     return f"[{segment.anchor}] {segment.anchor.segment_type}\n{segment.content}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from service.domain.anchors import MemoryHit
+from service.domain.anchors import MemoryHit, SegmentType
 from service.domain.tools import ToolContext
+from service.tools.builtins.notes_in_words import notes_in_words
 from service.tools.decorator import FunctionTool, tool
+from service.tools.protocol import ToolFailure
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
@@ -27,15 +30,31 @@ def memory_search_tool(memory: MemoryReader) -> FunctionTool:
         ],
         context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=_MOST_HITS)] = 8,
+        since: Annotated[
+            str | None, Field(description="Only from this date on, such as 2026-03-31.")
+        ] = None,
+        until: Annotated[str | None, Field(description="Only from before this date.")] = None,
+        types: Annotated[
+            list[SegmentType] | None, Field(description="Only pieces of these types.")
+        ] = None,
     ) -> str:
         """Search everything that was said in earlier conversations, word for word.
 
         What stood around a hit is given by `memory_expand`.
         """
+        from service.memory.protocol import SearchFilters  # slow, and only needed by now
+
+        filters = SearchFilters(
+            types=frozenset(types) if types else None,
+            since=_moment("since", since),
+            until=_moment("until", until),
+            without_run_loop_id=context.run_loop_id,  # that stands before the model anyway
+        )
         result = await memory.search(
-            query, owner=context.owner, limit=limit, max_tokens=_MOST_TOKENS
+            query, owner=context.owner, limit=limit, max_tokens=_MOST_TOKENS, filters=filters
         )
         notice = f"\n\nNotice: {result.notice}" if result.notice else ""
+        notice = notes_in_words(result.notes) + notice
         if not result.hits:
             return f"Nothing was found in memory for {query!r}. Other words may find it.{notice}"
         hits = "\n\n".join(_in_words(hit) for hit in result.hits)
@@ -45,6 +64,18 @@ def memory_search_tool(memory: MemoryReader) -> FunctionTool:
         )
 
     return memory_search
+
+
+def _moment(name: str, written: str | None) -> datetime | None:
+    if written is None or not written.strip():
+        return None
+    try:
+        at = datetime.fromisoformat(written.strip())
+    except ValueError:
+        raise ToolFailure(
+            f"{name} is {written[:80]!r}, which is no date. Write 2026-03-31, or leave it out."
+        ) from None
+    return at.astimezone() if at.tzinfo is None else at
 
 
 def _in_words(hit: MemoryHit) -> str:

@@ -1,0 +1,1 @@
+"""Consolidation: in idle time the language model writes notes, each sentence citing its anchors."""

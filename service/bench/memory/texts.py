@@ -1,0 +1,142 @@
+"""Run loops made up from a seed: English and Chinese words as frequent as words are.
+
+Word number n of a vocabulary is drawn with a chance of about 1 / n (Zipf's law); the most frequent
+ones are real, the others are made of syllables or characters. A run loop has a topic: a few words
+that come back in it. Lengths are those of chat turns, most of some dozen words, some of a hundred.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import NamedTuple
+
+from service.domain.messages import ToolCall, ToolResult
+from service.domain.run_loops import Iteration, RunLoop
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+PROJECTS = 20
+"""How many values the metadatum ``project`` has; each run loop has one, in turn."""
+
+_WORDS = 20_000
+_TOPIC_WORDS = 40
+_TOPIC_SHARE = 0.3
+_TURNS = 8
+_LONGEST = 120
+_HOURS_BETWEEN = 1.0
+
+_ENGLISH = (
+    "the to and of a in is it you that for on was with I this be have are not as at but we they"
+    " my your so if what from do can or there an all one when about how would me just will more up"
+    " out time like get which some then know now could also go after good make first two see"
+)
+_CHINESE = (
+    "的 了 我 是 你 在 不 有 就 这 也 都 和 他 要 说 会 去 很 到 吗 没 还 那 上 她 个 好 看 来"
+    " 可以 我们 什么 一个 没有 今天 知道 时候 自己 觉得 怎么 现在 因为 所以 但是 如果 已经 可能"
+)
+
+
+class _Vocabulary(NamedTuple):
+    words: Sequence[str]
+    weights: Sequence[float]
+    """Cumulative."""
+    joint: str
+    """Stands between two words."""
+    stop: str
+
+
+class Corpus:
+    """An endless row of run loops, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._languages = (
+            _vocabulary(_ENGLISH, self._english_word, " ", "."),
+            _vocabulary(_CHINESE, self._chinese_word, "", "。"),
+        )
+        self._number = 0
+
+    def run_loops(self, *, owner: str) -> Iterator[RunLoop]:
+        """The next ones, an hour apart; every other one is Chinese."""
+        while True:
+            yield self._run_loop(owner)
+
+    def query(self, text: str) -> str:
+        """A question about a text: some of its words, in their order."""
+        language = self._languages[0 if text.isascii() else 1]
+        if language.joint:
+            words = text.removesuffix(language.stop).split(language.joint)
+            size, end = 8, "?"
+        else:
+            words, size, end = list(text.removesuffix(language.stop)), 12, "？"
+        first = self._random.randrange(max(1, len(words) - size + 1))
+        return language.joint.join(words[first : first + size]) + end
+
+    def _run_loop(self, owner: str) -> RunLoop:
+        number, self._number = self._number, self._number + 1
+        language = self._languages[number % 2]
+        topic = self._random.choices(language.words, k=_TOPIC_WORDS)
+        at = START + timedelta(hours=number * _HOURS_BETWEEN)
+        turns = tuple(
+            self._turn(language, topic, at + timedelta(minutes=turn), number, tool=turn % 4 == 3)
+            for turn in range(_TURNS)
+        )
+        return RunLoop(
+            id=f"bench-{number:07}",
+            owner=owner,
+            goal=turns[0].user_message or "",
+            status="completed",
+            iterations=turns,
+            created_at=at,
+            completed_at=turns[-1].timestamp,
+        )
+
+    def _turn(
+        self, language: _Vocabulary, topic: Sequence[str], at: datetime, number: int, *, tool: bool
+    ) -> Iteration:
+        calls: tuple[ToolCall, ...] = ()
+        results: tuple[ToolResult, ...] = ()
+        if tool:
+            arguments = f'{{"query": "{self._text(language, topic, 4)}"}}'
+            calls = (ToolCall(id=f"call-{number}", name="look_up", arguments=arguments),)
+            results = (ToolResult(id=f"call-{number}", content=self._text(language, topic, 40)),)
+        return Iteration(
+            user_message=self._text(language, topic, 14),
+            tool_calls=calls,
+            tool_results=results,
+            response=self._text(language, topic, 28),
+            timestamp=at,
+            metadata={"project": f"project {number % PROJECTS}"},
+        )
+
+    def _text(self, language: _Vocabulary, topic: Sequence[str], median: int) -> str:
+        length = min(_LONGEST, max(3, round(median * self._random.lognormvariate(0, 0.6))))
+        words = self._random.choices(language.words, cum_weights=language.weights, k=length)
+        for index in range(length):
+            if self._random.random() < _TOPIC_SHARE:
+                words[index] = self._random.choice(topic)
+        return language.joint.join(words) + language.stop
+
+    def _english_word(self) -> str:
+        syllables = self._random.choices(_SYLLABLES, k=self._random.choice((2, 2, 3, 3, 4)))
+        return "".join(syllables)
+
+    def _chinese_word(self) -> str:
+        # The 3,000 characters from U+4E00 on stand for the 3,000 that are in use.
+        return "".join(chr(0x4E00 + self._random.randrange(3_000)) for _ in range(2))
+
+
+_SYLLABLES = [first + vowel for first in "bcdfghjklmnprstvwz" for vowel in "aeiou"] + [
+    first + vowel + last for first in "bdfglmnprst" for vowel in "aeio" for last in "nrst"
+]
+
+
+def _vocabulary(real: str, invent: Callable[[], str], joint: str, stop: str) -> _Vocabulary:
+
+    words: dict[str, None] = dict.fromkeys(real.split())
+    while len(words) < _WORDS:
+        words[invent()] = None
+    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    return _Vocabulary(list(words), weights, joint, stop)

@@ -1,0 +1,155 @@
+"""The training of a `Projection`: by what a message replies to, and how it looks when it opens.
+
+A listwise softmax as in boosting; a few plain features stand beside the projection, so that it
+learns what they do not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from service.agent.routing.features import CANDIDATE_FEATURES
+from service.agent.routing.projection import LAST_TURNS, Projection
+from service.bench.routing.table import ABSENT, USER, Floats, Integers, Table
+
+_BESIDE = (
+    "messages_between",
+    "seconds_since_user",
+    "share_of_last_5",
+    "closed",
+    "dismissed",
+    "lead_overlap",
+    "standing_best",
+    "standing_recent",
+    "own_words",
+    "last_asks",
+    "turns",
+)
+_SCALE = 5.0
+_FADING = 0.8
+
+
+@dataclass(frozen=True)
+class Projecting:
+    """How a projection is trained."""
+
+    dimensions: int = 16
+    epochs: int = 12
+    rate: float = 2e-3
+    decay: float = 1e-3
+    penalty: float = 5e-5
+    batch: int = 96
+    seed: int = 0
+
+
+class _Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    def __init__(self, width: int, how: Projecting) -> None:
+        super().__init__()
+        random = torch.Generator().manual_seed(how.seed)
+
+        def matrix() -> torch.nn.Parameter:
+            return torch.nn.Parameter(0.05 * torch.randn(width, how.dimensions, generator=random))
+
+        self.reply, self.user, self.assistant = matrix(), matrix(), matrix()
+        self.weights = torch.nn.Parameter(torch.zeros(LAST_TURNS))
+        self.scale = torch.nn.Parameter(torch.tensor(_SCALE))
+        self.opening = torch.nn.Parameter(torch.zeros(width))
+        self.bias = torch.nn.Parameter(torch.zeros(1))
+        self.beside = torch.nn.Parameter(torch.zeros(len(_BESIDE)))
+
+    def losses(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        owner, right = batch["owner"], batch["right"]
+        by_user, by_assistant = batch["last"] @ self.user, batch["last"] @ self.assistant
+        roles = batch["roles"][..., None]
+        said = torch.where(roles == USER, by_user, by_assistant) * (roles != ABSENT)
+        heard = (said * torch.softmax(self.weights, 0)[None, :, None]).sum(1)
+        reply = (batch["said"] @ self.reply)[owner]
+        join = (reply * heard).sum(1) * self.scale + batch["beside"] @ self.beside
+        new = batch["said"] @ self.opening * _SCALE + self.bias
+        most = torch.maximum(new, torch.full_like(new, -1e9).scatter_reduce(0, owner, join, "amax"))
+        whole = torch.exp(new - most).index_add(0, owner, torch.exp(join - most[owner]))
+        place = (batch["starts"] + right.clamp(min=0)).clamp(max=max(len(join) - 1, 0))
+        true = torch.where(right < 0, new, join[place]) if len(join) else new
+        return most + torch.log(whole) - true
+
+    def projection(self, centre: Floats) -> Projection:
+        def array(tensor: torch.Tensor) -> Floats:
+            return np.asarray(tensor.detach().numpy(), dtype=np.float32)
+
+        return Projection(
+            centre=centre,
+            reply=array(self.reply * self.scale),
+            user=array(self.user),
+            assistant=array(self.assistant),
+            weights=array(torch.softmax(self.weights, 0)),
+            opening=array(self.opening * _SCALE),
+        )
+
+
+def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
+    """A projection for all sets together. Each batch is of one set; sets count by their weights."""
+    torch.manual_seed(how.seed)
+    random = np.random.default_rng(how.seed)
+    centre = np.mean([table.turns.mean(axis=0) for table in tables], axis=0).astype(np.float32)
+    none = np.zeros((len(centre), 0), dtype=np.float32)
+    plain = Projection(centre, none, none, none, centre, centre)
+    spoken = [torch.from_numpy(plain.centred(table.turns)) for table in tables]
+    said = [torch.from_numpy(plain.centred(table.said)) for table in tables]
+    columns = [CANDIDATE_FEATURES.index(name) for name in _BESIDE]
+    every = np.concatenate([table.candidates[:, columns] for table in tables])
+    middle, spread = np.nanmean(every, axis=0), np.nanstd(every, axis=0) + 1e-6
+    beside = [
+        torch.from_numpy(
+            np.nan_to_num((table.candidates[:, columns] - middle) / spread).astype(np.float32)
+        )
+        for table in tables
+    ]
+    net = _Net(len(centre), how)
+    optimiser = torch.optim.AdamW(net.parameters(), lr=how.rate, weight_decay=how.decay)
+    matrices = (net.reply, net.user, net.assistant, net.opening)
+    for _ in range(how.epochs):
+        for which, ids in _batches(tables, how.batch, random):
+            batch = _batch(tables[which], said[which], spoken[which], beside[which], ids)
+            penalty = sum(((each**2).sum() for each in matrices), torch.zeros(()))
+            loss = net.losses(batch).mean() + how.penalty * penalty
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
+            optimiser.step()
+        for group in optimiser.param_groups:
+            group["lr"] *= _FADING
+    return net.projection(centre)
+
+
+def _batches(
+    tables: Sequence[Table], size: int, random: np.random.Generator
+) -> list[tuple[int, Integers]]:
+    found: list[tuple[int, Integers]] = []
+    for which, table in enumerate(tables):
+        order = random.permutation(len(table.right))
+        found += [(which, order[start : start + size]) for start in range(0, len(order), size)]
+    return [found[each] for each in random.permutation(len(found))]
+
+
+def _batch(
+    table: Table,
+    said: torch.Tensor,
+    spoken: torch.Tensor,
+    beside: torch.Tensor,
+    ids: Integers,
+) -> dict[str, torch.Tensor]:
+    bounds = np.append(table.starts, len(table.owner)) if len(ids) else np.zeros(1, dtype=np.int64)
+    counts = bounds[ids + 1] - bounds[ids]
+    rows = np.concatenate([np.arange(bounds[each], bounds[each + 1]) for each in ids])
+    return {
+        "owner": torch.from_numpy(np.repeat(np.arange(len(ids)), counts)),
+        "right": torch.from_numpy(table.right[ids]),
+        "starts": torch.from_numpy(np.cumsum(counts) - counts),
+        "said": said[torch.from_numpy(ids)],
+        "last": spoken[torch.from_numpy(table.last[rows])],
+        "roles": torch.from_numpy(table.roles[rows]),
+        "beside": beside[torch.from_numpy(rows)],
+    }

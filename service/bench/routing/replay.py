@@ -1,0 +1,111 @@
+"""Conversations replayed: each message of a person's with the threads it could have joined.
+
+A set is a folder of `.jsonl` files, one stream each, in order of time:
+`{"id", "text", "at", "thread", "role"}`. Replay is teacher-forced: whatever was decided, each
+message then joins its true thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, Vector
+
+ACTIVE_SECONDS = 900.0
+"""How old a thread's last message may be for the thread to be a candidate."""
+EMBEDDED_CHARACTERS = 400
+"""How much of a text is embedded."""
+_BATCH = 64
+
+EmbedQueries = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A message, and where it truly belongs."""
+
+    file: int
+    id: str
+    turn: Turn
+    candidates: tuple[Candidate, ...]
+    right: int
+    """The true candidate; -1 for a new one."""
+
+
+@dataclass(slots=True)
+class _Thread:
+    goal: Turn
+    turns: list[Turn]
+    count: int
+
+
+def files(folder: Path) -> list[Path]:
+    """The streams of a set, by name."""
+    return sorted(folder.glob("*.jsonl"))
+
+
+def replay(folder: Path, vectors: Mapping[str, Vector]) -> Iterator[Asked]:
+    """Every message of a person's, in order; `vectors` by `embedded_text`, missing ones are None.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a line is not of the form.
+    """
+    for number, path in enumerate(files(folder)):
+        threads: dict[str, _Thread] = {}
+        for line in path.read_text("utf-8").splitlines():
+            said = json.loads(line)
+            at = datetime.fromisoformat(said["at"]).timestamp()
+            vector = vectors.get(embedded_text(said["text"]))
+            turn = Turn(said["text"], said["role"], at, vector)
+            if turn.role == "user":
+                active = [
+                    key
+                    for key, thread in threads.items()
+                    if at - thread.turns[-1].at <= ACTIVE_SECONDS
+                ]
+                right = active.index(said["thread"]) if said["thread"] in active else -1
+                candidates = tuple(_candidate(key, threads[key]) for key in active)
+                yield Asked(number, said["id"], turn, candidates, right)
+            thread = threads.setdefault(said["thread"], _Thread(turn, [], 0))
+            thread.turns = [*thread.turns, turn][-MOST_TURNS:]
+            thread.count += 1
+
+
+def _candidate(key: str, thread: _Thread) -> Candidate:
+    return Candidate(key, thread.goal, thread.turns, thread.count)
+
+
+def embedded_text(text: str) -> str:
+    """What of a text is embedded; never empty."""
+    return text[:EMBEDDED_CHARACTERS].strip() or " "
+
+
+def embedded(
+    folders: Sequence[Path], embed: EmbedQueries, cache: Path | None = None
+) -> dict[str, Vector]:
+    """The vectors of all texts; those that a cache file knows are not embedded again."""
+    known: dict[str, Vector] = {}
+    if cache is not None and cache.exists():
+        with np.load(cache, allow_pickle=False) as stored:
+            known = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
+    wanted = dict.fromkeys(
+        embedded_text(json.loads(line)["text"])
+        for folder in folders
+        for path in files(folder)
+        for line in path.read_text("utf-8").splitlines()
+    )
+    missing = [text for text in wanted if text not in known]
+    for start in range(0, len(missing), _BATCH):
+        batch = missing[start : start + _BATCH]
+        known.update(zip(batch, embed(batch), strict=True))
+    if cache is not None and missing:
+        np.savez(cache, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
+    return known

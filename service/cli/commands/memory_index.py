@@ -1,0 +1,35 @@
+"""`rondo memory reindex`: build the vector index anew, and look on."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.connect import connect, json_option
+
+
+@click.command()
+@click.option("--force", is_flag=True, help="Even when the same embedder built the index.")
+@json_option
+def reindex(force: bool, as_json: bool) -> None:
+    """Build the index of the configured embedder beside the old one, then swap them.
+
+    The daemon does it in the background: interrupting this command stops nothing.
+    """
+    from service.cli.output import aside, plain, print_json
+    from service.cli.reindexing import look_on
+
+    with connect() as daemon:
+        answer = daemon.post("/v1/memory/reindex", {"force": force})
+        if not as_json and answer.get("notice"):
+            aside().print(plain(str(answer["notice"])), style="yellow")
+        stats = look_on(daemon)
+    if as_json:
+        print_json({**answer, "index": stats.get("index"), "problem": stats.get("problem")})
+    elif answer.get("started"):
+        index = stats.get("index")
+        count = index.get("indexed") if isinstance(index, dict) else 0
+        aside().print(f"The new index is in use; it holds {count} segments.", style="green")
+    if stats.get("problem"):
+        if not as_json:
+            aside().print(plain(str(stats["problem"])), style="red")
+        raise SystemExit(1)

@@ -1,0 +1,346 @@
+"""Forgetting as a whole: from a request to a preview, and from its confirmation to a receipt.
+
+The order in which words go makes a crash harmless at any moment. First, in one transaction that
+survives power loss, they leave the journal, from which all else can be rebuilt, and a record of
+what is left to do is written. Then the ledger with its indexes follows; then both files are written
+anew, as freed pages and write-ahead logs may hold remains; last, the vector index is built anew
+from the vectors that stay. What a crash or a full disk left undone is gone over again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from service.domain.closed_part import closed_part
+from service.domain.errors import NotFoundError, RondoError, StorageError
+from service.domain.forgetting import (
+    ForgetConflictError,
+    ForgetPreview,
+    ForgetReceipt,
+    ForgetRequest,
+    PlaceOfWords,
+)
+from service.domain.ids import new_id
+from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
+from service.memory.archivist import Archivist
+from service.memory.feed import Feed
+from service.memory.forgetting import journal_side, records
+from service.memory.forgetting.latecomers import Latecomers
+from service.memory.forgetting.plan import Plan, Selection
+from service.memory.forgetting.planner import make_plan
+from service.memory.forgetting.preview import preview_of, related
+from service.memory.forgetting.records import Record
+from service.memory.forgetting.selecting import select
+from service.memory.heap import clear_freed_memory
+from service.memory.journal import Journal
+from service.memory.long_term import LongTermMemory
+from service.memory.short_term import ShortTermMemory
+from service.memory.sqlite import SqliteFile
+from service.memory.tasks import run_to_end
+
+log = logging.getLogger(__name__)
+
+Stop = Callable[[str], Awaitable[None]]
+"""Ends an active run loop."""
+_PLACES: tuple[PlaceOfWords, ...] = ("ledger", "files", "vectors")
+_FIRST_PAUSE = 5.0
+_LONGEST_PAUSE = 300.0
+_PATIENCE_FOR_VECTORS = 2.0
+_STALE = "Look at what would go now, and confirm that."
+
+
+class Forgetting:
+    """Previews, forgets, and finishes what is pending. One request is carried out at a time."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        short_term: ShortTermMemory,
+        feed: Feed,
+        long_term: LongTermMemory,
+        archivist: Archivist,
+    ) -> None:
+        self._journal = journal
+        self._short_term = short_term
+        self._feed = feed
+        self._long_term = long_term
+        self._archivist = archivist
+        self._turn = anyio.Lock()
+        self._finishing = anyio.Lock()
+        self._pending = anyio.Event()
+        self._late = Latecomers(journal)
+        journal.without_forgotten = self._late.without_forgotten
+        journal.is_current = self._late.is_current
+
+    async def preview(self, request: ForgetRequest, *, owner: str) -> ForgetPreview:
+        """What would go; removes nothing.
+
+        Raises:
+            InvalidInputError: the request names nothing, or contradicts itself.
+            NotFoundError: the owner has no such run loop, or nothing stands at an anchor.
+            StorageError: the journal cannot be read.
+        """
+        plan = await self._plan(request, owner)
+        found = await self._told(plan, request)
+        speak_of_it = await related(self._long_term, plan)
+        return found.model_copy(update={"related": speak_of_it})
+
+    async def forget(
+        self, request: ForgetRequest, confirm: str, *, owner: str, stop: Stop
+    ) -> ForgetReceipt:
+        """Forget what was previewed. Goes on when the caller is cancelled.
+
+        Args:
+            request: as it was previewed.
+            confirm: the preview's code.
+            owner: whose words.
+            stop: ends a run loop, where the request allows that.
+
+        Raises:
+            ForgetConflictError: it is not what was previewed any more, or run loops are active;
+                carries the new preview. Nothing was removed.
+            InvalidInputError, NotFoundError, StorageError: see `preview`.
+        """
+        return await run_to_end(self._forget(request, confirm, owner, stop))
+
+    async def _forget(
+        self, request: ForgetRequest, confirm: str, owner: str, stop: Stop
+    ) -> ForgetReceipt:
+        async with self._turn:
+            plan = await self._plan(request, owner)
+            told = await self._told(plan, request)
+            if plan.code() != confirm:
+                raise ForgetConflictError(
+                    "what would be forgotten is not what was previewed", told, advice=_STALE
+                )
+            if told.confirm is None:
+                raise ForgetConflictError(
+                    told.notice or "it cannot be done just now",
+                    told,
+                    advice="Cancel or complete what is active first; `stop` cancels it.",
+                )
+            if plan.in_the_way:
+                plan = await self._stopped(plan, request, owner, stop)
+            record = await self._carry_out(plan, request)
+            await self._finish(record)
+            receipts = await self.receipts(owner=owner, limit=1)
+            return receipts[0]
+
+    async def _stopped(self, plan: Plan, request: ForgetRequest, owner: str, stop: Stop) -> Plan:
+        """The same plan, once all that was in its way has ended."""
+        confirmed = plan.code(grown=False)
+        for state in plan.in_the_way:
+            await stop(state.id)
+        plan = await self._plan(request, owner)
+        if plan.in_the_way or plan.code(grown=False) != confirmed:
+            raise ForgetConflictError(
+                "run loops went on while they were stopped",
+                await self._told(plan, request),
+                advice=_STALE,
+            )
+        return plan
+
+    async def _plan(self, request: ForgetRequest, owner: str) -> Plan:
+        selection = await select(self._journal, self._long_term, request, owner=owner)
+        return await anyio.to_thread.run_sync(self._planned, selection, owner)
+
+    def _planned(self, selection: Selection, owner: str) -> Plan:
+        try:
+            return make_plan(self._journal, owner, selection, self._long_term.holding)
+        except ValueError as error:  # pydantic's errors are of this kind too
+            raise StorageError(
+                f"a history cannot be read: {error}",
+                advice="It may be of a newer version of Rondo; use that one to forget.",
+            ) from error
+
+    async def _told(self, plan: Plan, request: ForgetRequest) -> ForgetPreview:
+        coming_in = 0
+        if request.everything:
+            waiting = await self._journal.inbox.undelivered()
+            coming_in = sum(entry.owner == plan.owner for entry in waiting)
+        return preview_of(plan, stop=request.stop, coming_in=coming_in)
+
+    async def _carry_out(self, plan: Plan, request: ForgetRequest) -> Record:
+        """Take the words out of the journal, and write down what is left to do."""
+        keys = {(plan.owner, each) for each in (*plan.whole, *plan.changes)}
+        confirmed = plan.code()
+
+        def work(file: SqliteFile) -> tuple[Plan, Record]:
+            # What was written since the plan was made may hold copies, too.
+            current = plan
+            if self._journal.last_seq != plan.seen_seq:
+                current = self._planned(plan.selection, plan.owner)
+                if current.code() != confirmed or current.in_the_way:
+                    raise ForgetConflictError(
+                        "something went on just now",
+                        preview_of(current, stop=request.stop, coming_in=0),
+                        advice=_STALE,
+                    )
+            with file.transaction(durable=True) as db:
+                removed = journal_side.remove(db, current, self._journal.inbox.unreadable)
+                receipt = _receipt(current, request).model_copy(update={"removed": removed})
+                record = Record(current.owner, receipt, tuple(current.changes))
+                records.write(db, record)
+            return current, record
+
+        async with self._archivist.held(keys):
+            _, record = await self._journal.in_turn(work, then=self._let_go)
+        self._pending.set()
+        return record
+
+    def _let_go(self, outcome: tuple[Plan, Record]) -> Sequence[RunLoopState | str]:
+        """Let the process's own memory follow, before anybody writes again."""
+        plan, _ = outcome
+        after = [change.after for change in plan.changes.values()]
+        for run_loop_id in plan.whole:
+            self._short_term.complete(run_loop_id)
+        for state in after:
+            if state.is_active:
+                self._short_term.add(state)
+        self._feed.drop()
+        self._late.learn(plan)
+        return [*after, *plan.whole]
+
+    # --- what is left to do
+
+    async def run(self) -> None:
+        """Finish what is pending, now and whenever there is more, for ever."""
+        pause = _FIRST_PAUSE
+        while True:
+            self._pending = anyio.Event()
+            done = await self.finish()
+            pause = _FIRST_PAUSE if done else min(2 * pause, _LONGEST_PAUSE)
+            with anyio.move_on_after(None if done else pause):
+                await self._pending.wait()
+
+    async def catch_up(self) -> None:
+        """At the start: let the ledger not find what the journal has forgotten."""
+        for record in await self._unfinished():
+            if "ledger" in record.receipt.pending:
+                await self._clear_ledger(record)
+
+    async def finish(self) -> bool:
+        """Go over all that is pending once; whether nothing is left."""
+        for record in await self._unfinished():
+            await self._finish(record)
+        return not await self._unfinished()
+
+    async def receipts(self, *, owner: str, limit: int = 50) -> list[ForgetReceipt]:
+        """An owner's receipts, newest first.
+
+        Raises:
+            StorageError: the journal cannot be read.
+        """
+        return await anyio.to_thread.run_sync(
+            lambda: records.receipts(self._journal.file, owner, limit=limit)
+        )
+
+    async def _unfinished(self) -> list[Record]:
+        return await anyio.to_thread.run_sync(records.unfinished, self._journal.file)
+
+    async def _finish(self, record: Record) -> None:
+        """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt."""
+        async with self._finishing:
+            left = {each.receipt.id: each for each in await self._unfinished()}
+            if record.receipt.id not in left:
+                return  # somebody else has done it meanwhile
+            record = left[record.receipt.id]
+            try:
+                if "ledger" in record.receipt.pending:
+                    record = await self._clear_ledger(record)
+                if "files" in record.receipt.pending:
+                    record = await self._clear_files(record)
+                if record.receipt.pending == ("vectors",):
+                    await self._clear_vectors(record)
+            except RondoError as error:
+                words = error.problem().in_words()
+                log.warning("forgetting is not finished yet: %s", words)
+                await self._keep(record, problem=words)
+
+    async def _clear_ledger(self, record: Record) -> Record:
+        # What is written from here on, the vector index above all, may hold what was freed.
+        await anyio.to_thread.run_sync(clear_freed_memory)
+        gone, changed = [], list[RunLoop]()
+        for run_loop_id in (*record.receipt.run_loops, *record.changed):
+            # One that was imported since is there again, by its owner's will.
+            found = await self._now(run_loop_id)
+            if found is None:
+                gone.append(run_loop_id)
+            else:
+                changed.append(found)
+        segments, notes = await self._long_term.forget(record.owner, gone, changed)
+        removed = record.receipt.removed
+        removed = removed.model_copy(
+            update={"segments": removed.segments + segments, "notes": removed.notes + notes}
+        )
+        receipt = record.receipt.model_copy(update={"removed": removed})
+        return await self._keep(replace(record, receipt=receipt), done="ledger")
+
+    async def _now(self, run_loop_id: str) -> RunLoop | None:
+        try:
+            return closed_part(await self._journal.replay(run_loop_id))
+        except NotFoundError:
+            return None
+
+    async def _clear_files(self, record: Record) -> Record:
+        # Another process may read one: its log is emptied once it has done.
+        clean = await self._long_term.scrub_file()
+        clean = await self._journal.in_turn(lambda file: file.scrub()) and clean
+        if clean:
+            return await self._keep(record, done="files")
+        words = "Another process reads the files; what is left in their logs goes when it is done."
+        return await self._keep(record, problem=words)
+
+    async def _clear_vectors(self, record: Record) -> Record:
+        if not await self._long_term.index.scrubbed(within=_PATIENCE_FOR_VECTORS):
+            problem = self._long_term.index.problem
+            return await self._keep(record, problem=problem.in_words() if problem else None)
+        return await self._keep(record, done="vectors")
+
+    async def _keep(
+        self, record: Record, *, done: PlaceOfWords | None = None, problem: str | None = None
+    ) -> Record:
+        pending = tuple(place for place in record.receipt.pending if place != done)
+        receipt = record.receipt.model_copy(
+            update={
+                "pending": pending,
+                "problem": problem,
+                "finished_at": None if pending else datetime.now(UTC),
+            }
+        )
+        kept = replace(record, receipt=receipt)
+
+        def work(file: SqliteFile) -> None:
+            with file.transaction(durable=True) as db:
+                records.write(db, kept)
+
+        await self._journal.in_turn(work)
+        return kept
+
+
+def _receipt(plan: Plan, request: ForgetRequest) -> ForgetReceipt:
+    named: dict[Literal["run_loops", "anchors", "time", "query", "exact", "everything"], bool] = {
+        "run_loops": bool(request.run_loop_ids),
+        "anchors": bool(request.anchors),
+        "time": bool(request.since or request.until),
+        "query": request.query is not None and not request.exact,
+        "exact": request.exact,
+        "everything": request.everything,
+    }
+    return ForgetReceipt(
+        id=new_id(),
+        at=datetime.now(UTC),
+        by=tuple(name for name, is_named in named.items() if is_named),
+        run_loops=tuple(plan.whole),
+        iterations={key: tuple(words) for key, words in plan.single.items()},
+        copies={key: each.copies for key, each in plan.changes.items() if each.copies},
+        pending=_PLACES,
+    )

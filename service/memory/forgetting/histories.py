@@ -1,0 +1,159 @@
+"""A run loop's history, and which of its events hold the words of which iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from service.domain.events import (
+    CompactionFinished,
+    CompactionStarted,
+    Event,
+    InputReceived,
+    IterationStarted,
+    MemoryRecalled,
+    MessageReceived,
+    RouteDecided,
+    RunLoopIdle,
+    RunLoopImported,
+    RunLoopInterrupted,
+    RunLoopResumed,
+    RunLoopStarted,
+    Usage,
+)
+from service.domain.fold import begin, evolve
+from service.domain.imported import conversation
+from service.domain.state import RunLoopState
+
+_OF_NO_ITERATION = (
+    RunLoopStarted,
+    RunLoopImported,
+    RunLoopResumed,
+    RunLoopIdle,
+    RunLoopInterrupted,
+    Usage,
+)
+
+
+@dataclass(slots=True)
+class History:
+    """The events of one loop, and where they belong."""
+
+    events: list[Event]
+    state: RunLoopState
+    iteration_of: dict[int, int] = field(default_factory=dict)
+    """By an event's number: the iteration whose words it holds."""
+    summarised: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By the number of a ``compaction.finished``: the iterations that its summary was made of."""
+    forgotten: frozenset[int] = frozenset()
+    """Iterations that were forgotten before."""
+    message_ids: dict[int, str] = field(default_factory=dict)
+    """By the number of a ``message.received``: the message's id."""
+
+    @property
+    def iteration_count(self) -> int:
+        """How many iterations there are; words that none has observed yet are one more."""
+        return len(self.state.run_loop().iterations)
+
+    def first_seq(self, iterations: Iterable[int]) -> int:
+        """The number of the first event that holds words of these iterations."""
+        wanted = frozenset(iterations)
+        first = self.events[0].seq or 0
+        return min((seq for seq, at in self.iteration_of.items() if at in wanted), default=first)
+
+    @property
+    def opening(self) -> int | None:
+        """The iteration whose words opened the loop, and became its goal."""
+        received = min(self.message_ids, default=None)
+        return 0 if received is None else self.iteration_of.get(received)
+
+
+def history_of(events: Sequence[Event]) -> History:
+    """Read the events of one loop, in order.
+
+    Raises:
+        ValueError: they are not the history of a loop.
+    """
+    return _Reading(events).history
+
+
+class _Reading:
+    """Goes through a history once, beside the fold."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        if not events:
+            raise ValueError("the run loop has no events")
+        self._current = -1
+        self._waiting: dict[str, list[int]] = {}
+        """Events of the messages that no iteration has observed yet, by the message's id."""
+        self._recalled: list[int] = []
+        self._makers: list[frozenset[int]] = []
+        """For each message that the model is shown: the iterations whose words it holds."""
+        forgotten = set[int]()
+        state = begin(events[0])
+        self.history = History(list(events), state)
+        self._import(events[0], forgotten)
+        for event in events[1:]:
+            before = state
+            state = evolve(state, event)
+            self._place(event, before, state)
+            self._watch_messages(event, state)
+            self._import(event, forgotten)
+            if isinstance(event.body, IterationStarted) and event.body.forgotten:
+                forgotten.add(self._current)
+        for seqs in (*self._waiting.values(), self._recalled):
+            self._assign(seqs, self._current + 1)
+        self.history.state = state
+        self.history.forgotten = frozenset(forgotten)
+
+    def _import(self, event: Event, forgotten: set[int]) -> None:
+        """What comes in whole is all that there is; its words stand in that one event."""
+        if isinstance(event.body, RunLoopImported):
+            iterations = event.body.run_loop.iterations
+            self._current = len(iterations) - 1
+            self._makers = [
+                frozenset((index,))
+                for index, each in enumerate(iterations)
+                for _ in conversation((each,))
+            ]
+            forgotten.update(index for index, each in enumerate(iterations) if each.forgotten)
+
+    def _assign(self, seqs: Iterable[int], iteration: int) -> None:
+        self.history.iteration_of.update(dict.fromkeys(seqs, iteration))
+
+    def _place(self, event: Event, before: RunLoopState, state: RunLoopState) -> None:
+        seq = event.seq or 0
+        match event.body:
+            case MessageReceived(message_id=message_id):
+                self._waiting.setdefault(message_id, []).append(seq)
+                self.history.message_ids[seq] = message_id
+            case RouteDecided(message_id=message_id):
+                self._waiting.get(message_id, self._recalled).append(seq)
+            case MemoryRecalled():
+                self._recalled.append(seq)
+            case InputReceived(request_id=request_id) if len(state.unseen) > len(before.unseen):
+                self._waiting.setdefault(request_id, []).append(seq)  # heard as a message
+            case IterationStarted():
+                self._current += 1
+                still_waiting = {unseen.id for unseen in state.unseen}
+                for message_id in [each for each in self._waiting if each not in still_waiting]:
+                    self._assign(self._waiting.pop(message_id), self._current)
+                self._assign((*self._recalled, seq), self._current)
+                self._recalled = []
+            case CompactionStarted() | CompactionFinished():
+                pass
+            case body if not isinstance(body, _OF_NO_ITERATION):
+                self._assign((seq,), max(self._current, 0))
+
+    def _watch_messages(self, event: Event, state: RunLoopState) -> None:
+        body = event.body
+        if isinstance(body, CompactionFinished):
+            gone = self._makers[: body.messages]
+            of = frozenset[int]().union(*gone)
+            self.history.summarised[event.seq or 0] = of
+            self._makers = [of] * len(body.replacement) + self._makers[body.messages :]
+        new = len(state.history) - len(self._makers)
+        if new < 0:
+            del self._makers[new:]
+        else:
+            self._makers += [frozenset((self._current,))] * new

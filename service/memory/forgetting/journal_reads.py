@@ -1,0 +1,72 @@
+"""What forgetting asks of the journal's tables. The functions block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from service.domain.state import RunLoopState
+from service.memory.journal import Journal
+from service.memory.run_loop_table import millis_of, moment_of
+from service.memory.where import Where
+
+
+def owner_of(journal: Journal, run_loop_id: str) -> str | None:
+    """Whose a run loop is; None when there is none of this id."""
+    rows = journal.select("SELECT owner FROM run_loops WHERE id = ?", (run_loop_id,))
+    return rows[0][0] if rows else None
+
+
+def loop_ids(
+    journal: Journal, owner: str, *, since: datetime | None = None, until: datetime | None = None
+) -> list[str]:
+    """The ids of an owner's run loops that something may have happened in within a time."""
+    where = Where("owner = ?", owner)
+    # An imported loop is brought up to date later than it happened, never earlier.
+    where.add("max(updated_at, coalesce(completed_at, 0)) >= ?", since and millis_of(since))
+    where.add("created_at < ?", until and millis_of(until))
+    rows = journal.select(f"SELECT id FROM run_loops {where} ORDER BY created_at, id", where.values)
+    return [row[0] for row in rows]
+
+
+def loops_that_hold(journal: Journal, owner: str, forms: Iterable[str]) -> list[str]:
+    """The ids of an owner's run loops of which some event may hold one of these texts as written.
+
+    Capitals count for nothing; those beyond ASCII are left to a closer look.
+    """
+    found: dict[str, None] = {}
+    for form in forms:
+        # LIKE takes capitals as small letters in ASCII alone; any one character stands for others.
+        wide = "".join(each if each.isascii() or not _has_case(each) else "_" for each in form)
+        pattern = "".join(
+            f"!{each}" if each in "!%" or (each == "_" and was == "_") else each
+            for each, was in zip(wide, form, strict=True)
+        )
+        rows = journal.select(
+            "SELECT DISTINCT run_loop_id FROM events WHERE owner = ? AND body LIKE ? ESCAPE '!'",
+            (owner, f"%{pattern}%"),
+        )
+        found.update(dict.fromkeys(row[0] for row in rows))
+    return list(found)
+
+
+def _has_case(character: str) -> bool:
+    return character.casefold() != character or character.upper() != character
+
+
+def unread_state(journal: Journal, run_loop_id: str) -> RunLoopState:
+    """What lists tell of a run loop whose history cannot be read."""
+    row = journal.select(
+        "SELECT owner, goal, status, created_at, updated_at, coalesce((SELECT max(seq) FROM events"
+        " WHERE run_loop_id = run_loops.id), 0) FROM run_loops WHERE id = ?",
+        (run_loop_id,),
+    )[0]
+    return RunLoopState(
+        id=run_loop_id,
+        owner=row[0],
+        goal=row[1],
+        status=row[2],
+        created_at=moment_of(row[3]),
+        updated_at=moment_of(row[4]),
+        last_seq=row[5],
+    )

@@ -1,0 +1,106 @@
+"""A plan as people are shown it."""
+
+from __future__ import annotations
+
+from service.domain.errors import RondoError
+from service.domain.forgetting import (
+    CopiesElsewhere,
+    DoomedIteration,
+    DoomedRunLoop,
+    ForgetPreview,
+    RunLoopMention,
+)
+from service.domain.state import RunLoopState
+from service.memory.forgetting.plan import Plan
+from service.memory.forgetting.planner import clipped
+from service.memory.protocol import MemoryReader
+
+_ASKED_ABOUT = 10  # of what goes; more would only take time
+_LIKELY = 0.5  # relevance from which on a hit may speak of the same matter
+
+
+def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
+    """What a plan comes to.
+
+    Args:
+        plan: what would go.
+        stop: whether active run loops may be cancelled for it.
+        coming_in: messages that are on their way into run loops that would go, too.
+    """
+    in_the_way = plan.in_the_way
+    notice = None
+    if not plan.whole and not plan.changes:
+        notice = "There is nothing to forget."
+    elif coming_in:
+        notice = f"{coming_in} messages are on their way into run loops: wait until they are there."
+    elif in_the_way and not stop:
+        notice = f"{len(in_the_way)} run loops are active: cancel or complete them first."
+    return ForgetPreview(
+        run_loops=tuple(map(_doomed, plan.whole.values())),
+        iterations=tuple(
+            DoomedIteration(
+                run_loop_id=run_loop_id,
+                iteration=index,
+                at=plan.changes[run_loop_id].before.run_loop().iterations[index].timestamp,
+                words=words,
+            )
+            for run_loop_id, named in plan.single.items()
+            for index, words in named.items()
+        ),
+        copies=tuple(
+            CopiesElsewhere(
+                run_loop_id=run_loop_id,
+                goal=clipped(change.before.goal),
+                status=change.before.status,
+                kinds=tuple(sorted(change.kinds)),
+                places=change.copies,
+            )
+            for run_loop_id, change in plan.changes.items()
+            if change.copies
+        ),
+        active=tuple(map(_mention, in_the_way)),
+        events=plan.events + sum(len(change.bodies) for change in plan.changes.values()),
+        notice=notice,
+        confirm=None if notice else plan.code(),
+    )
+
+
+async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...]:
+    """Run loops that may speak of the same matter, or whose model was shown some of it."""
+    if plan.selection.everything:
+        return ()
+    named = plan.selection.iterations.keys() | plan.whole.keys()
+    found = dict.fromkeys(sorted(plan.shown - named))
+    asked = [state.goal for state in plan.whole.values()]
+    asked += [words for each in plan.single.values() for words in each.values()]
+    for words in asked[:_ASKED_ABOUT]:
+        try:
+            hits = (await memory.search(words, owner=plan.owner)).hits if words.strip() else ()
+        except RondoError:
+            break  # it is a help, not a condition
+        for hit in hits:
+            if hit.relevance >= _LIKELY and hit.anchor.run_loop_id not in named:
+                found[hit.anchor.run_loop_id] = None
+    mentions = []
+    for run_loop_id in found:
+        known = await memory.run_loop(run_loop_id, owner=plan.owner)
+        if known is not None:
+            mentions.append(
+                RunLoopMention(id=known.id, goal=clipped(known.goal), status=known.status)
+            )
+    return tuple(mentions)
+
+
+def _doomed(state: RunLoopState) -> DoomedRunLoop:
+    return DoomedRunLoop(
+        id=state.id,
+        goal=clipped(state.goal),
+        status=state.status,
+        created_at=state.created_at,
+        completed_at=state.completed_at,
+        iterations=state.iteration_count,
+    )
+
+
+def _mention(state: RunLoopState) -> RunLoopMention:
+    return RunLoopMention(id=state.id, goal=clipped(state.goal), status=state.status)

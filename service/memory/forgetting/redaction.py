@@ -1,0 +1,221 @@
+"""Events without their words.
+
+What is left of an event keeps its number, its time and its place, so that the history of its run
+loop stays well formed: every tool call has its one result, and iterations keep their indexes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container
+from typing import Any
+
+from service.domain.errors import Problem
+from service.domain.events import (
+    BODY,
+    CompactionFinished,
+    ErrorOccurred,
+    EventBody,
+    InputReceived,
+    InputRequired,
+    IterationStarted,
+    LLMRetry,
+    MemoryRecalled,
+    MessageCompleted,
+    MessageReceived,
+    RouteDecided,
+    RunLoopCancelled,
+    RunLoopCompleted,
+    RunLoopFailed,
+    RunLoopImported,
+    RunLoopStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
+from service.domain.messages import Message, TextPart, ToolCall
+from service.domain.run_loops import Iteration
+
+_NO_WORDS = frozenset(
+    (
+        "type",
+        "role",
+        "id",
+        "message_id",
+        "run_loop_id",
+        "call_id",
+        "tool_call_id",
+        "request_id",
+        "idempotency_key",
+        "name",
+        "kind",
+        "model",
+        "segment_type",
+        "timestamp",
+        "status",
+        "method",
+        "mode",
+        "remember",
+        "decision",
+        "predecessor_id",
+    )
+)
+"""Members of a body that hold no words of anybody's."""
+
+
+def redacted(body: EventBody) -> EventBody:
+    """An event's body without any words of a person, a model or a tool."""
+    match body:
+        case RunLoopStarted():
+            return body.model_copy(update={"goal": FORGOTTEN})
+        case MessageReceived():
+            return body.model_copy(update={"message": _message(body.message), "metadata": {}})
+        case RouteDecided():
+            return body.model_copy(
+                update={"route": body.route.model_copy(update={"reason": FORGOTTEN})}
+            )
+        case MemoryRecalled():
+            return body.model_copy(update={"recollections": ()})
+        case IterationStarted():
+            return body.model_copy(update={"forgotten": True, "nudge": _marked(body.nudge)})
+        case MessageCompleted():
+            return body.model_copy(update={"message": _message(body.message)})
+        case ToolStarted():
+            return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
+        case ToolFinished():
+            return body.model_copy(update={"content": FORGOTTEN, "whole": None})
+        case InputRequired() | InputReceived():
+            return _without_question(body)
+        case CompactionFinished():
+            return body.model_copy(update={"replacement": tuple(map(_message, body.replacement))})
+        case LLMRetry() | ErrorOccurred() | RunLoopFailed():
+            return body.model_copy(update={"problem": _problem(body.problem)})
+        case RunLoopCompleted() | RunLoopCancelled():
+            return body.model_copy(update={"reason": FORGOTTEN})
+    return body
+
+
+def redacted_import(body: RunLoopImported, gone: Container[int]) -> RunLoopImported:
+    """A run loop that came in from a file, with these of its iterations forgotten.
+
+    The same body where it has none of them. Its goal is what opened it, and goes with that.
+    """
+    run_loop = body.run_loop
+    iterations = tuple(
+        _iteration(each) if index in gone else each
+        for index, each in enumerate(run_loop.iterations)
+    )
+    if iterations == run_loop.iterations:
+        return body
+    goal = FORGOTTEN if 0 in gone else run_loop.goal
+    return body.model_copy(
+        update={"run_loop": run_loop.model_copy(update={"iterations": iterations, "goal": goal})}
+    )
+
+
+def _iteration(iteration: Iteration) -> Iteration:
+    return Iteration(
+        user_message=_marked(iteration.user_message),
+        tool_calls=tuple(map(_call, iteration.tool_calls)),
+        tool_results=tuple(
+            each.model_copy(update={"content": FORGOTTEN}) for each in iteration.tool_results
+        ),
+        response=_marked(iteration.response),
+        timestamp=iteration.timestamp,
+        forgotten=True,
+    )
+
+
+def _without_question(body: InputRequired | InputReceived) -> EventBody:
+    if isinstance(body, InputRequired):
+        return body.model_copy(
+            update={
+                "prompt": FORGOTTEN,
+                "tool_calls": tuple(map(_call, body.tool_calls)),
+                "options": tuple(FORGOTTEN for _ in body.options),
+                "scopes": {},
+            }
+        )
+    # A yes that was to be remembered is not: what it covered may be words, so a person is asked.
+    decisions = tuple(
+        each.model_copy(update={"reason": _marked(each.reason), "arguments": None})
+        for each in body.decisions
+    )
+    return body.model_copy(
+        update={
+            "text": _marked(body.text),
+            "choices": tuple(FORGOTTEN for _ in body.choices),
+            "decisions": decisions,
+            "scopes": (),
+            "subjects": {},
+            "remember": None,
+        }
+    )
+
+
+def _message(message: Message) -> Message:
+    said = any(part.type != "think" for part in message.content)
+    return message.model_copy(
+        update={
+            "content": (TextPart(text=FORGOTTEN),) if said else (),
+            "tool_calls": tuple(map(_call, message.tool_calls)),
+        }
+    )
+
+
+def _call(call: ToolCall) -> ToolCall:
+    return call.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
+
+
+def _problem(problem: Problem) -> Problem:
+    return problem.model_copy(update={"detail": FORGOTTEN})
+
+
+def _marked(text: str | None) -> str | None:
+    return None if text is None else FORGOTTEN
+
+
+def reworded(body: EventBody, change: Callable[[str], str]) -> EventBody:
+    """A body with `change` applied to each text in it; the same object where nothing changes.
+
+    Arguments of tool calls stay valid JSON: what is changed is the texts in them.
+    """
+    before = body.model_dump(mode="json")
+    after = _reworded(before, change)
+    return body if after == before else BODY.validate_python(after)
+
+
+def _reworded(value: Any, change: Callable[[str], str], *, name: str = "") -> Any:
+    match value:
+        case str() if name == "arguments":
+            return _arguments(value, change)
+        case str():
+            return change(value)
+        case dict():
+            return {
+                key: each if key in _NO_WORDS else _reworded(each, change, name=key)
+                for key, each in value.items()
+            }
+        case list():
+            return [_reworded(each, change, name=name) for each in value]
+    return value
+
+
+def _arguments(text: str, change: Callable[[str], str]) -> str:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return change(text)
+    changed = _within(found, change)
+    return text if changed == found else json.dumps(changed, ensure_ascii=False)
+
+
+def _within(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {change(key): _within(each, change) for key, each in value.items()}
+        case list():
+            return [_within(each, change) for each in value]
+    return value

@@ -1,0 +1,104 @@
+"""Reranking by an HTTP endpoint with ``/rerank``, as Jina, Cohere, vLLM, TEI proxies and llama.cpp
+have it: ``{model, query, documents, top_n}`` is answered by
+``{results: [{index, relevance_score}]}``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from service.domain.errors import RerankingError
+from service.memory.embedders.texts import embeddable
+from service.memory.rerankers.scores import between_0_and_1
+from service.memory.tuned import RERANKED
+
+
+class EndpointReranker:
+    """A `Reranker` by HTTP. It is asked once: somebody waits, and the first order is there."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        api_key: str = "",
+        timeout_seconds: float = 10.0,
+        most: int = RERANKED,
+    ) -> None:
+        """Name the endpoint; it is not called yet.
+
+        Args:
+            model: the model's name there; empty where it has only one.
+            base_url: where ``/rerank`` is.
+            api_key: sent as a bearer token; empty for none.
+            timeout_seconds: longest wait for the answer.
+            most: see `Reranker.most`.
+        """
+        self._model = model
+        self._url = f"{base_url.rstrip('/')}/rerank"
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout = timeout_seconds
+        self._most = most
+
+    @property
+    def most(self) -> int:
+        """See `Reranker.most`."""
+        return self._most
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """See `Reranker.scores`."""
+        import httpx2
+
+        if not texts:
+            return []
+        body: dict[str, Any] = {
+            "query": embeddable(query),
+            "documents": [embeddable(text) for text in texts],
+            "top_n": len(texts),
+        }
+        if self._model:
+            body["model"] = self._model
+        try:
+            answer = httpx2.post(self._url, json=body, headers=self._headers, timeout=self._timeout)
+        except httpx2.TimeoutException as error:
+            raise RerankingError(
+                f"{self._url} did not answer within {self._timeout:g} seconds",
+                advice="Raise memory.reranker.timeout_seconds, or lower its candidates.",
+            ) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise RerankingError(
+                f"{self._url} cannot be reached: {error}",
+                advice="Check memory.reranker.base_url and the connection.",
+            ) from error
+        if answer.status_code != httpx2.codes.OK:
+            raise RerankingError(
+                f"{self._url} refused with HTTP {answer.status_code}: {answer.text[:300]}",
+                advice=_advice(answer.status_code),
+            )
+        return between_0_and_1(self._read(answer, len(texts)))
+
+    def _read(self, answer: Any, count: int) -> list[float]:
+        try:
+            results = answer.json()["results"]
+            found = {int(each["index"]): float(each["relevance_score"]) for each in results}
+            scores = [found[index] for index in range(count)]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RerankingError(
+                f"{self._url} does not answer as a reranker does: {error!r}",
+                advice="Check memory.reranker.base_url: it is the address without /rerank.",
+            ) from error
+        if not all(map(math.isfinite, scores)):
+            raise RerankingError(
+                f"{self._url} gave a score that is no number", advice="Use another model."
+            )
+        return scores
+
+
+def _advice(status: int) -> str:
+    if status in (401, 403):
+        return "Check memory.reranker.api_key."
+    if status == 404:
+        return "Check memory.reranker.base_url and memory.reranker.model."
+    return "Try again later, or search without the reranker."

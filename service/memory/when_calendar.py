@@ -1,0 +1,177 @@
+"""Stretches of the calendar as seen from a moment: days, weeks, months, seasons, parts of a day.
+
+Days are reckoned on the wall clock of the moment's own zone, so that a day of 23 or 25 hours is
+one day. Weeks begin on Monday; seasons are those of the northern half (spring: March to May);
+winter belongs to the year in which it begins. What is ambiguous is taken as past.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+
+
+class TimeRange(NamedTuple):
+    """From `since` up to, and without, `until`; both know their time zone."""
+
+    since: datetime
+    until: datetime
+
+
+DAY_PARTS = {
+    "morning": (5, 12),
+    "noon": (11, 14),
+    "afternoon": (12, 18),
+    "evening": (17, 24),
+    "night": (18, 30),
+    "small hours": (0, 6),
+}
+"""Hours from the day's midnight; past 24: in the next day."""
+
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""The month in which each begins; it has three."""
+
+_DAY = timedelta(days=1)
+
+
+class Calendar:
+    """The calendar around a moment.
+
+    Raises:
+        ValueError: a date that does not exist was asked for.
+        OverflowError: one so far away that no date can tell it.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        """Stand at `now`, which has a time zone."""
+        self.now = now
+        self.today = now.date()
+
+    def days(self, first: date, count: int = 1) -> TimeRange:
+        """So many days from `first` on."""
+        return TimeRange(self._midnight(first), self._midnight(first + count * _DAY))
+
+    def ago(self, count: int, unit: str) -> TimeRange:
+        """The hour, day, week, month or year that was so many of them ago."""
+        match unit:
+            case "minute" | "hour":
+                seconds = count * (60 if unit == "minute" else 3600)
+                # Over UTC: adding to a wall clock goes wrong where the clocks are changed.
+                at = (self.now.astimezone(UTC) - timedelta(seconds=seconds)).astimezone(
+                    self.now.tzinfo
+                )
+                around = timedelta(minutes=30 if unit == "hour" else 5)
+                return TimeRange(at - around, at + around)
+            case "day":
+                return self.days(self.today - count * _DAY)
+            case "week":
+                return self.week(-count)
+            case "month":
+                return self.month_from_now(-count)
+            case _:
+                return self.year(self.today.year - count)
+
+    def past(self, count: int, unit: str) -> TimeRange:
+        """The last so many hours, days, weeks, months or years, up to now."""
+        until = self.now + timedelta(minutes=1)
+        if unit in ("minute", "hour"):
+            return TimeRange(self.ago(count, unit).since, until)
+        if unit in ("day", "week"):
+            first = self.today - count * (7 if unit == "week" else 1) * _DAY
+            return TimeRange(self._midnight(first), until)
+        months = count * (12 if unit == "year" else 1)
+        return TimeRange(self._midnight(_months_later(self.today, -months)), until)
+
+    def week(self, offset: int) -> TimeRange:
+        """A whole week: 0 is the present one."""
+        return self.days(self._monday() + 7 * offset * _DAY, 7)
+
+    def weekend(self, offset: int) -> TimeRange:
+        """Saturday and Sunday of a week: 0 is the present one."""
+        return self.days(self._monday() + (7 * offset + 5) * _DAY, 2)
+
+    def latest_weekend(self) -> TimeRange:
+        """The weekend that has begun last."""
+        return self.weekend(0 if self.today.weekday() >= 5 else -1)
+
+    def weekday(self, weekday: int, week: int) -> TimeRange:
+        """A day of a week: Monday is 0; the present week is 0."""
+        return self.days(self._monday() + (7 * week + weekday) * _DAY)
+
+    def latest_weekday(self, weekday: int, *, or_today: bool) -> TimeRange:
+        """The last such day before today, or today."""
+        back = (self.today.weekday() - weekday) % 7
+        return self.days(self.today - (back or (0 if or_today else 7)) * _DAY)
+
+    def month(self, year: int, month: int, count: int = 1) -> TimeRange:
+        """So many months from one on."""
+        first = date(year, month, 1)
+        return TimeRange(self._midnight(first), self._midnight(_months_later(first, count)))
+
+    def month_from_now(self, offset: int) -> TimeRange:
+        """A whole month: 0 is the present one."""
+        first = _months_later(self.today.replace(day=1), offset)
+        return self.month(first.year, first.month)
+
+    def latest_month(self, month: int, *, or_present: bool = True) -> TimeRange:
+        """The last such month, or the present one."""
+        past = month < self.today.month or (or_present and month == self.today.month)
+        return self.month(self.today.year - (0 if past else 1), month)
+
+    def latest_day(self, month: int, day: int) -> TimeRange:
+        """The last such date, or today: 29 February may be years ago.
+
+        Raises:
+            ValueError: no month has such a day.
+        """
+        for year in range(self.today.year, self.today.year - 9, -1):
+            try:
+                found = date(year, month, day)
+            except ValueError:
+                continue
+            if found <= self.today:
+                return self.days(found)
+        raise ValueError(f"there is no {month}-{day}")
+
+    def year(self, year: int) -> TimeRange:
+        """A whole year."""
+        return self.month(year, 1, 12)
+
+    def season(self, name: str, year: int) -> TimeRange:
+        """A season; winter is that which begins in this year."""
+        return self.month(year, SEASONS[name], 3)
+
+    def latest_season(self, name: str, *, or_present: bool) -> TimeRange:
+        """The last such season that is over, or the present one."""
+        found = self.season(name, self.today.year)
+        while (found.since if or_present else found.until) > self.now:
+            found = self.season(name, found.since.year - 1)
+        return found
+
+    def part(self, days: TimeRange, part: str) -> TimeRange:
+        """A part of the first day of a stretch."""
+        first, last = DAY_PARTS[part]
+        return TimeRange(self._hour(days.since.date(), first), self._hour(days.since.date(), last))
+
+    def last_night(self) -> TimeRange:
+        """From yesterday's evening to this morning."""
+        yesterday = self.today - _DAY
+        return TimeRange(self._hour(yesterday, 18), self._hour(self.today, 6))
+
+    def _monday(self) -> date:
+        return self.today - self.today.weekday() * _DAY
+
+    def _midnight(self, day: date) -> datetime:
+        return self._hour(day, 0)
+
+    def _hour(self, day: date, hour: int) -> datetime:
+        day += hour // 24 * _DAY
+        return datetime.combine(day, time(hour % 24), tzinfo=self.now.tzinfo)
+
+
+def _months_later(day: date, months: int) -> date:
+    """The same day of another month, or that month's last."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    following = date(year + (month == 11), (month + 1) % 12 + 1, 1)
+    last = (following - _DAY).day
+    return date(year, month + 1, min(day.day, last))

@@ -1,0 +1,213 @@
+"""`rondo bench retrieval` on a small set of our own: what it reports, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.bench.errors import BenchmarkError
+from service.bench.retrieval.dataset import find_sets, read_set
+from service.bench.retrieval.report import Plan, run
+from tests.memory.remembering import WordEmbedder
+
+SAID = {
+    "boat": ("Where did I moor the boat?", "In the harbour of Lund, at pier nine."),
+    "soup": ("What goes into the soup?", "Leeks, potatoes and a little nutmeg."),
+    "琴": ("钢琴什么时候调音？", "调音师星期四下午来。"),
+}
+
+
+def evidence(loop: str, kind: str = "response", iteration: int = 0) -> dict[str, object]:
+    return {"run_loop_id": loop, "iteration_index": iteration, "segment_type": kind}
+
+
+QUERIES: list[dict[str, Any]] = [
+    {"id": "q1", "query": "harbour pier", "evidence": [evidence("boat")], "category": "place"},
+    {
+        "id": "q2",
+        "query": "nutmeg leeks",
+        # No word of the query stands in the second one.
+        "evidence": [evidence("soup"), evidence("boat", "user_message")],
+        "category": "recipe",
+    },
+    {"id": "q3", "query": "调音师", "evidence": [evidence("琴")], "category": "place"},
+]
+
+
+def loop_of(loop_id: str, question: str, answer: str) -> dict[str, Any]:
+    at = "2023-05-08T13:56:00+00:00"
+    turn = {"user_message": question, "response": answer, "timestamp": at}
+    return {
+        "id": loop_id,
+        "goal": question,
+        "status": "completed",
+        "created_at": at,
+        "completed_at": at,
+        "iterations": [turn],
+    }
+
+
+def write_set(
+    folder: Path, queries: Iterable[object] = QUERIES, loops: Iterable[object] | None = None
+) -> Path:
+    folder.mkdir(parents=True)
+    if loops is None:
+        loops = [loop_of(loop_id, *said) for loop_id, said in SAID.items()]
+    for name, rows in (("run_loops.jsonl", loops), ("queries.jsonl", queries)):
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_words_find_what_they_stand_in_and_the_shares_are_those_of_the_evidence(
+    tmp_path: Path,
+) -> None:
+    write_set(tmp_path / "small")
+    report = run(Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None))
+    found = report["sets"]["small"]["lexical"]
+    assert found["queries"] == 3
+    assert found["any@1"] == 1
+    assert found["recall@50"] == pytest.approx(2.5 / 3, abs=1e-4)
+    assert found["all@50"] == pytest.approx(2 / 3, abs=1e-4)
+    assert found["mrr"] == 1
+    assert found["categories"]["recipe"]["recall@1"] == 0.5
+    assert found["categories"]["place"]["queries"] == 2
+    assert report["overall"]["lexical"]["recall@50"] == found["recall@50"]
+    assert report["embedder"] is None
+
+
+def test_every_arm_is_asked_everything_and_the_report_says_of_what_it_is(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "small")
+    write_set(tmp_path / "other", QUERIES[:1])
+    report = run(Plan(data=tmp_path, sets=["s*"], make_embedder=WordEmbedder))
+    assert list(report["sets"]) == ["small"]
+    assert list(report["sets"]["small"]) == ["lexical", "dense", "hybrid"]
+    for figures in report["sets"]["small"].values():
+        assert figures["queries"] == 3
+        assert figures["any@50"] == 1
+        assert 0 < figures["p50_ms"] <= figures["p95_ms"]
+    # By vectors alone everything is offered, near or far.
+    assert report["sets"]["small"]["dense"]["all@50"] == 1
+    assert report["embedder"] == WordEmbedder.identity
+    digest = hashlib.sha256((folder / "queries.jsonl").read_bytes()).hexdigest()
+    assert report["inputs"]["small"]["queries.jsonl"] == digest
+
+
+def test_a_folder_of_one_set_is_taken_as_well(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "small")
+    assert find_sets(folder) == [folder]
+
+
+def test_an_arm_with_vectors_needs_an_embedder(tmp_path: Path) -> None:
+    write_set(tmp_path / "small")
+    with pytest.raises(BenchmarkError, match="need an embedder"):
+        run(Plan(data=tmp_path, make_embedder=lambda: None))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({**QUERIES[0], "evidence": []}, "no query with evidence"),
+        ({**QUERIES[0], "evidence": [evidence("boat", "chapter")]}, "segment_type"),
+        ({**QUERIES[0], "query": "  "}, "is blank"),
+        ({"id": "q1"}, "query: Field required"),
+        ("just text", "line 1"),
+    ],
+)
+def test_a_query_that_cannot_be_judged_is_refused_with_its_line(
+    query: object, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BenchmarkError, match=words):
+        read_set(write_set(tmp_path / "small", [query]))
+
+
+def test_a_set_without_queries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="has no query"):
+        read_set(write_set(tmp_path / "small", []))
+
+
+def test_a_query_without_evidence_is_left_out_and_told(tmp_path: Path) -> None:
+    write_set(tmp_path / "small", [QUERIES[0], {**QUERIES[1], "evidence": []}])
+    told: list[str] = []
+    report = run(
+        Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None), tell=told.append
+    )
+    assert report["sets"]["small"]["lexical"]["queries"] == 1
+    [notice] = report["notices"]["small"]
+    assert "1 queries without evidence are left out: line 2 (query q2)" in notice
+    assert any(notice in words for words in told)
+
+
+@pytest.mark.parametrize("missing", [evidence("ship"), evidence("boat", iteration=1)])
+def test_evidence_that_is_nowhere_is_told_and_counts_as_not_found(
+    missing: dict[str, object], tmp_path: Path
+) -> None:
+    query = {**QUERIES[0], "evidence": [evidence("boat"), missing]}
+    folder = write_set(tmp_path / "small", [query])
+    report = run(Plan(data=folder, arms=("lexical",), make_embedder=lambda: None))
+    assert report["sets"]["small"]["lexical"]["recall@50"] == 0.5
+    assert "in no run loop" in report["notices"]["small"][0]
+
+
+def test_a_run_loop_that_cannot_be_imported_is_refused_with_its_line(tmp_path: Path) -> None:
+    loops = [loop_of("boat", *SAID["boat"]), {"id": "soup"}]
+    with pytest.raises(BenchmarkError, match=r"run_loops\.jsonl, line 2"):
+        read_set(write_set(tmp_path / "small", QUERIES[:1], loops))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "small")
+    (folder / "queries.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BenchmarkError, match="cannot be read"):
+        read_set(folder)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "small")
+    (folder / "run_loops.jsonl").unlink()
+    with pytest.raises(BenchmarkError, match=r"there is no file .*run_loops\.jsonl"):
+        read_set(folder)
+
+
+def test_a_set_of_no_such_name_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+    write_set(tmp_path / "small")
+    with pytest.raises(BenchmarkError, match="no set large") as refused:
+        find_sets(tmp_path, ["large"])
+    assert "small" in refused.value.advice
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "service.cli", "bench", "retrieval", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_command_prints_json_alone_and_a_table_beside_it(tmp_path: Path) -> None:
+    write_set(tmp_path / "small")
+    done = bench("--data", str(tmp_path), "--arms", "lexical,hybrid", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert list(report["sets"]["small"]) == ["lexical", "hybrid"]
+    assert report["sets"]["small"]["hybrid"]["recall@5"] == 1
+    assert "multilingual-e5-small" in report["embedder"]
+    assert "recall@5" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_cannot_be_measured_is_said_in_words(tmp_path: Path) -> None:
+    done = bench("--data", str(tmp_path / "nowhere"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no folder" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,239 @@
+"""Run loops whose words are rare enough to be searched for in the raw bytes of a data folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from service.domain.anchors import Anchor
+from service.domain.events import (
+    EventBody,
+    InputReceived,
+    InputRequired,
+    IterationStarted,
+    MemoryRecalled,
+    MessageCompleted,
+    MessageReceived,
+    Recollection,
+    RouteDecided,
+    RunLoopCompleted,
+    RunLoopIdle,
+    RunLoopStarted,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
+from service.domain.forgetting import ForgetReceipt, ForgetRequest
+from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
+from service.domain.routes import Route, RouteCandidate
+from service.memory.inbox import InboxEntry
+from service.memory.memory import Memory
+from service.memory.protocol import Embedder
+from service.memory.standing_approvals import StandingApproval
+from tests.memory.remembering import NOON, WordEmbedder
+
+
+@asynccontextmanager
+async def house(folder: Path, embedder: Embedder | None = None) -> AsyncIterator[Memory]:
+    """A memory at work, as in a daemon."""
+    async with (
+        Memory(folder, embedder or WordEmbedder()) as memory,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(memory.work)
+        await memory.warmed_up()
+        yield memory
+        group.cancel_scope.cancel()
+
+
+class Loop:
+    """Writes a run loop, step by step, as the agent does."""
+
+    def __init__(self, memory: Memory, run_loop_id: str, *, owner: str = "me") -> None:
+        self._journal = memory.journal
+        self.id = run_loop_id
+        self.owner = owner
+        self._iterations = 0
+        self._messages = 0
+
+    async def _add(
+        self, *bodies: EventBody, delivering: str | None = None, granting: str | None = None
+    ) -> None:
+        given = granting and StandingApproval(self.owner, granting, granting, NOON, self.id)
+        await self._journal.append(
+            self.id,
+            *bodies,
+            owner=self.owner,
+            durable=True,
+            delivering=delivering,
+            granting=[given] if given else [],
+        )
+
+    async def say(
+        self,
+        words: str,
+        *,
+        predecessor_id: str | None = None,
+        candidates: Iterable[RouteCandidate] = (),
+        recalled: Iterable[Recollection] = (),
+        **metadata: str,
+    ) -> Loop:
+        """A message comes in by the inbox and is observed."""
+        self._messages += 1
+        message_id = f"{self.id}-m{self._messages}"
+        message = Message.user(words)
+        entry = InboxEntry(message_id, self.owner, message, metadata=metadata)
+        await self._journal.inbox.accept(
+            entry, idempotency_key=f"key of {message_id}", request_hash="hash"
+        )
+        route = Route(
+            decision="new",
+            confidence=1.0,
+            method="llm",
+            reason=f"it speaks of {words}",
+            candidates=tuple(candidates),
+        )
+        opening = RunLoopStarted(goal=words, predecessor_id=predecessor_id)
+        pieces = tuple(recalled)
+        await self._add(
+            *([] if self._iterations else [opening]),
+            MessageReceived(message_id=message_id, message=message, metadata=metadata),
+            RouteDecided(message_id=message_id, route=route),
+            delivering=message_id,
+        )
+        await self._add(
+            *([MemoryRecalled(recollections=pieces)] if pieces else []),
+            IterationStarted(index=self._iterations, message_ids=(message_id,)),
+        )
+        self._iterations += 1
+        return self
+
+    async def use(self, name: str, arguments: str, result: str, *, thought: str = "") -> Loop:
+        """A tool is called, after a person's yes for good, and gives its result; then on."""
+        call = ToolCall(id=f"call{self._iterations}", name=name, arguments=arguments)
+        content = (ThinkPart(think=thought),) if thought else ()
+        request = f"{self.id}-r{self._iterations}"
+        await self._add(
+            MessageCompleted(
+                message=Message(role="assistant", content=content, tool_calls=(call,))
+            ),
+            Usage(model="m", input_tokens=10, output_tokens=5),
+            InputRequired(
+                request_id=request,
+                kind="approve",
+                prompt=f"May {name} run with {arguments}?",
+                tool_calls=(call,),
+                scopes={call.id: f"{name} {arguments}"},
+            ),
+            InputReceived(
+                request_id=request,
+                approved=True,
+                scopes=(f"{name} {arguments}",),
+                remember="always",
+            ),
+            ToolStarted(call_id=call.id, name=name, arguments=arguments, idempotency_key=call.id),
+            ToolFinished(
+                call_id=call.id,
+                name=name,
+                content=result[:2000],
+                whole=result if len(result) > 2000 else None,
+            ),
+            IterationStarted(index=self._iterations, message_ids=()),
+            granting=f"{name} {arguments}",
+        )
+        self._iterations += 1
+        return self
+
+    async def answer(self, words: str, *, thought: str = "") -> Loop:
+        """The model says something, and rests."""
+        content = (*([ThinkPart(think=thought)] if thought else []), TextPart(text=words))
+        await self._add(
+            MessageCompleted(message=Message(role="assistant", content=content)), RunLoopIdle()
+        )
+        return self
+
+    async def end(self) -> Loop:
+        """It is completed."""
+        await self._add(RunLoopCompleted())
+        return self
+
+
+async def told(memory: Memory, run_loop_id: str, question: str, answer: str, **more: str) -> Loop:
+    """A finished loop of one question and one answer."""
+    loop = Loop(memory, run_loop_id, **more)
+    await loop.say(question)
+    await loop.answer(answer)
+    return await loop.end()
+
+
+def piece(run_loop_id: str, iteration: int, content: str) -> Recollection:
+    """What memory puts before a model."""
+    anchor = Anchor(
+        run_loop_id=run_loop_id,
+        iteration_index=iteration,
+        segment_index=0,
+        segment_type="user_message",
+        timestamp=NOON,
+    )
+    return Recollection(anchor=anchor, content=content)
+
+
+async def archived(memory: Memory) -> None:
+    """Wait until all is archived and embedded."""
+    with anyio.fail_after(60):
+        assert await memory.archivist.drain() is None
+
+
+async def forget(memory: Memory, request: ForgetRequest, *, owner: str = "me") -> ForgetReceipt:
+    """Preview, confirm, and see it through to its end."""
+    preview = await memory.forgetting.preview(request, owner=owner)
+    assert preview.confirm is not None, preview.notice
+    receipt = await memory.forgetting.forget(request, preview.confirm, owner=owner, stop=_nobody)
+    return await finished(memory, receipt)
+
+
+async def finished(memory: Memory, receipt: ForgetReceipt) -> ForgetReceipt:
+    """The receipt once nothing is pending."""
+    with anyio.fail_after(60):
+        while True:
+            known = await memory.forgetting.receipts(owner="me")
+            known += await memory.forgetting.receipts(owner="you")
+            found = next(each for each in known if each.id == receipt.id)
+            if not found.pending:
+                return found
+            await anyio.sleep(0.02)
+
+
+async def _nobody(run_loop_id: str) -> None:
+    raise AssertionError("nothing was to be stopped")
+
+
+def forms(words: str) -> dict[str, bytes]:
+    """How words may stand in a file."""
+    escaped = json.dumps(words)[1:-1]
+    return {
+        "UTF-8": words.encode(),
+        "small letters": words.lower().encode(),
+        "JSON": escaped.encode(),
+        "JSON in JSON": json.dumps(escaped)[1:-1].encode(),
+        "UTF-16": words.encode("utf-16-le"),
+    }
+
+
+def traces(folder: Path, *words: str | bytes) -> list[str]:
+    """Where in the raw files of a folder any of these stand, in any form."""
+    found = []
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        data = path.read_bytes()
+        for each in words:
+            ways = {"bytes": each} if isinstance(each, bytes) else forms(each)
+            found += [
+                f"{path.relative_to(folder)}: {each!r} as {way}"
+                for way, wanted in ways.items()
+                if wanted in data
+            ]
+    return found

@@ -1,0 +1,87 @@
+"""Looking into the vector index of a memory: what it finds, and what the ledger says of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.memory.long_term import LongTermMemory
+from service.memory.protocol import IndexStats, Vectors
+from tests.memory.remembering import WordEmbedder
+
+OTHER_IDENTITY = "other-words v2 dimension=1024"
+
+
+class DistinctEmbedder(WordEmbedder):
+    """No two texts are near each other; with 32 numbers, so that files are small."""
+
+    identity = "distinct dimension=32"
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        found = np.zeros((len(texts), 32), dtype=np.float32)
+        for row, text in zip(found, texts, strict=True):
+            row += np.random.default_rng(zlib.crc32(text.encode())).standard_normal(32)
+        unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
+        return unit
+
+
+def other_embedder() -> WordEmbedder:
+    """An embedder of another identity."""
+    embedder = WordEmbedder()
+    embedder.identity = OTHER_IDENTITY
+    return embedder
+
+
+def rows(folder: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Rows of the ledger, read beside the memory that is open."""
+    with closing(sqlite3.connect(folder / "memory.sqlite3")) as db:
+        return db.execute(query, values).fetchall()
+
+
+def texts_of(folder: Path, numbers: Sequence[int]) -> list[str]:
+    """The words of segments, by their numbers."""
+    return [rows(folder, "SELECT text FROM segments WHERE id = ?", n)[0][0] for n in numbers]
+
+
+def nearest(
+    memory: LongTermMemory, folder: Path, query: str, *, owner: str = "me", limit: int = 1
+) -> list[str]:
+    """The words of the segments that the index finds for a query."""
+    dense = memory.index.dense
+    assert dense is not None
+    found = dense.nearest(dense.embed_queries([query]), owner=owner, limit=limit)
+    return texts_of(folder, [each.number for each in found])
+
+
+def folders(folder: Path) -> list[str]:
+    """What stands under ``chroma``."""
+    place = folder / "chroma"
+    return sorted(path.name for path in place.iterdir()) if place.exists() else []
+
+
+async def index_of(memory: LongTermMemory) -> IndexStats:
+    """What there is to tell of the index."""
+    stats = await memory.stats()
+    assert stats.index is not None
+    return stats.index
+
+
+def assert_whole(folder: Path, *, segments: int) -> None:
+    """Each segment has one vector and one mark, of the only generation; nothing else is there."""
+    assert rows(folder, "SELECT count(*) FROM segments") == [(segments,)]
+    generations = rows(folder, "SELECT id, embedder, state FROM generations")
+    assert [row[2] for row in generations] == ["active"]
+    generation, embedder, _ = generations[0]
+    vectors = rows(folder, "SELECT id - (? << 40) FROM vectors ORDER BY id", embedder)
+    numbers = rows(folder, "SELECT id FROM segments ORDER BY id")
+    assert vectors == numbers
+    marks = rows(folder, "SELECT segment, generation FROM indexed ORDER BY segment")
+    assert marks == [(number, generation) for (number,) in numbers]
+    assert rows(folder, "SELECT count(*) FROM unneeded") == [(0,)]
+    assert folders(folder) in ([], [str(generation)])

@@ -1,0 +1,312 @@
+"""Where the copies of forgotten words are followed to, and what they are not taken for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.domain.anchors import AnchorRef
+from service.domain.errors import ConflictError
+from service.domain.events import (
+    TERMINAL,
+    CompactionFinished,
+    CompactionStarted,
+    Event,
+    ForkPoint,
+    RunLoopCancelled,
+    RunLoopImported,
+    RunLoopResumed,
+    RunLoopStarted,
+)
+from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.messages import Message
+from service.domain.run_loops import Iteration
+from service.domain.state import RunLoopState
+from service.memory.forgetting.quotes import Quotes
+from service.memory.imports import Import
+from service.memory.memory import Memory
+from service.memory.sqlite import SqliteFile
+from tests.memory.forgetting_support import Loop, archived, forget, house, piece, told, traces
+from tests.memory.remembering import NOON, run_loop, tool_turn
+from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
+
+pytestmark = pytest.mark.anyio
+
+
+async def fork(memory: Memory, run_loop_id: str, fork_id: str) -> Loop:
+    """A fork of a loop's whole history, as `Control` makes it."""
+    events = await memory.journal.read(run_loop_id=run_loop_id)
+    if isinstance(events[-1].body, TERMINAL):
+        events.pop()
+    state = await memory.journal.replay(run_loop_id)
+    point = ForkPoint(run_loop_id=run_loop_id, seq=events[-1].seq or 0)
+    opening = RunLoopStarted(goal=state.goal, predecessor_id=run_loop_id, forked_from=point)
+    first = events[0].model_copy(update={"body": opening, "at": datetime.now(UTC)})
+    words = events if isinstance(events[0].body, RunLoopImported) else events[1:]
+    copies: list[Event] = [first, *(each for each in words if each.type != "usage")]
+    await memory.journal.append_copies(fork_id, copies, owner="me")
+    loop = Loop(memory, fork_id)
+    loop._iterations = state.iteration_count  # it goes on from there
+    return loop
+
+
+async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        child = await fork(memory, "secret", "child")
+        await (await child.say("Now tell me about tulips.")).answer("They like sun.")
+        await child.end()
+        grandchild = await fork(memory, "child", "grandchild")
+        await (await grandchild.say("And about crocuses?")).answer("They like it, too.")
+        await archived(memory)
+        request = ForgetRequest(run_loop_ids=("secret",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert {each.run_loop_id for each in preview.copies} == {"child", "grandchild"}
+        await forget(memory, request)
+        assert traces(tmp_path, *SECRETS) == []
+        for fork_id, words in (("child", "tulips"), ("grandchild", "crocuses")):
+            found = (await memory.journal.replay(fork_id)).run_loop()
+            assert found.goal == FORGOTTEN
+            assert found.iterations[0].user_message == FORGOTTEN
+            assert words in (found.iterations[-1].user_message or "")
+
+
+async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "long")
+        await (await loop.say(QUESTION)).answer("Nobody knows.")
+        await (await loop.say("Tell me about tulips.")).answer("They like sun.")
+        summary = Message.user("Somebody hid Zwibbelquast's sextant.")
+        await loop._add(
+            CompactionStarted(tokens=10, limit=5),
+            CompactionFinished(
+                messages=2, replacement=(summary,), method="model", tokens_before=9, tokens_after=2
+            ),
+        )
+        later = Message.user("Somebody hid a sextant; tulips like sun.")
+        await loop._add(
+            CompactionFinished(
+                messages=2, replacement=(later,), method="model", tokens_before=9, tokens_after=2
+            ),
+        )
+        await (await loop.say("And crocuses?")).answer("They, too.")
+        await archived(memory)
+        await forget(memory, ForgetRequest(anchors=(AnchorRef("long", 0, 0),)))
+        assert traces(tmp_path, "Zwibbelquast", "sextant", "Somebody hid") == []
+        state = memory.short_term.state("long")
+        assert state is not None
+        assert next(message.text for message in state.history) == FORGOTTEN
+        assert state.iterations[1].user_message == "Tell me about tulips."
+
+
+async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path) -> None:
+    turn = tool_turn(QUESTION, "look_up", '{"who": "Plinkhorst"}', "Ombrelune knows.", "Dorvaal.")
+    plain = Iteration(user_message="What else?", response="Nothing.", timestamp=NOON)
+    async with house(tmp_path) as memory:
+        for loop_id in ("part", "whole"):
+            body = RunLoopImported(run_loop=run_loop(loop_id, turn, plain))
+            wanted = Import(loop_id, body, body.model_dump_json())
+            await memory.append_imports([wanted], owner="me")
+        child = await fork(memory, "part", "child")
+        await (await child.say("More?")).answer("No.")
+        await archived(memory)
+        await forget(
+            memory,
+            ForgetRequest(anchors=(AnchorRef("part", 0, 0),), run_loop_ids=("whole",)),
+        )
+        assert traces(tmp_path, "Zwibbelquast", "Plinkhorst", "Ombrelune", "Dorvaal") == []
+        kept = (await memory.journal.replay("part")).run_loop()
+        assert kept.iterations[0].forgotten
+        assert kept.iterations[1].response == "Nothing."
+        assert (await memory.long_term.run_loop("part", owner="me")) == kept
+
+
+async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "first", QUESTION, "Nobody knows.")
+        second = Loop(memory, "second")
+        await second.say("What was it?", recalled=[piece("first", 0, QUESTION)])
+        await (await second.answer(f"It was this: {QUESTION}")).end()
+        third = Loop(memory, "third")
+        await third.say("And again?", recalled=[piece("second", 0, f"It was this: {QUESTION}")])
+        await (await third.answer(f"I was told: {QUESTION}")).end()
+        await archived(memory)
+        await forget(memory, ForgetRequest(run_loop_ids=("first",)))
+        assert traces(tmp_path, "Zwibbelquast", "朱砂六分仪") == []
+
+
+async def test_a_long_text_that_was_said_twice_goes_twice_and_a_short_one_stays(
+    tmp_path: Path,
+) -> None:
+    contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings. " * 4
+    async with house(tmp_path) as memory:
+        await told(memory, "first", contract, "Noted.")
+        await told(memory, "second", contract, "Noted again.")
+        await told(memory, "third", "The vermilion sextant, please.", "Here it is.")
+        open_one = Loop(memory, "open")
+        await (await open_one.say(f"Look at this: {contract}")).answer("I see.")
+        await archived(memory)
+        await forget(memory, ForgetRequest(run_loop_ids=("first",)))
+        assert traces(tmp_path, "Zwibbelquast", "nine shillings") == []
+        assert (await memory.journal.replay("third")).goal == "The vermilion sextant, please."
+        assert (await memory.journal.replay("second")).goal == FORGOTTEN
+
+
+async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "first", QUESTION, "Nobody knows.")
+        working = Loop(memory, "working")
+        await working.say("What was it?", recalled=[piece("first", 0, QUESTION)])
+        request = ForgetRequest(run_loop_ids=("first",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert [each.id for each in preview.active] == ["working"]
+        assert preview.confirm is None
+        await working.answer("I do not know.")
+        await forget(memory, request)
+        state = memory.short_term.state("working")
+        assert state is not None
+        assert state.recollections == ()
+
+
+async def test_exact_words_are_found_however_they_are_written(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        for name, arguments in (
+            ("plain", '{"what": "青瓷密匣 \\"Orb\\""}'),
+            ("escaped", '{"what": "\\u9752\\u74f7\\u5bc6\\u5323 \\"orb\\""}'),
+        ):
+            loop = Loop(memory, name)
+            await loop.say("Look it up, please.")
+            await loop.use("look_up", arguments, "Nothing was found.")
+            await (await loop.answer("I found nothing.")).end()
+        request = ForgetRequest(query='青瓷密匣 "ORB"', exact=True)
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert {(i.run_loop_id, i.iteration) for i in preview.iterations} == {
+            ("plain", 0),
+            ("escaped", 0),
+        }
+
+
+async def test_two_at_once_both_happen(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        await told(memory, "other", "How do I bake rye bread?", "With sourdough.")
+        async with anyio.create_task_group() as group:
+            for run_loop_id in ("secret", "other"):
+                group.start_soon(forget, memory, ForgetRequest(run_loop_ids=(run_loop_id,)))
+        assert len(await memory.forgetting.receipts(owner="me")) == 2
+        assert traces(tmp_path, *SECRETS, "sourdough") == []
+
+
+async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        stale = (await memory.journal.replay("secret")).run_loop()
+        await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+        memory.archivist.submit(stale)
+        await archived(memory)
+        assert (await memory.long_term.stats()).run_loops == 0
+        assert traces(tmp_path, *SECRETS) == []
+
+
+async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        from service.memory.feed import Reader
+
+        with Reader(memory.feed, owner="me") as reader:
+            await secret_loop(memory)
+            await told(memory, "other", "How do I bake rye bread?", "With sourdough.")
+            await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+            seen = []
+            async for event in reader.events():
+                seen.append(event)
+                if event.type == "run_loop.completed":
+                    break
+        assert {event.run_loop_id for event in seen} == {"other"}
+
+
+async def test_logs_hold_none_of_the_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="service")
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        await archived(memory)
+        await forget(memory, ForgetRequest(query="Zwibbelquast", exact=True))
+    assert not [word for word in SECRETS if word in caplog.text]
+
+
+def test_a_quote_is_found_at_any_place_and_followed_to_its_ends() -> None:
+    quotes = Quotes(["0123456789abcdefghijklmnopqrstuvwxyz"], least=20)
+    for start in range(12):
+        for stop in range(start + 20, 37):
+            quoted = "0123456789abcdefghijklmnopqrstuvwxyz"[start:stop]
+            assert quotes.without(f"<{quoted}>", "…") == "<…>"
+    assert quotes.without("<0123456789abcdefghi>", "…") == "<0123456789abcdefghi>"
+    wide = Quotes(["苍鹭每天早上都站在老磨坊旁边的芦苇丛里"], least=20)
+    assert wide.without("他说“每天早上都站在老磨坊旁边”。", "…") == "他说“…”。"
+    assert Quotes(["-" * 80], least=20).without("-" * 80, "…") == "-" * 80
+
+
+async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        events = await memory.journal.read(run_loop_id="secret")
+        await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+        late = Loop(memory, "late")
+        kept = piece("other", 0, "Rye bread.")
+        await late.say("What was it?", recalled=[piece("secret", 0, QUESTION), kept])
+        await late.use("memory_search", "{}", f"[secret:0.0] 2026, user_message\n{QUESTION}")
+        await late.answer("I do not know.")
+        state = memory.short_term.state("late")
+        assert state is not None
+        assert state.recollections == (kept,)
+        point = ForkPoint(run_loop_id="secret", seq=events[-2].seq or 0)
+        opening = RunLoopStarted(goal=QUESTION, predecessor_id="secret", forked_from=point)
+        copies = [events[0].model_copy(update={"body": opening}), *events[1:-1]]
+        with pytest.raises(ConflictError):
+            await memory.journal.append_copies("fork", copies, owner="me")
+        assert traces(tmp_path, *SECRETS) == []
+
+
+async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "part")
+        await (await loop.say(QUESTION)).answer("Nobody knows.")
+        await (await loop.say("Tell me about tulips.")).answer("They like sun.")
+        await loop._add(RunLoopCancelled())
+        replay = memory.journal.replay
+
+        async def slowly(run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
+            state = await replay(run_loop_id, owner=owner)
+            monkeypatch.undo()
+            await forget(memory, ForgetRequest(anchors=(AnchorRef("part", 0, 0),)))
+            return state
+
+        monkeypatch.setattr(memory.journal, "replay", slowly)
+        with pytest.raises(ConflictError):
+            await memory.journal.append("part", RunLoopResumed())
+        await memory.journal.append("part", RunLoopResumed())
+        await archived(memory)
+        assert traces(tmp_path, "Zwibbelquast") == []
+
+
+async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        await archived(memory)
+
+        def spoil(file: SqliteFile) -> None:
+            with file.transaction(durable=True) as db:
+                db.execute(
+                    "UPDATE events SET body = json_set(body, '$.message', 'Zwibbelquast')"
+                    " WHERE body LIKE '%message.completed%'"
+                )
+
+        await memory.journal.in_turn(spoil)
+        await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+        assert traces(tmp_path, *SECRETS) == []
