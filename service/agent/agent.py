@@ -33,8 +33,8 @@ from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop, SendMode
 from service.domain.state import RunLoopState
-from service.memory.feed import Reader
-from service.memory.inbox import InboxEntry, Receipt
+from service.memory.history.feed import Reader
+from service.memory.history.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 

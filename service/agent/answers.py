@@ -12,8 +12,8 @@ from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.events import InputReceived, InputRequired
 from service.domain.ids import new_id
 from service.domain.state import RunLoopState
-from service.memory.journal import Journal
-from service.memory.standing_approvals import StandingApproval
+from service.memory.history.journal import Journal
+from service.memory.history.standing_approvals import StandingApproval
 from service.memory.tasks import run_to_end
 from service.tools.approval import ApprovalPolicy, subject, subjects
 from service.tools.argument_check import check_arguments

@@ -46,7 +46,7 @@ from service.domain.own_part import OwnPart
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.memory.feed import Reader
+    from service.memory.history.feed import Reader
 
 log = logging.getLogger(__name__)
 

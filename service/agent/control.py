@@ -31,7 +31,7 @@ from service.domain.fold import fold
 from service.domain.ids import new_id
 from service.domain.run_loops import RESUMABLE, RunLoop
 from service.domain.state import RunLoopState
-from service.memory.journal import Journal
+from service.memory.history.journal import Journal
 from service.memory.tasks import run_to_end
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from service.domain.events import (
     InputRequired,
     RunLoopIdle,
 )
-from service.memory.feed import Reader
-from service.memory.inbox import Delivery
-from service.memory.short_term import ShortTermMemory
+from service.memory.history.feed import Reader
+from service.memory.history.inbox import Delivery
+from service.memory.history.short_term import ShortTermMemory
 
 
 async def follow(

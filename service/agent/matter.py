@@ -23,8 +23,8 @@ from service.agent.tuned import (
 )
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.state import RunLoopState
-from service.memory.lexical import terms
 from service.memory.protocol import Vectors
+from service.memory.search.lexical import terms
 
 EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
 """Vectors of texts, one row each; None while there is no embedder."""

@@ -26,8 +26,8 @@ from service.domain.anchors import MemoryHit, SearchResult, Segment
 from service.domain.errors import RondoError
 from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
 from service.domain.state import RunLoopState
+from service.memory.archive.segmenter import segment
 from service.memory.protocol import MemoryReader, SearchFilters
-from service.memory.segmenter import segment
 from service.memory.tokens import estimate_tokens
 
 _HAN = re.compile(r"[\u3400-\u9fff]")

@@ -40,7 +40,7 @@ from service.domain.events import (
 )
 from service.domain.ids import new_id
 from service.domain.routes import Route
-from service.memory.inbox import Delivery, InboxEntry, Receipt
+from service.memory.history.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.memory.tasks import run_to_end
 

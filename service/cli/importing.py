@@ -15,8 +15,8 @@ from service.cli.client import Daemon, Json
 from service.cli.output import aside, one_line, out, plain
 from service.cli.words import counted
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.memory.exchange_lines import line_of
-from service.memory.importers.archives import Archive, Format, Found
+from service.memory.exchange.exchange_lines import line_of
+from service.memory.exchange.importers.archives import Archive, Format, Found
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -20,13 +20,13 @@ from service.config import MemorySettings
 from service.domain.anchors import AnchorRef, ExpandedContext, ExpandedWindow, SearchResult
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
-from service.memory import lexical
+from service.memory.archive.expansion import as_context, expand_many
+from service.memory.archive.ledger import Ledger
+from service.memory.archive.windows import Reach
 from service.memory.clock import local_now
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.expansion import as_context, expand_many
 from service.memory.forgetting.ledger_side import Gone
-from service.memory.index_worker import EmbeddingProgress, IndexWorker
-from service.memory.ledger import Ledger
+from service.memory.index.index_worker import EmbeddingProgress, IndexWorker
 from service.memory.protocol import (
     Embedder,
     LiveRunLoops,
@@ -36,8 +36,8 @@ from service.memory.protocol import (
     Vectors,
 )
 from service.memory.rerankers.protocol import Reranker
-from service.memory.searching import Search, Searcher
-from service.memory.windows import Reach
+from service.memory.search import lexical
+from service.memory.search.searching import Search, Searcher
 
 _log = logging.getLogger(__name__)
 

@@ -24,17 +24,17 @@ from service.domain.errors import NotFoundError, RondoError, StorageError
 from service.domain.events import TERMINAL, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.archivist import Archivist
+from service.memory.archive.archivist import Archivist
+from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
-from service.memory.feed import Feed
 from service.memory.forgetting.forgetting import Forgetting
-from service.memory.imports import Import, Written
-from service.memory.journal import Commit, Journal
-from service.memory.ledger import count_run_loops
+from service.memory.history.feed import Feed
+from service.memory.history.imports import Import, Written
+from service.memory.history.journal import Commit, Journal
+from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder
 from service.memory.rerankers.protocol import Reranker
-from service.memory.short_term import ShortTermMemory
 from service.memory.tasks import run_to_end
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.stream import TextDelta
-from service.memory.inbox import InboxEntry
+from service.memory.history.inbox import InboxEntry
 from service.tools.decorator import tool
 from tests.agent.hooking import (
     Looks,

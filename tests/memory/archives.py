@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.domain.run_loops import RunLoop
-from service.memory.importers.archives import Archive, Format, Found
+from service.memory.exchange.importers.archives import Archive, Format, Found
 
 FIXTURES = Path(__file__).parents[2] / "data" / "fixtures"
 CHATGPT = FIXTURES / "chatgpt" / "conversations.json"

@@ -30,10 +30,10 @@ from service.domain.events import (
 from service.domain.forgetting import ForgetReceipt, ForgetRequest
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
-from service.memory.inbox import InboxEntry
+from service.memory.history.inbox import InboxEntry
+from service.memory.history.standing_approvals import StandingApproval
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
-from service.memory.standing_approvals import StandingApproval
 from tests.memory.remembering import NOON, WordEmbedder
 
 

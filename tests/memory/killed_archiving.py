@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from service.domain.run_loops import RunLoop
-from service.memory.ledger import Ledger
-from service.memory.segmenter import segment
+from service.memory.archive.ledger import Ledger
+from service.memory.archive.segmenter import segment
 from tests.memory.remembering import run_loop, tool_turn
 
 LOOPS = 60

@@ -11,7 +11,7 @@ import pytest
 
 from service.domain.errors import StorageError
 from service.domain.run_loops import RunLoop
-from service.memory.archivist import Archivist
+from service.memory.archive.archivist import Archivist
 from service.memory.long_term import LongTermMemory
 from tests.memory.remembering import WordEmbedder, anchors, remembering, run_loop
 

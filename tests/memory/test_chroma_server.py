@@ -15,7 +15,7 @@ import pytest
 
 from service.config import MemorySettings
 from service.domain.errors import IndexUnreachableError
-from service.memory.chroma import RemotePlace, chroma_places, collection_names
+from service.memory.index.chroma import RemotePlace, chroma_places, collection_names
 from service.memory.long_term import LongTermMemory
 from tests.memory.indexing import folders, index_of, nearest, rows
 from tests.memory.remembering import WordEmbedder, remembering, run_loop

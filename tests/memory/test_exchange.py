@@ -20,9 +20,9 @@ from service.domain.events import (
     ToolFinished,
 )
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
-from service.memory import exchange
-from service.memory.exchange import Importing
-from service.memory.exchange_lines import lines_of
+from service.memory.exchange import exchange
+from service.memory.exchange.exchange import Importing
+from service.memory.exchange.exchange_lines import lines_of
 from service.memory.memory import Memory
 from tests.memory.exchanging import (
     MOMENT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from service.domain.anchors import AnchorRef, SegmentType
-from service.memory.folding import fold
-from service.memory.surroundings import SegmentRow
+from service.memory.archive.surroundings import SegmentRow
+from service.memory.search.folding import fold
 
 LONG = (
     "Well, Ann told Bob that the boat leaves the harbour of Lisbon at 9:30 on the 12th of May, with"

@@ -29,12 +29,12 @@ DECIDED = [
     ("service.memory.forgetting.forgetting:Forgetting", "_let_go", "before"),
     ("service.memory.forgetting.ledger_side", "remove", "before"),
     ("service.memory.forgetting.ledger_side", "remove", "after"),
-    ("service.memory.ledger:Ledger", "forget", "after"),
-    ("service.memory.ledger:Ledger", "scrub_file", "before"),
-    ("service.memory.ledger:Ledger", "scrub_file", "after"),
+    ("service.memory.archive.ledger:Ledger", "forget", "after"),
+    ("service.memory.archive.ledger:Ledger", "scrub_file", "before"),
+    ("service.memory.archive.ledger:Ledger", "scrub_file", "after"),
     ("service.memory.sqlite:SqliteFile", "scrub", "after"),
     ("service.memory.forgetting.forgetting:Forgetting", "_clear_vectors", "before"),
-    ("service.memory.generations:Generations", "create", "after"),
+    ("service.memory.index.generations:Generations", "create", "after"),
 ]
 
 

@@ -27,8 +27,8 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
-from service.memory.inbox import InboxEntry
-from service.memory.journal import _COMMITS_BETWEEN_LOOKS, Commit, Journal
+from service.memory.history.inbox import InboxEntry
+from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Commit, Journal
 from tests.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +146,7 @@ async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
             raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.journal._COMMITS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("service.memory.history.journal._COMMITS_BETWEEN_LOOKS", 1)
     monkeypatch.setattr("service.memory.sqlite._opened", lambda connection, path: connection)
     file = opened.journal._file
     keeper, file._keeper = file._keeper, cast(sqlite3.Connection, Refusing())
@@ -188,7 +188,7 @@ async def test_closing_waits_for_the_log_and_begins_nothing_more(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.journal._COMMITS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("service.memory.history.journal._COMMITS_BETWEEN_LOOKS", 1)
     journal = Opened(path).journal
     checkpoint, late = journal._file.checkpoint, []
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.memory.ledger import Ledger
+from service.memory.archive.ledger import Ledger
 from tests.memory.killed_archiving import LOOPS, archive_all, check
 
 _ROOT = Path(__file__).parents[2]

@@ -23,12 +23,12 @@ from service.domain.events import (
 )
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory import ledger as ledger_module
-from service.memory.archiving import Written, written
-from service.memory.ledger import Ledger, count_run_loops
+from service.memory.archive import ledger as ledger_module
+from service.memory.archive.archiving import Written, written
+from service.memory.archive.ledger import Ledger, count_run_loops
+from service.memory.archive.segmenter import segments_of
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters
-from service.memory.segmenter import segments_of
 from tests.histories import received
 from tests.memory.remembering import anchors, run_loop
 

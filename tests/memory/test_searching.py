@@ -13,9 +13,9 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import ConflictError, RerankingError
 from service.domain.run_loops import Iteration
-from service.memory import candidates
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters
+from service.memory.search import candidates
 from tests.memory.remembering import NOON, WordEmbedder, anchors, remembering, run_loop, tool_turn
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from service.domain.errors import ConflictError, IndexDamagedError
-from service.memory.chroma import EmbeddedPlace
-from service.memory.embedding_states import PendingSegment, as_matrix
-from service.memory.ledger import Ledger
+from service.memory.archive.ledger import Ledger
+from service.memory.index.chroma import EmbeddedPlace
+from service.memory.index.embedding_states import PendingSegment, as_matrix
+from service.memory.index.vectors import ChromaIndex
 from service.memory.protocol import IndexEntry, Vectors
-from service.memory.vectors import ChromaIndex
 from tests.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()

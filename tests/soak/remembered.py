@@ -17,13 +17,13 @@ import numpy as np
 
 from service.bench.memory.texts import Corpus
 from service.domain.run_loops import RunLoop
-from service.memory.archivist import Archivist
-from service.memory.exchange import Importing
-from service.memory.exchange_lines import line_of
+from service.memory.archive.archivist import Archivist
+from service.memory.archive.segmenter import segment
+from service.memory.exchange.exchange import Importing
+from service.memory.exchange.exchange_lines import line_of
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters, Vectors
-from service.memory.segmenter import segment
 
 Kind = Literal["archive", "import", "reindex"]
 KINDS: tuple[Kind, ...] = ("archive", "import", "reindex")

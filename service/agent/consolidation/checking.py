@@ -18,9 +18,9 @@ from service.agent.consolidation.asking import (
     Question,
     is_the_user,
 )
-from service.memory.lexical import terms
-from service.memory.notes import NewSentence, NewSentences, UnreadSegment, content_terms
-from service.memory.stop_words import STOP_WORDS
+from service.memory.notes.notes import NewSentence, NewSentences, UnreadSegment, content_terms
+from service.memory.search.lexical import terms
+from service.memory.search.stop_words import STOP_WORDS
 
 Reason = Literal["subject", "form", "citation", "number", "name", "words", "known"]
 """What is wrong: the subject stands in no passage; the sentence is empty or too long; it cites

@@ -15,9 +15,9 @@ from service.bench.memory.texts import Corpus
 from service.bench.memory.vectors import MixedEmbedder
 from service.domain.anchors import SearchResult
 from service.domain.run_loops import RunLoop
+from service.memory.archive.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, SearchFilters
-from service.memory.segmenter import segment
 
 OWNER = "me"
 BLOCK = 64

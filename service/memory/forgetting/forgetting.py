@@ -30,8 +30,7 @@ from service.domain.forgetting import (
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.archivist import Archivist
-from service.memory.feed import Feed
+from service.memory.archive.archivist import Archivist
 from service.memory.forgetting import journal_side, records
 from service.memory.forgetting.latecomers import Latecomers
 from service.memory.forgetting.plan import Plan, Selection
@@ -40,9 +39,10 @@ from service.memory.forgetting.preview import preview_of, related
 from service.memory.forgetting.records import Record
 from service.memory.forgetting.selecting import select
 from service.memory.heap import clear_freed_memory
-from service.memory.journal import Journal
+from service.memory.history.feed import Feed
+from service.memory.history.journal import Journal
+from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
-from service.memory.short_term import ShortTermMemory
 from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from service.domain.state import RunLoopState
-from service.memory.journal import Journal
-from service.memory.run_loop_table import millis_of, moment_of
+from service.memory.history.journal import Journal
+from service.memory.history.run_loop_table import millis_of, moment_of
 from service.memory.where import Where
 
 

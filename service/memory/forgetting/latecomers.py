@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from service.domain.events import EventBody, RunLoopStarted
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.planner import pieces_in, without_pieces
-from service.memory.journal import Journal
+from service.memory.history.journal import Journal
 
 
 class Latecomers:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from service.domain.run_loops import RunLoop
-from service.memory import archiving
-from service.memory.generations import request_scrub
-from service.memory.segmenter import segments_of
+from service.memory.archive import archiving
+from service.memory.archive.segmenter import segments_of
+from service.memory.index.generations import request_scrub
 
 
 class Gone(NamedTuple):

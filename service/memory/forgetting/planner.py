@@ -31,13 +31,13 @@ from service.domain.events import (
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN, CopyKind
 from service.domain.run_loops import Iteration
+from service.memory.archive.segmenter import split
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import unread_state
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.quotes import Quotes, weight
 from service.memory.forgetting.redaction import redacted, redacted_import, reworded
-from service.memory.journal import Journal
-from service.memory.segmenter import split
+from service.memory.history.journal import Journal
 from service.memory.tuned import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
 _ANCHOR = re.compile(r"\[(\S{1,400}?:\d{1,9}\.\d{1,9})\]")

@@ -18,9 +18,9 @@ from service.memory.forgetting.histories import history_of
 from service.memory.forgetting.journal_reads import loop_ids, loops_that_hold, owner_of
 from service.memory.forgetting.plan import Selection
 from service.memory.forgetting.planner import holds_pieces_of_memory
-from service.memory.journal import Journal
+from service.memory.history.journal import Journal
+from service.memory.history.run_loop_table import millis_of
 from service.memory.protocol import MemoryReader, SearchFilters
-from service.memory.run_loop_table import millis_of
 
 
 async def select(

@@ -19,7 +19,7 @@ from service.server.problems import RequestError
 from service.server.routes.moments import Moment
 
 if TYPE_CHECKING:
-    from service.memory.exporting import Exporting
+    from service.memory.exchange.exporting import Exporting
 
 IMPORT_PATH = "/v1/memory/import"
 MEDIA_TYPE = "application/x-ndjson"
@@ -54,7 +54,9 @@ async def import_run_loops(
     """
     _check_type(request)
     memory = (await daemon.agent()).memory
-    from service.memory.exchange import Importing  # slow, but loaded once there is an agent
+    from service.memory.exchange.exchange import (
+        Importing,  # slow, but loaded once there is an agent
+    )
 
     importing = Importing(memory, owner=owner, source=source, dry_run=dry_run)
     try:
@@ -80,7 +82,9 @@ async def export_run_loops(
 ) -> Response:
     """All run loops, whole; of those that are open what is done of them."""
     memory = (await daemon.agent()).memory
-    from service.memory.exporting import Exporting  # slow, but loaded once there is an agent
+    from service.memory.exchange.exporting import (
+        Exporting,  # slow, but loaded once there is an agent
+    )
 
     exporting = Exporting(memory, owner, since=since, until=until, run_loop_id=run_loop_id)
     headers = {

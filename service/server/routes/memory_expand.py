@@ -68,7 +68,9 @@ async def expand(
 ) -> ExpandedContext | ExpandedWindows:
     """What stands at an anchor, and around it. For `anchors`: an object with `windows`."""
     memory = (await daemon.agent()).memory.long_term
-    from service.memory.expansion import as_context  # slow, but loaded once there is an agent
+    from service.memory.archive.expansion import (
+        as_context,  # slow, but loaded once there is an agent
+    )
 
     anchors = [request.anchor] if request.anchor is not None else request.anchors or []
     windows = await memory.expand_many(

@@ -24,7 +24,7 @@ from service.server.sse import EventStream, accepts_stream, event_frames, frame
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.memory.inbox import Receipt
+    from service.memory.history.inbox import Receipt
 
 router = APIRouter(prefix="/v1", tags=["send"], route_class=JSONRoute)
 

@@ -1,0 +1,1 @@
+"""Bringing run loops in from files, and writing them out."""

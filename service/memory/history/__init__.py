@@ -1,0 +1,1 @@
+"""What happened: the journal, what it projects, and who follows it."""

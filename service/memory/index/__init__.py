@@ -1,0 +1,1 @@
+"""The vectors of segments, and the index that finds the nearest."""

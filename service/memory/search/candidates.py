@@ -1,0 +1,173 @@
+"""Candidates of a search: what words and what vectors offer, as a true union.
+
+Words are looked up in a thread of their own while the query is embedded: both leave the
+interpreter to others meanwhile. Filters are exact: see `service.memory.search.filtering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from service.domain.errors import ConflictError, RondoError
+from service.memory.archive.ledger import Ledger
+from service.memory.index.dense import DenseSide
+from service.memory.protocol import SearchFilters, Vectors
+from service.memory.search.filtering import Passing, narrows
+from service.memory.search.question import Question, query_vector, rare_terms
+from service.memory.tuned import FILTERED_EXACTLY, SIFTED_AT_MOST
+
+_EVERYTHING = SearchFilters()
+_THREADS = 4
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose segments are looked for, which of them, and how many candidates each side offers."""
+
+    owner: str
+    filters: SearchFilters
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Segments by their numbers in the ledger."""
+
+    bm25: Mapping[int, float]
+    """What the words offer."""
+    numbers: frozenset[int]
+    """All candidates: of words and of vectors."""
+    vector: Vectors | None
+    """The query's, one row; None when the vectors had no say."""
+    why_words_only: str | None = None
+    """In words, when they had none though they should have."""
+    more: bool = False
+    """Whether a larger `Wanted.count` may bring more."""
+
+
+class CandidateSource:
+    """Asks both indexes. The methods block and may be called from any thread."""
+
+    def __init__(self, ledger: Ledger, dense: DenseSide | None) -> None:
+        self._ledger = ledger
+        self._dense = dense
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rondo-search")
+
+    def close(self) -> None:
+        """Let the threads go. What is under way ends first."""
+        self._threads.shutdown()
+
+    def gather(self, question: Question, wanted: Wanted, *, words: bool = True) -> Candidates:
+        """The best segments for a question, by words and by meaning.
+
+        Args:
+            question: what is asked.
+            wanted: what may be found.
+            words: False leaves the words out, to see what the vectors alone are worth.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+            ConflictError: it is closed.
+        """
+        passing = self._ledger.passing(wanted.owner, wanted.filters)
+        narrowed = self._start(self._narrowed, passing, wanted.filters)
+        found = self._start(self._by_words, question, wanted) if words else None
+        vector, nearest, reason = self._by_meaning(question, wanted, passing, narrowed)
+        bm25 = found.result() if found else {}
+        few = narrowed.result()
+        numbers = frozenset(bm25) | frozenset(nearest)
+        if vector is not None and few is not None and len(few) <= wanted.count:
+            numbers |= frozenset(few)  # those as well that have no vector yet
+        more = max(len(bm25), len(nearest)) >= wanted.count and not (
+            few and len(few) <= len(numbers)
+        )
+        return Candidates(bm25, numbers, vector, reason, more)
+
+    def _start(self, work: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> Future[_T]:
+        try:
+            return self._threads.submit(work, *args, **named)
+        except RuntimeError as error:  # `close` was called
+            raise ConflictError("memory is closed", advice="The daemon is stopping.") from error
+
+    def _narrowed(self, passing: Passing, filters: SearchFilters) -> list[int] | None:
+        """All segments that pass, where the filters leave few; else None."""
+        if not narrows(filters):
+            return None
+        few = passing.first(FILTERED_EXACTLY + 1)
+        return few if len(few) <= FILTERED_EXACTLY else None
+
+    def _by_words(self, question: Question, wanted: Wanted) -> dict[int, float]:
+        index = self._ledger.words
+        terms = rare_terms(question.terms, index.frequencies(question.terms))
+        return dict(
+            index.search(terms, owner=wanted.owner, filters=wanted.filters, limit=wanted.count)
+        )
+
+    def _by_meaning(
+        self,
+        question: Question,
+        wanted: Wanted,
+        passing: Passing,
+        narrowed: Future[list[int] | None],
+    ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
+        """The query's vector and cosines by segment; or why there are none."""
+        if self._dense is None:
+            return None, {}, "no embedder is configured."
+        if reason := self._dense.why_not():
+            return None, {}, reason
+        try:
+            vector = query_vector(self._dense.embed_queries(question.texts))
+            few = narrowed.result()
+            if few is not None:
+                return vector, self._compared(self._dense, [few], vector, wanted.count), None
+            return vector, self._offered(self._dense, vector, wanted, passing), None
+        except RondoError as error:
+            return None, {}, error.problem().in_words()
+
+    def _offered(
+        self, dense: DenseSide, vector: Vectors, wanted: Wanted, passing: Passing
+    ) -> Mapping[int, float]:
+        """What the vector index offers, as far as it passes the filters."""
+        if wanted.filters == _EVERYTHING:
+            return dict(dense.nearest(vector, owner=wanted.owner, limit=wanted.count))
+        asked = 2 * wanted.count
+        while True:
+            offered = dense.nearest(vector, owner=wanted.owner, limit=asked)
+            passed = passing.among([each.number for each in offered])
+            kept = [each for each in offered if each.number in passed][: wanted.count]
+            if len(kept) == wanted.count or len(offered) < asked:
+                return dict(kept)
+            if asked >= SIFTED_AT_MOST:
+                # What passes is far from the query, all of it: rare, and worth the time.
+                return self._compared(dense, _chunks(passing.first(-1)), vector, wanted.count)
+            asked = min(SIFTED_AT_MOST, 4 * asked)
+
+    def _compared(
+        self,
+        dense: DenseSide,
+        chunks: Sequence[Sequence[int]] | Iterator[Sequence[int]],
+        vector: Vectors,
+        count: int,
+    ) -> Mapping[int, float]:
+        """The best of these segments by exact cosines."""
+        best: list[tuple[float, int]] = []
+        for chunk in chunks:
+            known = dense.vectors_of(chunk)
+            cosines = known.matrix @ vector.ravel()
+            cosines[~known.known] = -np.inf
+            top = np.argsort(-cosines, kind="stable")[:count].tolist()
+            best += [(float(cosines[row]), chunk[row]) for row in top if known.known[row]]
+            best = sorted(best, reverse=True)[:count]
+        return {number: cosine for cosine, number in best}
+
+
+def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(numbers), FILTERED_EXACTLY):
+        yield numbers[start : start + FILTERED_EXACTLY]

@@ -1,0 +1,124 @@
+"""What a search is narrowed to, as SQL over the ledger's segments: exact, whatever else searches.
+
+The vector index knows nothing of filters. Where few segments pass, their vectors are compared one
+by one; where many do, what the index offers is sifted. `Passing` answers both questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from service.memory.archive.segment_rows import epoch
+from service.memory.protocol import SearchFilters
+from service.memory.sqlite import SqliteFile
+
+SqlValue = str | int | float
+
+_EXACT_INTEGERS = 10**15
+
+
+def conditions(owner: str, filters: SearchFilters) -> tuple[str, list[SqlValue]]:
+    """The conditions on a row ``s`` of ``segments``, and the values of their question marks."""
+    parts, values = ["s.owner = ?"], list[SqlValue]([owner])
+    if filters.types is not None:
+        parts.append(f"s.type IN ({', '.join('?' * len(filters.types))})")
+        values += sorted(filters.types)
+    if filters.since is not None:
+        parts.append("s.at >= ?")
+        values.append(epoch(filters.since))
+    if filters.until is not None:
+        parts.append("s.at < ?")
+        values.append(epoch(filters.until))
+    if filters.run_loop_id is not None:
+        parts.append("s.run_loop_id = ?")
+        values.append(filters.run_loop_id)
+    if filters.without_run_loop_id is not None:
+        parts.append("s.run_loop_id <> ?")
+        values.append(filters.without_run_loop_id)
+    for name, value in filters.metadata.items():
+        condition, of_condition = _has(name, value)
+        parts.append(condition)
+        values += of_condition
+    return " AND ".join(parts), values
+
+
+def narrows(filters: SearchFilters) -> bool:
+    """Whether the filters may leave few segments: all but one run loop are most of them."""
+    return (
+        filters.types is not None
+        or filters.since is not None
+        or filters.until is not None
+        or filters.run_loop_id is not None
+        or bool(filters.metadata)
+    )
+
+
+class Passing:
+    """The segments of an owner that pass the filters of one search. The methods block."""
+
+    def __init__(self, file: SqliteFile, owner: str, filters: SearchFilters) -> None:
+        self._file = file
+        self._conditions, self._values = conditions(owner, filters)
+
+    def first(self, limit: int) -> list[int]:
+        """Numbers of segments that pass, at most so many, in no order.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        rows = self._file.select(
+            f"SELECT s.id FROM segments s WHERE {self._conditions} LIMIT ?",
+            (*self._values, limit),
+        )
+        return [row[0] for row in rows]
+
+    def among(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Which of these pass.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        rows = self._file.select(
+            "SELECT s.id FROM json_each(?) AS asked CROSS JOIN segments s ON s.id = asked.value"
+            f" WHERE {self._conditions}",
+            (json.dumps([*numbers]), *self._values),
+        )
+        return frozenset(row[0] for row in rows)
+
+
+def _has(name: str, value: Any) -> tuple[str, list[SqlValue]]:
+    """That the metadata have a value of this name. 1 and 1.0 are the same number; true is not 1."""
+    values: list[SqlValue] = [_written(name, value), name]
+    match value:
+        case None:
+            equal = "m.type = 'null'"
+        case bool():
+            equal = f"m.type = '{str(value).lower()}'"
+        case int() | float():
+            equal = "m.type IN ('integer', 'real') AND m.value = ?"
+            values.append(value)
+        case str():
+            equal = "m.type = 'text' AND m.value = ?"
+            values.append(value)
+        case _:
+            # The ledger writes names in order, so that equal objects are equal texts.
+            equal = "m.type IN ('array', 'object') AND m.value = ?"
+            values.append(
+                json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+            )
+    # Whether the text holds it is asked first: that costs a tenth of reading it as JSON.
+    return (
+        "s.metadata IS NOT NULL AND instr(s.metadata, ?) > 0"
+        f" AND EXISTS (SELECT 1 FROM json_each(s.metadata) m WHERE m.key = ? AND {equal})"
+    ), values
+
+
+def _written(name: str, value: Any) -> str:
+    """How a name and its value, or the beginning of it, stand in the ledger's JSON."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_INTEGERS:
+        value = int(value)  # 1 is the beginning of 1.0 as well
+    elif isinstance(value, float) or (isinstance(value, int) and abs(value) >= _EXACT_INTEGERS):
+        return json.dumps(name, ensure_ascii=False)  # 1e16 can be written in several ways
+    return json.dumps({name: value}, ensure_ascii=False, sort_keys=True)[1:-1]

@@ -1,0 +1,151 @@
+"""The lexical index: FTS5 in the ledger's own file, so that both change in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from service.memory.protocol import Scored, SearchFilters
+from service.memory.search.filtering import conditions
+from service.memory.search.lexical import match_expression, terms
+from service.memory.sqlite import SqliteFile
+
+# The terms come ready made, separated by spaces. The `ascii` tokenizer takes them as they are: it
+# splits at nothing beyond ASCII, and within ASCII they hold letters and digits only.
+FULL_TEXT_SCHEMA = """
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(terms, tokenize = 'ascii');
+CREATE VIRTUAL TABLE IF NOT EXISTS word_counts USING fts5vocab(words, 'row');
+"""
+
+_KEPT = 50_000
+_OUTDATED_BY = 0.1  # a share of all segments: frequencies are compared by their logarithms
+_MOST_WITH_PREFIX = 50
+_AVERAGES_ROW = 1
+
+
+class WordStatistics(NamedTuple):
+    """How much is indexed, of all owners."""
+
+    segments: int
+    average_terms: float
+    """Mean number of terms in a segment."""
+
+
+class FullTextIndex:
+    """A `LexicalIndex` ranked by BM25, with FTS5's fixed k1 = 1.2 and b = 0.75."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._frequencies = _Frequencies(file)
+
+    def search(
+        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
+    ) -> list[Scored]:
+        """See `LexicalIndex.search`. Takes time in proportion to the terms' frequencies."""
+        expression = match_expression(wanted)
+        if expression is None:
+            return []
+        condition, values = conditions(owner, filters)
+        rows = self._file.select(
+            "SELECT s.id, -words.rank FROM words CROSS JOIN segments s ON s.id = words.rowid"
+            f" WHERE words MATCH ? AND {condition} ORDER BY words.rank, s.id DESC LIMIT ?",
+            (expression, *values, limit),
+        )
+        return [Scored(*row) for row in rows]
+
+    def let_go(self) -> None:
+        """Keep no words in the process's memory."""
+        self._frequencies.let_go()
+
+    def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
+        """In how many segments, of all owners, each term stands; a tenth out of date at most.
+
+        Raises:
+            StorageError: the index cannot be read.
+        """
+        return self._frequencies.of(wanted, self.statistics().segments)
+
+    def statistics(self) -> WordStatistics:
+        """How much is indexed, at once.
+
+        Raises:
+            StorageError: the index cannot be read.
+        """
+        # SQLite's "averages record": variable-length integers, the number of rows and of tokens
+        # in each column (fts5_index.c, "AVERAGES RECORD").
+        rows = self._file.select("SELECT block FROM words_data WHERE id = ?", (_AVERAGES_ROW,))
+        count, tokens = _varints(rows[0][0] if rows else b"", 2)
+        return WordStatistics(count, tokens / count if count else 0.0)
+
+
+class _Frequencies:
+    """Keeps what was counted: counting a common word means to read all its places."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._known: dict[str, int] = {}
+        self._segments = 0
+        self._changing = threading.Lock()
+
+    def of(self, wanted: Iterable[str], segments: int) -> dict[str, int]:
+        with self._changing:
+            if abs(segments - self._segments) > _OUTDATED_BY * self._segments:
+                self._known, self._segments = {}, segments
+            known = self._known
+        found: dict[str, int] = {}
+        for term in wanted:
+            count = known.get(term)
+            if count is None:
+                count = self._count(term)
+                if len(known) < _KEPT:
+                    known[term] = count
+            found[term] = count
+        return found
+
+    def let_go(self) -> None:
+        with self._changing:
+            self._known, self._segments = {}, 0
+
+    def _count(self, term: str) -> int:
+        if term.endswith("*"):
+            start = term[:-1]
+            after = start[:-1] + chr(ord(start[-1]) + 1)
+            rows = self._file.select(
+                "SELECT sum(doc) FROM"
+                " (SELECT doc FROM word_counts WHERE term >= ? AND term < ? LIMIT ?)",
+                (start, after, _MOST_WITH_PREFIX),
+            )
+        else:
+            rows = self._file.select("SELECT doc FROM word_counts WHERE term = ?", (term,))
+        return int(rows[0][0] or 0) if rows else 0
+
+
+def index_words(db: sqlite3.Connection, segment: int, text: str) -> None:
+    """Index the text of the segment with this number, within the caller's transaction."""
+    db.execute("INSERT INTO words(rowid, terms) VALUES (?, ?)", (segment, " ".join(terms(text))))
+
+
+def forget_words(db: sqlite3.Connection, segments: Iterable[int]) -> None:
+    """Remove segments from the index, within the caller's transaction."""
+    db.executemany("DELETE FROM words WHERE rowid = ?", [(segment,) for segment in segments])
+
+
+def _varints(block: bytes, count: int) -> list[int]:
+    """The first integers of a block in SQLite's form: big-endian, seven bits a byte, at most nine
+    bytes, of which the last has eight; 0 where the block ends."""
+    numbers, at = [], 0
+    for _ in range(count):
+        value = 0
+        for place in range(9):
+            byte = block[at] if at < len(block) else 0
+            at += 1
+            if place == 8:
+                value = value << 8 | byte
+                break
+            value = value << 7 | byte & 0x7F
+            if not byte & 0x80:
+                break
+        numbers.append(value)
+    return numbers

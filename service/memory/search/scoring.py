@@ -1,0 +1,128 @@
+"""Scoring: candidates with what stands around them, put into order by the formula of `ranking`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from service.memory.archive.ledger import Ledger
+from service.memory.archive.surroundings import Around, SegmentRow
+from service.memory.index.dense import DenseSide
+from service.memory.protocol import SearchFilters, Vectors
+from service.memory.search.candidates import Candidates, Wanted
+from service.memory.search.question import Question
+from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
+from service.memory.search.timeliness import Timeliness
+from service.memory.tuned import CONTEXT
+
+_EVERYTHING = SearchFilters()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A segment in its place."""
+
+    row: SegmentRow
+    relevance: float
+    scores: dict[str, float]
+    """The formula's parts; ``cosine`` and ``bm25`` as the indexes gave them, where they did, and
+    ``lexical``, the latter as a share of the best."""
+
+
+class Scorer:
+    """Reads what the formula needs, and applies it. Blocks; may be called from any thread."""
+
+    def __init__(self, ledger: Ledger, dense: DenseSide | None) -> None:
+        self._ledger = ledger
+        self._dense = dense
+
+    def score(
+        self, question: Question, found: Candidates, timeliness: Timeliness, wanted: Wanted
+    ) -> list[ScoredRow]:
+        """The candidates and those beside them that pass the filters, best first.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+            EmbeddingError: the embedder is gone.
+        """
+        around = self._ledger.surroundings.neighbours(
+            sorted(found.numbers), owner=wanted.owner, before=CONTEXT, after=CONTEXT
+        )
+        rows = _rows(around.values())
+        cosines = self._cosines(found.vector, [*rows])
+        passages = self._passages(rows, cosines, timeliness, wanted)
+        ranked = rank(
+            question,
+            [_in_context(each, passages) for each in around.values()],
+            Corpus(
+                segments=self._ledger.words.statistics().segments,
+                frequency=self._ledger.words.frequencies(question.terms),
+            ),
+        )
+        by_ref = {row.ref: row for row in rows.values()}
+        most = max(found.bm25.values(), default=0.0)
+        return [_scored(each, by_ref[each.ref], cosines, found.bm25, most) for each in ranked]
+
+    def _passages(
+        self,
+        rows: Mapping[int, SegmentRow],
+        cosines: Mapping[int, float],
+        timeliness: Timeliness,
+        wanted: Wanted,
+    ) -> dict[int, Passage]:
+        fits = dict(zip(rows, timeliness.fits(row.at for row in rows.values()), strict=True))
+        passing: Iterable[int] = rows
+        if wanted.filters != _EVERYTHING:
+            passing = self._ledger.passing(wanted.owner, wanted.filters).among(rows)
+        eligible = frozenset(passing)
+        return {
+            number: Passage(
+                ref=row.ref,
+                content=row.text,
+                terms=row.terms,
+                cosine=cosines.get(number),
+                time=fits[number],
+                eligible=number in eligible,
+            )
+            for number, row in rows.items()
+        }
+
+    def _cosines(self, vector: Vectors | None, numbers: list[int]) -> Mapping[int, float]:
+        if vector is None or self._dense is None or not numbers:
+            return {}
+        known = self._dense.vectors_of(numbers)
+        cosines = (known.matrix @ vector.ravel()).tolist()
+        return {
+            number: cosine
+            for number, cosine, is_known in zip(numbers, cosines, known.known.tolist(), strict=True)
+            if is_known
+        }
+
+
+def _rows(around: Iterable[Around]) -> dict[int, SegmentRow]:
+    """All segments that are known of, each once."""
+    return {row.number: row for each in around for row in (each.segment, *each.before, *each.after)}
+
+
+def _in_context(around: Around, passages: Mapping[int, Passage]) -> InContext:
+    return InContext(
+        passages[around.segment.number],
+        before=[passages[row.number] for row in around.before],
+        after=[passages[row.number] for row in around.after],
+    )
+
+
+def _scored(
+    each: Ranked,
+    row: SegmentRow,
+    cosines: Mapping[int, float],
+    bm25: Mapping[int, float],
+    most: float,
+) -> ScoredRow:
+    scores = dict(each.scores)
+    if row.number in cosines:
+        scores["cosine"] = cosines[row.number]
+    if row.number in bm25:
+        scores["bm25"] = bm25[row.number]
+        scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0
+    return ScoredRow(row, each.relevance, scores)

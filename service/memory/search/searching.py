@@ -1,0 +1,177 @@
+"""Searching: a question's candidates, in order, folded, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from service.domain.anchors import MemoryHit, SearchResult
+from service.domain.errors import RondoError
+from service.memory.archive.ledger import Ledger
+from service.memory.clock import local_now
+from service.memory.index.dense import DenseSide
+from service.memory.protocol import SearchFilters
+from service.memory.rerankers.protocol import Reranker
+from service.memory.search.candidates import Candidates, CandidateSource, Wanted
+from service.memory.search.folding import Folded, fold
+from service.memory.search.question import read_question
+from service.memory.search.reranking import reranked
+from service.memory.search.scoring import ScoredRow, Scorer
+from service.memory.search.timeliness import Timeliness
+from service.memory.tokens import estimate_tokens
+from service.memory.tuned import SEEDS
+
+_WIDER = 5  # times, when folding has left too few hits
+_FOLDED = 4  # times the limit: what says the same word for word stands near each other
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is asked of a `Searcher`."""
+
+    query: str
+    owner: str
+    limit: int = 8
+    max_tokens: int | None = None
+    filters: SearchFilters = field(default_factory=SearchFilters)
+    explain: bool = False
+    rerank: bool = False
+    """Whether the reranker, if there is one, has the last word."""
+    fold: bool = True
+    """Whether pieces that say the same are one hit."""
+    words: bool = True
+    """False: by vectors alone, to see what they are worth."""
+
+
+class Searcher:
+    """Searches the ledger's words and the dense side's vectors. The methods block."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        dense: DenseSide | None,
+        *,
+        waiting: Callable[[str], int],
+        reranker: Reranker | None = None,
+        clock: Callable[[], datetime] = local_now,
+    ) -> None:
+        """Name the parts.
+
+        Args:
+            ledger: what is remembered.
+            dense: None for words alone.
+            waiting: how many segments of an owner the vector index does not hold yet.
+            reranker: who may be asked for another order.
+            clock: the moment of asking, in the person's time zone.
+        """
+        self._ledger = ledger
+        self._waiting = waiting
+        self._reranker = reranker
+        self._clock = clock
+        self._source = CandidateSource(ledger, dense)
+        self._scorer = Scorer(ledger, dense)
+
+    def close(self) -> None:
+        """Release the threads."""
+        self._source.close()
+
+    def search(self, search: Search) -> SearchResult:
+        """See `MemoryReader.search`. Blocks.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        if search.filters.types is not None and not search.filters.types:
+            return SearchResult(hits=(), mode="lexical", notice="No segment type was asked for.")
+        found, scored = self._find(search, 1)
+        shown = self._shown(search, scored)
+        if len(shown) < min(search.limit, len(scored)) and found.more:
+            # Much is said again and again: what is not may stand further down.
+            found, scored = self._find(search, _WIDER)
+            shown = self._shown(search, scored)
+        notices = [self._notice(search, found)]
+        if search.rerank:
+            scored, problem = reranked(self._reranker, search.query, scored)
+            shown = self._shown(search, scored)
+            notices.append(problem)
+        return SearchResult(
+            hits=self._hits(search, shown, scored),
+            mode="lexical" if found.vector is None else "hybrid",
+            notice=" ".join(filter(None, notices)) or None,
+        )
+
+    def _find(self, search: Search, times: int) -> tuple[Candidates, list[ScoredRow]]:
+        question = read_question(search.query)
+        timeliness = Timeliness(search.query, self._clock())
+        seeds = max(SEEDS, search.limit)
+        if search.rerank and self._reranker is not None:
+            seeds = max(seeds, self._reranker.most)
+        wanted = Wanted(search.owner, search.filters, times * seeds)
+        found = self._source.gather(question, wanted, words=search.words)
+        try:
+            scored = self._scorer.score(question, found, timeliness, wanted)
+        except RondoError as error:
+            if found.vector is None:
+                raise
+            # The dense side was taken away in between.
+            found = replace(found, vector=None, why_words_only=error.problem().in_words())
+            scored = self._scorer.score(question, found, timeliness, wanted)
+        if not search.words:
+            scored.sort(key=lambda each: -each.scores.get("cosine", -1.0))
+        return found, scored
+
+    def _notice(self, search: Search, found: Candidates) -> str | None:
+        if found.why_words_only is not None:
+            return f"Searched by words only: {found.why_words_only}"
+        waiting = self._waiting(search.owner)
+        if waiting:
+            return f"{waiting} segments have no vector yet and are found by words only."
+        return None
+
+    def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:
+        rows = [each.row for each in scored]
+        if not search.fold:
+            return [Folded(row) for row in rows]
+        shown = fold(rows[: _FOLDED * search.limit])
+        return shown if len(shown) >= search.limit else fold(rows)
+
+    def _hits(
+        self, search: Search, shown: Sequence[Folded], scored: Sequence[ScoredRow]
+    ) -> tuple[MemoryHit, ...]:
+        chosen = _within(shown, search.limit, search.max_tokens)
+        refs = [folded.row.ref for folded in chosen]
+        others = [row.ref for folded in chosen for row in folded.duplicates]
+        pieces = self._ledger.segments([*refs, *others], owner=search.owner)
+        partners = self._ledger.surroundings.partners(refs, owner=search.owner)
+        of_ref = {each.row.ref: each for each in scored}
+        return tuple(
+            MemoryHit(
+                anchor=pieces[ref].anchor,
+                content=pieces[ref].content,
+                relevance=of_ref[ref].relevance,
+                scores=of_ref[ref].scores if search.explain else None,
+                duplicates=tuple(
+                    pieces[row.ref].anchor for row in folded.duplicates if row.ref in pieces
+                ),
+                partners=partners.get(ref, ()),
+            )
+            for folded, ref in zip(chosen, refs, strict=True)
+            if ref in pieces  # it may have been forgotten just now
+        )
+
+
+def _within(shown: Sequence[Folded], limit: int, max_tokens: int | None) -> list[Folded]:
+    """The best that fit, whole; the very best in any case."""
+    chosen: list[Folded] = []
+    left = max_tokens
+    for folded in shown:
+        if left is not None:
+            cost = estimate_tokens(folded.row.text)
+            if chosen and cost > left:
+                continue
+            left -= cost
+        chosen.append(folded)
+        if len(chosen) == limit:
+            break
+    return chosen
