@@ -9,6 +9,7 @@ the next words only sound alike, since questions lie nearer to each other than t
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -31,16 +32,21 @@ EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
 
 _SMALL_WORDS = frozenset(
     terms(
-        "a about again all also am an and any are as at be been but by can could did do does"
-        " fine for from good great had has have he her here him his how i if in into is it its"
-        " just let like may me more my no not now of ok okay on or our out please she should so"
-        " some tell than thank thanks that the their them then there they this to up us was way"
-        " we well were what when where which who whom whose why will with would yes you your"
+        "a about again all also am an and any are as at be been but by can could describe did do"
+        " does explain fine for from give good great had has have he help her here him his how i"
+        " if in into is it its just let like may me more my no not now of ok okay on or our out"
+        " please she should show so some tell than thank thanks that the their them then there"
+        " they this to up us was way we well were what when where which who whom whose why will"
+        " with would write yes you your"
     )
 )
 _SMALL_CHARACTERS = frozenset(
     "的了吗呢吧啊是我你您他她它们这那哪有在不和与也就都还又再要会能可以什么怎样多少几谁把被给对到为"
-    "很请说着过来去上下里个一"
+    "很请说着过来去上下里个一讲帮候"
+)
+_REQUEST = re.compile(
+    r"\W*(?:please\s+)?(?:(?:explain|describe|tell|show|give|help|write|find|make)\b|请|给我|帮我|为我)",
+    re.IGNORECASE,
 )
 
 
@@ -89,6 +95,9 @@ def _by_cosine(
     found = []
     for hit in offered:
         shares = not new.isdisjoint(_content(hit.content))
+        # What was asked elsewhere lies near whatever is asked, and answers nothing.
+        if not shares and _asks(hit):
+            continue
         bound = nearest + (RECALL_NEARER_SHARING if shares else RECALL_NEARER)
         if cosine[hit.anchor.ref] >= max(bound, best - RECALL_WITHIN_COSINE):
             found.append(hit)
@@ -116,6 +125,12 @@ def _by_words(
 def _says_much(hit: MemoryHit) -> bool:
     """Whether a hit says anything to be remembered: "Thanks!" is found word for word, for one."""
     return len(set(terms(hit.content))) >= RECALL_LEAST_TERMS
+
+
+def _asks(hit: MemoryHit) -> bool:
+    """Whether a hit is a question, or begins as a request."""
+    text = hit.content.rstrip()
+    return text.endswith(("?", "？")) or _REQUEST.match(text) is not None
 
 
 def _content(text: str) -> set[str]:

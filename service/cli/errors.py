@@ -12,6 +12,9 @@ RondoError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from service.domain.errors import RondoError
 
 
@@ -66,3 +69,16 @@ class RefusedError(DaemonError):
         super().__init__(detail, advice=advice, title=title)
         self.status = status
         """The HTTP status."""
+
+
+@contextmanager
+def advice_when_lost(advice: str) -> Iterator[None]:
+    """Have a connection that breaks within ``with`` told with what became of just this work.
+
+    Raises:
+        ConnectionLostError: it broke; it has this advice.
+    """
+    try:
+        yield
+    except ConnectionLostError as error:
+        raise ConnectionLostError(error.detail, advice=advice) from error

@@ -95,8 +95,20 @@ def _errors_of(path: Path) -> Iterator[None]:
         raise StorageError(
             f"{path}: {error.strerror or error}",
             title="The export cannot be written",
-            advice="Free some space there, or choose another place with -o.",
+            advice=_advice(error, path),
         ) from error
+
+
+def _advice(error: OSError, path: Path) -> str:
+    match error:
+        case IsADirectoryError():
+            return f"Give the name of a file in it, such as -o {path / 'memory.jsonl'}."
+        case FileNotFoundError() | NotADirectoryError():
+            return "Make the folder first, or choose another place with -o."
+        case PermissionError():
+            return "Choose a place with -o where you may write."
+        case _:
+            return "Free some space there, or choose another place with -o."
 
 
 def _bar() -> Progress:

@@ -58,7 +58,9 @@ def print_receipt(receipt: ForgetReceipt) -> None:
         counted(single, "single iteration"),
         f"copies in {counted(len(receipt.copies), 'other run loop')}",
     )
-    out().print(f"{day(receipt.at.astimezone().isoformat())}  forgotten: {', '.join(parts)}")
+    out().print(
+        f"{day(receipt.at.astimezone().isoformat())}  forgotten: {', '.join(parts)}", soft_wrap=True
+    )
     out().print(
         f"  removed {counted(gone.events, 'event')}, {counted(gone.segments, 'segment')} with their"
         f" vectors, {counted(gone.notes, 'sentence')} of notes,"
@@ -68,7 +70,9 @@ def print_receipt(receipt: ForgetReceipt) -> None:
     )
     if receipt.pending:
         places = ", ".join(receipt.pending)
-        out().print(f"  remains are still being removed from: {places}", style="yellow")
+        out().print(
+            f"  remains are still being removed from: {places}", style="yellow", soft_wrap=True
+        )
         if receipt.problem:
             out().print(f"  {plain(receipt.problem)}", style="yellow", soft_wrap=True)
     out().print(f"  receipt {plain(receipt.id)}", style="dim")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from service.cli.client import Daemon, Json
+from service.cli.errors import advice_when_lost
 from service.cli.output import aside, one_line, out, plain
 from service.cli.words import counted
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 _PATH = "/v1/memory/import"
 _MEDIA_TYPE = "application/x-ndjson"
+_WHEN_LOST = (
+    "What is in is in. Run the same command again once the daemon is there: it goes on where this"
+    " ended, and nothing comes in twice."
+)
 _SHOWN_PROBLEMS = 20
+_LONGEST_TITLE = 200  # all of them are held
 _NAMES: dict[Format, str] = {"rondo": "Rondo", "chatgpt": "ChatGPT", "claude": "Claude"}
 
 
@@ -35,6 +41,8 @@ class Trouble:
     """The line; in an archive of another service the conversation."""
     title: str
     problem: str
+    run_loop_id: str | None = None
+    """Where it could be read so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Outcome:
                 {
                     place: each.place,
                     **({"title": each.title} if each.title else {}),
+                    **({"run_loop_id": each.run_loop_id} if each.run_loop_id else {}),
                     "problem": each.problem,
                 }
                 for each in self.troubles
@@ -119,7 +128,8 @@ def import_archive(daemon: Daemon, file: str, wanted: str, *, dry_run: bool) -> 
         with _bar() as bar:
             chunks = _watched(conversion.chunks(), archive, bar)
             try:
-                answer = daemon.upload(_PATH, chunks, media_type=_MEDIA_TYPE, params=params)
+                with advice_when_lost(_WHEN_LOST):
+                    answer = daemon.upload(_PATH, chunks, media_type=_MEDIA_TYPE, params=params)
             except KeyboardInterrupt:
                 bar.stop()
                 aside().print(
@@ -141,6 +151,8 @@ class _Conversion:
     empty: int = 0
     places: array[int] = field(default_factory=lambda: array("L"))
     """For each line the conversation."""
+    titles: dict[int, str] = field(default_factory=dict)
+    """The beginnings of those of the conversations that have lines."""
 
     def chunks(self) -> Iterator[bytes]:
         """The lines, in pieces of any size."""
@@ -156,6 +168,8 @@ class _Conversion:
             self._fail(Trouble(found.number, found.title, found.problem))
         elif not found.run_loops:
             self.empty += 1
+        if found.run_loops and found.title:
+            self.titles[found.number] = found.title[:_LONGEST_TITLE]
         for run_loop in found.run_loops:
             self.places.append(found.number)
             yield line_of(run_loop)
@@ -178,8 +192,10 @@ class _Conversion:
 
     def _trouble(self, problem: ImportProblem) -> Trouble:
         if self.archive.format == "rondo":
-            return Trouble(problem.line, "", problem.problem)
-        return Trouble(self.places[problem.line - 1], "", problem.problem)
+            return Trouble(problem.line, "", problem.problem, problem.run_loop_id)
+        place = self.places[problem.line - 1]
+        title = self.titles.get(place, "")
+        return Trouble(place, title, problem.problem, problem.run_loop_id)
 
 
 def _watched(chunks: Iterator[bytes], archive: Archive, bar: Progress) -> Iterator[bytes]:

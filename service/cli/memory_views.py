@@ -80,7 +80,8 @@ def _print_hit(hit: MemoryHit) -> None:
         words = words[:_LONGEST_SHOWN].rstrip() + " …"
     out().print(Padding(Text(words), (0, 0, 0, 2), expand=False))
     if hit.scores:
-        out().print(f"  {plain(_explained(hit.scores))}", style="dim", soft_wrap=True)
+        for line in _explained(hit.scores, out().width - 2):
+            out().print(f"  {plain(line)}", style="dim", soft_wrap=True)
     for label, anchors in (("again in", hit.duplicates), ("belongs to", hit.partners)):
         if anchors:
             shown = ", ".join(plain(each.text) for each in anchors[:_MOST_ANCHORS])
@@ -90,8 +91,16 @@ def _print_hit(hit: MemoryHit) -> None:
     out().print()
 
 
-def _explained(scores: Mapping[str, float]) -> str:
-    """The parts of a score, and behind a bar what the indexes said."""
+def _explained(scores: Mapping[str, float], width: int) -> list[str]:
+    """The parts of a score, and behind a bar what the indexes said; folded between them."""
     parts = [f"{name} {part:+.2f}" for name, part in scores.items() if name not in _MEASURED]
     measured = [f"{name} {scores[name]:.3f}" for name in _MEASURED if name in scores]
-    return "  |  ".join("  ".join(each) for each in (parts, measured) if each)
+    if parts and measured:
+        measured[0] = f"|  {measured[0]}"
+    lines: list[str] = []
+    for part in parts + measured:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(part)
+    return lines

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from service.domain.forgotten import iteration_may_have_been, may_have_been
 from service.domain.growing import Growing
 from service.domain.messages import ContentPart, Message, TextPart, ThinkPart, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
@@ -116,7 +117,8 @@ def last_moment(run_loop: RunLoop) -> datetime:
 def standing(known: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standing:
     """How a loop of a file stands to the one of its id that is here.
 
-    The predecessor may differ: it stays as it is here.
+    The predecessor may differ: it stays as it is here. What was forgotten here was whatever the
+    file says.
 
     Args:
         known: the one that is here.
@@ -124,6 +126,7 @@ def standing(known: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standi
         labels_may_change: whether another goal or other metadata with the same words is news, as
             where conversations can be renamed; else it is a conflict.
     """
+    new = without_forgotten(known, new)
     old_turns, new_turns = known.iterations, new.iterations
     if labels_may_change:
         old_turns, new_turns = _words(old_turns), _words(new_turns)
@@ -136,6 +139,19 @@ def standing(known: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standi
     if not known.is_active and _is_beginning(old_turns, new_turns):
         return "extended"
     return "conflict"
+
+
+def without_forgotten(known: RunLoop, new: RunLoop) -> RunLoop:
+    """A loop of a file, without what was forgotten of the one of its id that is here.
+
+    Iterations, and the goal, that are as here but for what was forgotten are as they are here.
+    """
+    pairs = list(zip(known.iterations, new.iterations, strict=False))
+    iterations = tuple(old if iteration_may_have_been(old, each) else each for old, each in pairs)
+    goal = known.goal if may_have_been(known.goal, new.goal) else new.goal
+    return new.model_copy(
+        update={"iterations": iterations + new.iterations[len(pairs) :], "goal": goal}
+    )
 
 
 def _same_words(known: RunLoop, new: RunLoop) -> Standing:

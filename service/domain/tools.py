@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict
 ToolEffect = Literal["read_only", "idempotent", "side_effects"]
 """What running a tool twice would do: nothing, the same, or something more."""
 
+MEMORY_TOOLS = frozenset({"memory_search", "memory_expand"})
+"""The tools whose results are pieces of long-term memory."""
+
 
 class ToolDefinition(BaseModel):
     """A tool as the model sees it."""

@@ -27,6 +27,7 @@ from service.memory.clock import local_now
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.forgetting.ledger_side import Gone
 from service.memory.index.index_worker import EmbeddingProgress, IndexWorker
+from service.memory.outline import Outline
 from service.memory.protocol import (
     Embedder,
     LiveRunLoops,
@@ -130,6 +131,15 @@ class LongTermMemory:
         """
         return await anyio.to_thread.run_sync(self._ledger.archive, run_loop)
 
+    async def archive_many(self, run_loops: Sequence[RunLoop]) -> int:
+        """Remember run loops, each id at most once, in one transaction. See `archive`.
+
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+            InvalidInputError: the text of one is not valid Unicode; nothing was written.
+        """
+        return await anyio.to_thread.run_sync(self._ledger.archive_many, run_loops)
+
     async def forget(
         self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]
     ) -> Gone:
@@ -171,6 +181,27 @@ class LongTermMemory:
         """
         known = await anyio.to_thread.run_sync(self._ledger.finished)
         return [run_loop_id for run_loop_id in run_loop_ids if run_loop_id not in known]
+
+    async def outlines(self) -> dict[tuple[str, str], Outline]:
+        """How far all remembered run loops have come, by owner and id.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        return await anyio.to_thread.run_sync(self._ledger.outlines)
+
+    async def outdated(self, finished: Iterable[Outline]) -> list[Outline]:
+        """Which of these finished run loops are not remembered just so.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+
+        def compared() -> list[Outline]:
+            known = self._ledger.outlines()
+            return [each for each in finished if known.get(each.key) != each]
+
+        return await anyio.to_thread.run_sync(compared)
 
     async def embed_pending(self) -> EmbeddingProgress:
         """Give every segment its vector, in small batches; loads the embedder if need be.

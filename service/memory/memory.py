@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from service.domain.events import TERMINAL, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.archive.archivist import Archivist
+from service.memory.archive.bringing_back import bring_back
 from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
@@ -33,6 +34,7 @@ from service.memory.history.imports import Import, Written
 from service.memory.history.journal import Commit, Journal
 from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
+from service.memory.outline import Outline
 from service.memory.protocol import Embedder
 from service.memory.rerankers.protocol import Reranker
 from service.memory.tasks import run_to_end
@@ -63,11 +65,13 @@ class Memory:
         self.long_term.live = self
         self.archivist = Archivist(self.long_term, self)
         self.archivist.reread = self._what_is_done
+        self.archivist.caught_up = self._has_caught_up
         self.forgetting = Forgetting(
             self.journal, self.short_term, self.feed, self.long_term, self.archivist
         )
         self.on_rest: Callable[[], None] = lambda: None
         """Called when a loop has come to rest."""
+        self._importing = anyio.Lock()  # what a later import has archived is not written over
         self._warm = anyio.Event()
         self._patience_ends = math.inf
         self._stack = AsyncExitStack()
@@ -90,6 +94,7 @@ class Memory:
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)
             await self.forgetting.catch_up()
+            await self._bring_back()
             await self._catch_up_with_open_loops()
             self._stack = stack.pop_all()
         return self
@@ -109,7 +114,6 @@ class Memory:
         async with anyio.create_task_group() as group:
             group.start_soon(self.archivist.run)
             group.start_soon(self.forgetting.run)
-            group.start_soon(self._archive_grown_imports)
             await self.long_term.warm_up()
             self._warm.set()
 
@@ -118,9 +122,14 @@ class Memory:
         with anyio.CancelScope(deadline=self._patience_ends):
             await self._warm.wait()
 
-    async def finished_run_loops(self) -> Iterable[str]:
-        """Ids of all run loops that have ended; what long-term memory must have."""
-        return await self.journal.run_loops.finished_ids()
+    async def finished_run_loops(self) -> Iterable[Outline]:
+        """All run loops that have ended; what long-term memory must have."""
+        grown = await self.journal.imports.grown()
+        finished = await self.journal.run_loops.finished()
+        return [
+            each._replace(grown_at=grown[each.id]) if each.id in grown else each
+            for each in finished
+        ]
 
     def open_states(self, owner: str) -> Sequence[RunLoopState]:
         """The states of an owner's open loops."""
@@ -151,24 +160,40 @@ class Memory:
         return await run_to_end(self._append_imports(imports, owner))
 
     async def _append_imports(self, imports: Sequence[Import], owner: str) -> Written:
-        written = await self.journal.imports.append(imports, owner=owner)
-        problems = [await self.archivist.archive(state.run_loop()) for state in written.states]
-        if any(problems):
-            self.archivist.catch_up()  # nothing is held for it: there may be very many
+        grown = {each.run_loop_id for each in imports if each.grown_from}
+        async with self._importing:
+            with self.archivist.bringing():
+                written = await self.journal.imports.append(imports, owner=owner)
+                loops = [state.run_loop() for state in written.states]
+                problem = await self.archivist.archive_many(loops)
+            if problem is not None:
+                self.archivist.catch_up()  # nothing is held for it: there may be very many
+            else:
+                await self._settle(
+                    {each.id: each.last_seq for each in written.states if each.id in grown}
+                )
         return written
 
-    async def _archive_grown_imports(self) -> None:
-        """Archive what had grown in a file when a crash came: the archivist knows its id already.
+    async def _has_caught_up(self, outline: Outline) -> None:
+        if outline.grown_at is not None:
+            await self._settle({outline.id: outline.grown_at})
 
-        Those of the last run are all looked at again; where nothing is new, nothing happens.
-        """
+    async def _settle(self, archived: Mapping[str, int]) -> None:
+        if not archived:
+            return
         try:
-            for run_loop_id in await self.journal.imports.grown():
-                run_loop = await self.load(run_loop_id)
-                if run_loop is None or await self.archivist.archive(run_loop) is None:
-                    await self.journal.imports.settle(run_loop_id)
-        except RondoError as error:  # the others shall not stop for it; it is tried again
-            log.warning("what had grown in a file is not archived: %s", error.problem().in_words())
+            await self.journal.imports.settle(archived)
+        except RondoError as error:  # then it is looked at once more, and nothing is new
+            log.warning("what has grown in a file stays on its list: %s", error)
+
+    async def _bring_back(self) -> None:
+        """What the ledger alone knows comes back; where that fails, the next start tries again."""
+        try:
+            await bring_back(self.journal, self.long_term)
+        except RondoError as error:
+            log.warning(
+                "what was lost from the journal is not back: %s", error.problem().in_words()
+            )
 
     async def _check_that_history_is_there(self) -> None:
         """What long-term memory knows came from the journal: one without a past was lost.

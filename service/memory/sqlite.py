@@ -256,13 +256,13 @@ def storage_errors(path: Path, *, when_damaged: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        words = str(error)
+        words, title = str(error), None
         if "disk is full" in words:
             advice = f"Free some space on the disk that holds {path.parent}, then try again."
         elif "readonly" in words or "unable to open" in words:
             advice = f"Give this user the right to write in {path.parent}."
         elif any(sign in words for sign in _DAMAGED):
-            advice = when_damaged
+            advice, title = when_damaged, "A file of the data folder is damaged"
         else:
             advice = f"Check the disk that holds {path.parent}; `rondo doctor` says more."
-        raise StorageError(f"{path.name}: {words}", advice=advice) from error
+        raise StorageError(f"{path.name}: {words}", advice=advice, title=title) from error

@@ -23,7 +23,7 @@ shorter, so it bounds queries: the engine takes a minute for a quarter of a mill
 SMALLEST_PIECE = 0.25
 """A border counts only when the piece before it fills at least this share of a segment. Untuned."""
 
-HNSW = {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}
+HNSW = {"ef_search": 100, "ef_construction": 200, "max_neighbors": 32}
 """Parameters of Chroma's graph. Measured on 100,000 random vectors of 384 numbers in 2,000 clusters
 around one direction, 200 queries, one core of two that were busy:
 
@@ -34,7 +34,8 @@ around one direction, 200 queries, one core of two that were busy:
     200, 200, 32                                99.5 %       96.4 %        3.1 ms
     400, 200, 32                                99.9 %       98.9 %        5.1 ms
 
-All find the ten nearest (99.9 % or more). Embedding a query takes 11 ms, and a passage 24."""
+All find the ten nearest (99.9 % or more), of which `SEEDS` are not many more; when more are asked
+for than `ef_search`, Chroma raises it to that. Embedding a query takes 11 ms, and a passage 24."""
 
 QUERY_TERMS = 256
 """Most different words of one query that are looked up. Untuned; a dialogue of 250 Chinese
@@ -49,7 +50,7 @@ POSTINGS = 6_000
 """How many places of a query's words in the index of words may be read to find candidates. Measured
 at 100,000 segments: about 1.5 microseconds a place; all words of a dialogue stand in 300,000."""
 
-SEEDS = 20
+SEEDS = 15
 """How many segments each index offers to the ranking, which looks at those beside them as well. On
 the data of `RANKING`, 15 to 40 give the same recall at 5 and 10 within half a point."""
 
@@ -152,6 +153,11 @@ INDEX_BATCH = 256
 IMPORT_LINE_BYTES = 32_000_000
 """The longest line of an imported file, a run loop each. Untuned: some 5,000 pages of text."""
 
+IMPORT_NESTING = 10_000
+"""How many lists and objects of an imported archive may stand one in another. Untuned: archives of
+conversations have about ten; a conversation with more than some hundreds is told as one of an
+unknown form, and keeps none of the others out. Reading takes time by the square of this."""
+
 IMPORT_BATCH_LOOPS = 200
 IMPORT_BATCH_BYTES = 4_000_000
 """How many run loops, and about how many bytes of them, one commit of an import holds. Untuned: it
@@ -173,10 +179,10 @@ FORGOTTEN_REPETITION = 160
 """The same for a run loop that was not shown them: there, only a long text is no coincidence.
 Untuned: a paragraph."""
 
-FILTERED_EXACTLY = 4_000
+FILTERED_EXACTLY = 1_500
 """Where at most so many segments pass the filters, their vectors are compared one by one; where
-more do, what the vector index offers is sifted. Reading and comparing so many takes about as long
-as embedding the query."""
+more do, what the vector index offers is sifted. Reading so many vectors takes about as long as
+embedding the query, and goes on meanwhile."""
 
 SIFTED_AT_MOST = 2_000
 """How many segments the vector index is asked for, at most, to be sifted by filters; if too few of

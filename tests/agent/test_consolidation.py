@@ -25,7 +25,7 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
-from service.memory.notes.notes import UnreadSegment
+from service.memory.notes.note_writing import UnreadSegment
 from tests.agent.support import FunctionLLM, echo, running_agent, sent, until
 from tests.memory.remembering import NOON, run_loop, tool_turn
 

@@ -12,7 +12,9 @@ import pytest
 from service.domain.errors import StorageError
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
+from service.memory.history.run_loop_table import millis_of
 from service.memory.long_term import LongTermMemory
+from service.memory.outline import Outline
 from tests.memory.remembering import WordEmbedder, anchors, remembering, run_loop
 
 pytestmark = pytest.mark.anyio
@@ -29,15 +31,22 @@ class Finished:
         self.loaded: list[str] = []
         self.failures = failures
 
-    async def finished_run_loops(self) -> Iterable[str]:
+    async def finished_run_loops(self) -> Iterable[Outline]:
         if self.failures:
             self.failures -= 1
             raise StorageError("the journal is out for lunch")
-        return [*self.loops, "gone meanwhile"]
+        gone = run_loop("gone meanwhile")
+        return [outline_of(loop) for loop in (*self.loops.values(), gone)]
 
     async def load(self, run_loop_id: str) -> RunLoop | None:
         self.loaded.append(run_loop_id)
         return self.loops.get(run_loop_id)
+
+
+def outline_of(loop: RunLoop) -> Outline:
+    """As the journal would tell it."""
+    ended_at = millis_of(loop.completed_at) if loop.completed_at else None
+    return Outline(loop.owner, loop.id, loop.status, len(loop.iterations), ended_at)
 
 
 @asynccontextmanager
@@ -127,6 +136,21 @@ async def test_a_loop_that_can_never_be_archived_stops_no_other(
         archivist.submit(APPLES)
         assert await archivist.drain() is None
         assert await memory.run_loop("apples", owner="me") == APPLES
+    assert len(caplog.records) == 1
+    assert "Unicode" in caplog.text
+
+
+async def test_of_many_at_once_one_that_can_never_be_archived_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = run_loop("broken", ("\ud83d", ""))
+    async with (
+        remembering(tmp_path, None) as memory,
+        working(memory, Finished()) as archivist,
+    ):
+        assert await archivist.archive_many([APPLES, broken, PEARS]) is None
+        for loop in (APPLES, PEARS):
+            assert await memory.run_loop(loop.id, owner="me") == loop
     assert len(caplog.records) == 1
     assert "Unicode" in caplog.text
 

@@ -328,3 +328,19 @@ async def test_a_request_that_says_nothing_clear_is_refused(
 
 async def _stop(run_loop_id: str) -> None:
     raise AssertionError("nothing was to be stopped")
+
+
+async def test_an_anchor_at_which_nothing_stands_is_refused_and_names_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "one", "How do I bake rye bread?", "With sourdough.")
+        await archived(memory)
+        for segment in (2, 77):
+            request = ForgetRequest(anchors=(AnchorRef("one", 0, segment),))
+            with pytest.raises(NotFoundError, match=f"nothing stands at one:0.{segment}"):
+                await memory.forgetting.preview(request, owner="me")
+        preview = await memory.forgetting.preview(
+            ForgetRequest(anchors=(AnchorRef("one", 0, 1),)), owner="me"
+        )
+        assert preview.confirm is not None

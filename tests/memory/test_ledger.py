@@ -317,3 +317,23 @@ def numbers(ledger: Ledger, *texts: str) -> list[int]:
 def _contents(path: Path) -> list[str]:
     with sqlite3.connect(path) as connection:
         return list(connection.iterdump())
+
+
+def test_many_loops_at_once_are_what_they_are_one_by_one(tmp_path: Path) -> None:
+    loops = [run_loop(f"r{n}", (f"question {n}", f"answer {n}")) for n in range(20)]
+    one, many = Ledger(tmp_path / "one.sqlite3"), Ledger(tmp_path / "many.sqlite3")
+    one.open()
+    many.open()
+    assert sum(one.archive(loop) for loop in loops) == 40
+    assert many.archive(loops[3]) == 2
+    assert many.archive_many(loops) == 38
+    assert many.archive_many(loops) == 0
+    assert many.archive_many([]) == 0
+    assert many.run_loops("me", limit=100) == one.run_loops("me", limit=100)
+    assert many.count() == one.count() == (20, 40)
+    broken = run_loop("broken", ("\ud83d", ""))
+    with pytest.raises(InvalidInputError):
+        many.archive_many([run_loop("new", ("a", "b")), broken])
+    assert many.count() == (20, 40)
+    one.close()
+    many.close()

@@ -187,7 +187,7 @@ async def test_a_run_loop_comes_back_whole_for_its_owner_only(tmp_path: Path) ->
 
 async def test_embedding_goes_on_where_a_crash_broke_it_off(tmp_path: Path) -> None:
     loops = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(30)]
-    async with remembering(tmp_path, WordEmbedder(fail_after=40), *loops) as memory:
+    async with remembering(tmp_path, WordEmbedder(fail_after=41), *loops) as memory:
         broken = await memory.stats()
         assert (broken.embedded, broken.pending) == (40, 20)
         assert "the model has left" in (broken.problem or "")
@@ -220,6 +220,20 @@ async def test_one_text_that_is_refused_keeps_no_other_from_its_vector(tmp_path:
         result = await memory.search("forbidden", owner="me")
         assert result.hits[0].anchor.run_loop_id == "bad", "it has no vector, but its words"
         assert "1 segments" in (result.notice or "")
+
+
+async def test_a_whole_batch_that_is_refused_keeps_no_other_from_its_vector(tmp_path: Path) -> None:
+    class Picky(WordEmbedder):
+        def embed_passages(self, texts: Sequence[str]) -> Vectors:
+            if any("forbidden" in text for text in texts):
+                raise EmbeddingError("this text is not taken")
+            return super().embed_passages(texts)
+
+    bad = [run_loop(f"b{i}", (f"forbidden {i}", f"forbidden {i}")) for i in range(20)]
+    good = run_loop("good", ("a question", "an answer"))
+    async with remembering(tmp_path, Picky(), *bad, good) as memory:
+        stats = await memory.stats()
+        assert (stats.embedded, stats.pending) == (2, 40)
 
 
 async def test_a_batch_that_reached_the_index_unmarked_is_not_doubled(tmp_path: Path) -> None:

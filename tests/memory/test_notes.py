@@ -12,7 +12,8 @@ import pytest
 from service.domain.anchors import MemoryNote
 from service.domain.errors import NotFoundError
 from service.memory.long_term import LongTermMemory
-from service.memory.notes.notes import NewSentence, NewSentences, NoteKind, Notes, UnreadSegment
+from service.memory.notes.note_writing import NewSentence, NewSentences, NoteKind, UnreadSegment
+from service.memory.notes.notes import Notes
 from service.memory.protocol import SearchFilters
 from service.memory.tuned import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
 from tests.memory.remembering import remembering, run_loop

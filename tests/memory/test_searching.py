@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.errors import ConflictError, RerankingError
+from service.domain.errors import ConflictError, InvalidInputError, RerankingError
 from service.domain.run_loops import Iteration
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters
@@ -328,3 +328,33 @@ async def test_a_search_after_the_end_is_told_in_words(tmp_path: Path) -> None:
         pass
     with pytest.raises(ConflictError, match="closed"):
         await memory.search("lamp", owner="me")
+
+
+async def test_a_word_that_was_looked_for_before_it_was_said_is_found_afterwards(
+    tmp_path: Path,
+) -> None:
+    others = [run_loop(f"r{number}", ("Hello.", "Hi.")) for number in range(40)]
+    async with remembering(tmp_path, None, *others) as memory:
+        assert not (await memory.search("qx7731", owner="me")).hits
+        await memory.archive(run_loop("lock", ("The code of my lock is qx7731.", "Noted.")))
+        found = await memory.search("qx7731", owner="me")
+        assert found.hits[0].anchor.run_loop_id == "lock"
+
+
+@pytest.mark.parametrize("value", [10**20, -(10**30), 10**400])
+async def test_numbers_larger_than_any_column_are_looked_for_all_the_same(
+    tmp_path: Path, value: int
+) -> None:
+    async with remembering(tmp_path, None, run_loop("tea", ("Green tea.", "Fine."))) as memory:
+        filters = SearchFilters(metadata={"n": value})
+        assert not (await memory.search("tea", owner="me", filters=filters)).hits
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": ["\udfff"]}, {1, 2}])
+async def test_filters_that_no_message_could_have_are_refused_in_words(
+    tmp_path: Path, value: object
+) -> None:
+    async with remembering(tmp_path, None, run_loop("tea", ("Green tea.", "Fine."))) as memory:
+        filters = SearchFilters(metadata={"n": value})
+        with pytest.raises(InvalidInputError, match="filters"):
+            await memory.search("tea", owner="me", filters=filters)

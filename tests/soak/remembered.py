@@ -23,6 +23,7 @@ from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exchange_lines import line_of
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
+from service.memory.outline import Outline
 from service.memory.protocol import SearchFilters, Vectors
 
 Kind = Literal["archive", "import", "reindex"]
@@ -83,7 +84,7 @@ async def _act(kind: Kind, folder: Path, loops: Sequence[RunLoop]) -> None:
 class NoJournal:
     """A `RunLoopSource` that has nothing to make up for: what was killed is submitted again."""
 
-    async def finished_run_loops(self) -> Sequence[str]:
+    async def finished_run_loops(self) -> Sequence[Outline]:
         return ()
 
     async def load(self, run_loop_id: str) -> RunLoop | None:

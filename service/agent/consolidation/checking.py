@@ -18,7 +18,12 @@ from service.agent.consolidation.asking import (
     Question,
     is_the_user,
 )
-from service.memory.notes.notes import NewSentence, NewSentences, UnreadSegment, content_terms
+from service.memory.notes.note_writing import (
+    NewSentence,
+    NewSentences,
+    UnreadSegment,
+    content_terms,
+)
 from service.memory.search.lexical import terms
 from service.memory.search.stop_words import STOP_WORDS
 

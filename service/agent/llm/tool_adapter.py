@@ -13,12 +13,10 @@ from collections.abc import Iterator, Sequence
 from service.agent.llm.action_schema import ActionSchema, Schema
 from service.agent.llm.demonstrations import demonstrations
 from service.domain.messages import Message, ToolCall
-from service.domain.tools import ToolDefinition
+from service.domain.tools import MEMORY_TOOLS, ToolDefinition
 
 MOST_ROUNDS = 3
 """After so many rounds of tool calls only a reply is allowed: small models go round in circles."""
-
-MEMORY_TOOLS = frozenset({"memory_search", "memory_expand"})
 
 _INSTRUCTIONS = (
     "You answer with one JSON object. It is either a reply to the user or a tool call.\n"

@@ -1,4 +1,8 @@
-"""A long-term memory that grows, and a bare Chroma that grows beside it; measured in turn."""
+"""A long-term memory that grows, and a bare Chroma that grows beside it; measured in turn.
+
+The floor works in the same kind of worker thread as the house: an engine may have settings of each
+thread, and give the thread that loaded it another number of cores.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+
+import anyio.to_thread
 
 from service.bench.errors import BenchmarkError
 from service.bench.memory.floor import BareChroma
@@ -109,11 +115,11 @@ class Stores:
         while self.segments < goal:
             loops, texts = self._next(min(BLOCK, goal - self.segments))
             if len(taken) % 2:  # whoever is second finds the machine as the first has left it
-                floor = self._add_to_floor(texts)
+                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
                 house = await self._archive(loops)
             else:
                 house = await self._archive(loops)
-                floor = self._add_to_floor(texts)
+                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
             taken.append(Taken(len(texts), house, floor))
         return taken
 
@@ -143,11 +149,11 @@ class Stores:
                 question = self._corpus.query(target.text)
                 self._mixed.expect(question, target.text)
                 if len(searched) % 2:
-                    floor = self._ask_floor(question, limit)
+                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
                     house, result = await self._ask(question, chosen, limit)
                 else:
                     house, result = await self._ask(question, chosen, limit)
-                    floor = self._ask_floor(question, limit)
+                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
                 found = any(hit.content == target.text for hit in result.hits)
                 if number >= 0:
                     searched.append(Searched(kind, house, floor, found))

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from service.cli.client import Daemon, Json
     from service.domain.forgetting import ForgetPreview
 
+_WHEN_LOST = (
+    "Start the daemon, and look at `rondo memory forget --receipts`: if it is not listed there,"
+    " nothing was forgotten; run the same command again."
+)
+
 
 @click.command()
 @click.option("--loop", "loops", metavar="ID", multiple=True, help="This run loop.")
@@ -46,6 +51,7 @@ def forget(
     Without a terminal nothing is forgotten unless --yes is given. With --json and without --yes,
     the preview is printed, and nothing is forgotten.
     """
+    from service.cli.errors import advice_when_lost
     from service.cli.forget_views import print_preview, print_receipt
     from service.cli.output import aside, print_json
     from service.cli.run_loop_ids import resolve
@@ -65,7 +71,8 @@ def forget(
         }
         given = {"since": since, "until": until, "query": query}
         body.update({name: value for name, value in given.items() if value is not None})
-        told = daemon.post("/v1/memory/forget", body)
+        with advice_when_lost("Nothing was forgotten. Run the same command again."):
+            told = daemon.post("/v1/memory/forget", body)
         preview = ForgetPreview.model_validate(told)
         if as_json and not yes:
             print_json(told)
@@ -75,7 +82,8 @@ def forget(
         if not _is_agreed(preview, yes=yes):
             aside().print("Nothing was forgotten.", style="yellow")
             raise SystemExit(1)
-        receipt = daemon.post("/v1/memory/forget", {**body, "confirm": preview.confirm})
+        with advice_when_lost(_WHEN_LOST):
+            receipt = daemon.post("/v1/memory/forget", {**body, "confirm": preview.confirm})
     if as_json:
         print_json(receipt)
     else:

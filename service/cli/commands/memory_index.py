@@ -6,6 +6,8 @@ import click
 
 from service.cli.connect import connect, json_option
 
+_WHEN_LOST = "The building of the index goes on by itself when the daemon starts again."
+
 
 @click.command()
 @click.option("--force", is_flag=True, help="Even when the same embedder built the index.")
@@ -15,14 +17,21 @@ def reindex(force: bool, as_json: bool) -> None:
 
     The daemon does it in the background: interrupting this command stops nothing.
     """
+    from service.cli.errors import DaemonNotRunningError, advice_when_lost
     from service.cli.output import aside, plain, print_json
     from service.cli.reindexing import look_on
 
     with connect() as daemon:
-        answer = daemon.post("/v1/memory/reindex", {"force": force})
+        with advice_when_lost("If nothing was begun yet, run the same command again."):
+            answer = daemon.post("/v1/memory/reindex", {"force": force})
         if not as_json and answer.get("notice"):
             aside().print(plain(str(answer["notice"])), style="yellow")
-        stats = look_on(daemon)
+        try:
+            with advice_when_lost(_WHEN_LOST):
+                stats = look_on(daemon)
+        except DaemonNotRunningError as error:
+            advice = f"{error.advice} {_WHEN_LOST}"
+            raise DaemonNotRunningError(error.detail, advice=advice) from error
     if as_json:
         print_json({**answer, "index": stats.get("index"), "problem": stats.get("problem")})
     elif answer.get("started"):

@@ -10,8 +10,8 @@ side, so that a new loop is found by its words while older ones still wait for t
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 import anyio
@@ -22,6 +22,7 @@ from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.long_term import LongTermMemory
+from service.memory.outline import Outline
 from service.memory.tuned import REST_BEFORE_ARCHIVING
 
 _log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ _LONGEST_PAUSE = 300.0
 class RunLoopSource(Protocol):
     """Where finished run loops are kept for good: the journal."""
 
-    async def finished_run_loops(self) -> Iterable[str]:
-        """Ids of all run loops, of all owners, that can change no more."""
+    async def finished_run_loops(self) -> Iterable[Outline]:
+        """All run loops, of all owners, that have ended."""
         ...
 
     async def load(self, run_loop_id: str) -> RunLoop | None:
@@ -70,9 +71,16 @@ class Archivist:
         """Told once a loop is archived. MUST NOT raise; is waited for."""
         self.reread: Callable[[str], Awaitable[RunLoop | None]] = source.load
         """Gives what is done of a run loop, as it is now; None when it is gone."""
+        self.caught_up: Callable[[Outline], Awaitable[None]] = _no_outline
+        """Told once a loop of which memory lagged behind is archived. MUST NOT raise."""
         self._turn = anyio.Lock()
         self._rewritten: set[tuple[str, str]] = set()
-        """Loops that have lost words since the start."""
+        """Loops of which what is about to be archived may be old."""
+        self._held: set[tuple[str, str]] = set()
+        """Loops that have lost words since the start: they are never archived as somebody has kept
+        them. Few, so that they are not let go."""
+        self._bringing = 0
+        self._reconciled: str | None = None
         self._waiting: dict[tuple[str, str], RunLoop] = {}
         self._resting: dict[tuple[str, str], RunLoopState] = {}
         self._rest = rest
@@ -92,13 +100,30 @@ class Archivist:
         What was to be archived of them is read anew: it may hold words that are forgotten.
         """
         async with self._turn:
-            self._rewritten.update(run_loops)
+            self._held.update(run_loops)
             yield
+
+    @contextmanager
+    def bringing(self) -> Generator[None]:
+        """What is read within, and archived within, is known to be old if words go meanwhile."""
+        self._bringing += 1
+        try:
+            yield
+        finally:
+            self._bringing -= 1
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nobody is on the way with something old: it need not be known any more."""
+        if not (self._bringing or self._waiting or self._resting or self._turn.locked()):
+            self._rewritten.clear()
 
     def submit(self, run_loop: RunLoop) -> None:
         """Have a run loop archived soon. Of several states of a loop, the last one counts."""
         key = (run_loop.owner, run_loop.id)
         self._resting.pop(key, None)
+        if run_loop.id == self._reconciled:
+            self._rewritten.add(key)
         self._waiting[key] = run_loop
         self._archiving.want()
 
@@ -114,6 +139,30 @@ class Archivist:
     async def archive(self, run_loop: RunLoop) -> Problem | None:
         """Have a run loop archived now, and embedded soon; why it was not, if so."""
         return await self._archive(run_loop)
+
+    async def archive_many(self, run_loops: Sequence[RunLoop]) -> Problem | None:
+        """Have run loops archived now, in one transaction; why one was not, if so."""
+        with self.bringing():
+            return await self._archive_many(run_loops)
+
+    async def _archive_many(self, run_loops: Sequence[RunLoop]) -> Problem | None:
+        for run_loop in run_loops:
+            if run_loop.id == self._reconciled:
+                self._rewritten.add((run_loop.owner, run_loop.id))
+            await self.before(run_loop)
+        try:
+            async with self._turn:
+                found = [await self._current(run_loop) for run_loop in run_loops]
+                current = [run_loop for run_loop in found if run_loop is not None]
+                changed = await self._memory.archive_many(current)
+        except Exception:  # noqa: BLE001  one shall not keep the others out: each by itself tells it
+            problems = [await self._bring_in(run_loop) for run_loop in run_loops]
+            return next(filter(None, problems), None)
+        if changed:
+            self._embedding.want()
+        for run_loop in current:
+            await self.after(run_loop)
+        return None
 
     def catch_up(self) -> None:
         """Have all that memory lacks of finished loops brought in, as at the start."""
@@ -183,19 +232,28 @@ class Archivist:
             if failed is None and self._waiting.get(key) is run_loop:
                 del self._waiting[key]
             problem = problem or failed
+        self._let_go()
         return problem
 
     async def _reconcile(self) -> Problem | None:
         problem = None
         finished = await self._source.finished_run_loops()
-        for run_loop_id in await self._memory.lacking(finished):
-            try:
-                run_loop = await self._source.load(run_loop_id)
-            except RondoError as error:  # the other loops shall not wait for this one
-                problem = error.problem()
-                continue
-            if run_loop is not None:
-                problem = await self._archive(run_loop) or problem
+        for outline in await self._memory.outdated(finished):
+            with self.bringing():
+                problem = await self._catch_up_with(outline) or problem
+        return problem
+
+    async def _catch_up_with(self, outline: Outline) -> Problem | None:
+        self._reconciled = outline.id  # what is submitted from here on is newer
+        try:
+            run_loop = await self.reread(outline.id)
+            problem = await self._archive(run_loop) if run_loop is not None else None
+        except RondoError as error:  # the other loops shall not wait for this one
+            return error.problem()
+        finally:
+            self._reconciled = None
+        if problem is None:
+            await self.caught_up(outline)
         return problem
 
     async def _embed(self) -> Problem | None:
@@ -203,14 +261,23 @@ class Archivist:
 
     async def _archive(self, run_loop: RunLoop) -> Problem | None:
         """Archive one loop; one that can never be archived is told, and given up."""
-        await self.before(run_loop)
+        with self.bringing():
+            await self.before(run_loop)
+            return await self._bring_in(run_loop)
+
+    async def _current(self, run_loop: RunLoop) -> RunLoop | None:
+        """A loop without what it has lost since; None when it is gone. To be asked in turn."""
+        if (run_loop.owner, run_loop.id) in self._rewritten | self._held:
+            return await self.reread(run_loop.id)
+        return run_loop
+
+    async def _bring_in(self, run_loop: RunLoop) -> Problem | None:
         try:
             async with self._turn:
-                if (run_loop.owner, run_loop.id) in self._rewritten:
-                    current = await self.reread(run_loop.id)
-                    if current is None:
-                        return None
-                    run_loop = current
+                current = await self._current(run_loop)
+                if current is None:
+                    return None
+                run_loop = current
                 changed = await self._memory.archive(run_loop)
         except InvalidInputError as error:
             _report(error.problem())
@@ -257,6 +324,10 @@ def _report(problem: Problem) -> None:
 
 
 async def _nobody(run_loop: RunLoop) -> None:
+    pass
+
+
+async def _no_outline(outline: Outline) -> None:
     pass
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from service.domain.anchors import AnchorRef, Segment
@@ -21,6 +22,8 @@ from service.memory.archive.archiving import (
     ARCHIVE_SCHEMA,
     DROP_ALL_OF_SCHEMA_1,
     Cut,
+    LoopRow,
+    Written,
     digest_of,
     loop_row,
     write,
@@ -31,9 +34,11 @@ from service.memory.archive.segmenter import segments_of
 from service.memory.archive.surroundings import Surroundings
 from service.memory.forgetting import ledger_side
 from service.memory.forgetting.ledger_side import Gone
+from service.memory.history.run_loop_table import millis_of
 from service.memory.index.embedding_states import EMBEDDING_SCHEMA, EmbeddingStates
 from service.memory.notes.note_tables import NOTES_SCHEMA
 from service.memory.notes.notes import Notes
+from service.memory.outline import Outline
 from service.memory.protocol import SearchFilters
 from service.memory.search.filtering import Passing
 from service.memory.search.full_text import FULL_TEXT_SCHEMA, FullTextIndex
@@ -59,6 +64,27 @@ class _Archived:
                 break
             count += 1
         return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A run loop, ready to be written."""
+
+    run_loop: RunLoop
+    stored: str | None
+    """The digest of what was there when it was looked at."""
+    row: LoopRow
+    tail: Mapping[int, Written]
+    pieces: Mapping[int, Sequence[Segment]]
+    archived: _Archived
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.run_loop.owner, self.run_loop.id)
+
+    @property
+    def is_new(self) -> bool:
+        return self.row.digest != self.stored
 
 
 def count_run_loops(path: Path) -> int:
@@ -126,12 +152,41 @@ class Ledger:
         Raises:
             InvalidInputError: the loop's text is not valid Unicode.
         """
-        while (changed := self._try_to_archive(run_loop, cut)) is None:
-            pass
+        return self.archive_many([run_loop], cut=cut)
+
+    def archive_many(self, run_loops: Sequence[RunLoop], *, cut: Cut = segments_of) -> int:
+        """Remember run loops as they are now, each id at most once, in one transaction.
+
+        See `archive`.
+
+        Raises:
+            InvalidInputError: the text of one is not valid Unicode; none was written.
+        """
+        changed = 0
+        left = list(run_loops)
+        while left:
+            # Cutting is the long part, so it is done before the lock is taken.
+            prepared = [self._prepare(run_loop, cut) for run_loop in left]
+            missed = list[RunLoop]()
+            if any(each.is_new for each in prepared):
+                with self._writing:
+                    with self._file.transaction(durable=False) as db:
+                        for each in prepared:
+                            if not each.is_new:
+                                continue
+                            if digest_of(db, each.key) != each.stored:
+                                missed.append(each.run_loop)  # another write has come in between
+                                continue
+                            changed += write(db, each.run_loop, each.row, each.tail, each.pieces)
+                    self._file.checkpoint()
+            again = {(each.owner, each.id) for each in missed}
+            for each in prepared:
+                if each.key not in again:
+                    self._keep_in_mind(each.run_loop, each.archived)
+            left = missed
         return changed
 
-    def _try_to_archive(self, run_loop: RunLoop, cut: Cut) -> int | None:
-        """How many segments have changed; None when another write has come in between."""
+    def _prepare(self, run_loop: RunLoop, cut: Cut) -> _Prepared:
         key = (run_loop.owner, run_loop.id)
         stored = self._digest(key)
         last = self._in_mind.get(key)
@@ -147,24 +202,16 @@ class Ledger:
             *(each.digest for each in tail.values()),
         )
         row = loop_row(run_loop, digests)
-        if row.digest == stored:
-            changed = 0
-        else:
-            # Cutting is the long part, so it is done before the lock is taken.
+        pieces: dict[int, Sequence[Segment]] = {}
+        if row.digest != stored:
             known = self._iteration_digests(key, first) if stored is not None else {}
             pieces = {
                 index: cut(run_loop, index)
                 for index, each in tail.items()
                 if known.get(index) != each.digest
             }
-            with self._writing:
-                with self._file.transaction(durable=False) as db:
-                    if digest_of(db, key) != stored:
-                        return None
-                    changed = write(db, run_loop, row, tail, pieces)
-                self._file.checkpoint()
-        self._keep_in_mind(run_loop, _Archived(row.digest, run_loop.iterations, digests))
-        return changed
+        archived = _Archived(row.digest, run_loop.iterations, digests)
+        return _Prepared(run_loop, stored, row, tail, pieces, archived)
 
     def forget(self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]) -> Gone:
         """Let nothing be left of some run loops, nor of what others held before.
@@ -268,6 +315,23 @@ class Ledger:
             f"SELECT id FROM run_loops WHERE status NOT IN ({marks})", tuple(ACTIVE)
         )
         return frozenset(row[0] for row in rows)
+
+    def outlines(self) -> dict[tuple[str, str], Outline]:
+        """How far all remembered run loops, of all owners, have come; by owner and id."""
+        rows = self._file.select(
+            "SELECT owner, id, status, json_extract(summary, '$.iteration_count'),"
+            " json_extract(summary, '$.completed_at') FROM run_loops"
+        )
+        return {
+            (owner, run_loop_id): Outline(
+                owner,
+                run_loop_id,
+                status,
+                count,
+                ended and millis_of(datetime.fromisoformat(ended)),
+            )
+            for owner, run_loop_id, status, count, ended in rows
+        }
 
     def segments(self, refs: Iterable[AnchorRef], *, owner: str) -> Mapping[AnchorRef, Segment]:
         """The segments at these anchors; those that this owner does not have are left out."""

@@ -15,7 +15,7 @@ from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError
 from service.domain.events import RunLoopImported
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.domain.imported import Standing, standing
+from service.domain.imported import Standing, standing, without_forgotten
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.exchange.exchange_lines import BadLineError, Line, lines_of, parse
@@ -26,6 +26,9 @@ from service.memory.tuned import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 OWN = "rondo"
 """The source of files that the house has written itself."""
 _TRIES = 3  # at a loop that changes while it is looked at
+_FORGOTTEN_JUST_NOW = (
+    "the run loop of that id was forgotten just now; import it anew to have it back"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Importing:
         self._owner = owner
         self._source = source
         self._dry_run = dry_run
+        self._begun = memory.forgetting.late.count
         self._counts: dict[Standing | None, int] = {}
         self._failed: list[ImportProblem] = []
         self._failures = 0
@@ -138,18 +142,24 @@ class Importing:
             self._refuse(wanted, "the run loop of that id here is being worked on; try again later")
 
     async def _decide(self, batch: Mapping[str, _Wanted]) -> list[Import]:
+        rewrites = self._memory.journal.rewrites
         known = await self._memory.journal.imports.known(batch)
+        late = self._memory.forgetting.late
+        gone = late.were_forgotten(batch.keys() - known.keys(), since=self._begun)
         imports: list[Import] = []
         for loop_id, wanted in batch.items():
             found = known.get(loop_id)
-            if found is None:
-                imports.append(Import(loop_id, wanted.body, wanted.written))
+            if loop_id in gone:
+                self._refuse(wanted, _FORGOTTEN_JUST_NOW)
+            elif found is None:
+                imports.append(Import(loop_id, wanted.body, wanted.written, rewrites=rewrites))
             elif found.owner != self._owner:
                 self._refuse(wanted, f"the id {loop_id!r} belongs to somebody else here")
             elif found.newest == wanted.written:
                 self._count("unchanged")
             elif (grown := await self._meet(wanted)) is not None:
-                imports.append(Import(loop_id, wanted.body, wanted.written, grown))
+                body, written = _left_of(wanted, grown)
+                imports.append(Import(loop_id, body, written, grown, rewrites=rewrites))
         return imports
 
     async def _meet(self, wanted: _Wanted) -> RunLoopState | None:
@@ -158,7 +168,7 @@ class Importing:
         try:
             state = await self._memory.journal.replay(run_loop.id, owner=self._owner)
         except NotFoundError:
-            self._refuse(wanted, "the run loop of that id was forgotten just now; try again")
+            self._refuse(wanted, _FORGOTTEN_JUST_NOW)
             return None
         except RondoError as error:
             self._refuse(wanted, error.problem().in_words())
@@ -188,3 +198,12 @@ class Importing:
         self._failures += 1
         if len(self._failed) < LISTED_PROBLEMS:
             self._failed.append(problem)
+
+
+def _left_of(wanted: _Wanted, here: RunLoopState) -> tuple[RunLoopImported, str]:
+    """What is written of a loop that has grown, also as JSON: nothing that was forgotten."""
+    left = without_forgotten(closed_part(here), wanted.run_loop)
+    if left == wanted.run_loop:
+        return wanted.body, wanted.written
+    body = wanted.body.model_copy(update={"run_loop": left})
+    return body, body.model_dump_json()

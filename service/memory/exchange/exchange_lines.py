@@ -6,6 +6,7 @@ byte order mark, CRLF and blank lines are taken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -19,6 +20,13 @@ from service.memory.tuned import IMPORT_LINE_BYTES
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_ID = 256
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that end lines, drive terminals or turn the order in which is read."""
+_HALF = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+"""An escape of one half of a character beyond U+FFFF, without the other half."""
 _YEARS = range(2, 9999)  # at the edges a moment cannot be told in another time zone
 _SHOWN_PROBLEMS = 3
 
@@ -95,6 +103,11 @@ def parse(line: Line, *, owner: str) -> RunLoop:
     try:
         value = from_json(text, allow_inf_nan=False)
     except ValueError as error:
+        if half := _HALF.search(text):
+            raise BadLineError(
+                f"it is not JSON: {half[0]} at character {half.start() + 1} is half of a character;"
+                " write the whole one, or U+FFFD in its place"
+            ) from error
         raise BadLineError(f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadLineError("it is not a JSON object, as a run loop is")
@@ -120,10 +133,7 @@ def settled(run_loop: RunLoop) -> RunLoop:
     Raises:
         BadLineError: its id or one of its moments cannot be used.
     """
-    if not run_loop.id.strip() or len(run_loop.id) > _LONGEST_ID:
-        raise BadLineError(
-            f"its id has {len(run_loop.id)} characters; 1 to {_LONGEST_ID} are taken"
-        )
+    _check_id(run_loop.id)
     iterations = tuple(_iteration(each) for each in run_loop.iterations)
     completed_at = run_loop.completed_at and _moment(run_loop.completed_at)
     run_loop = run_loop.model_copy(
@@ -137,6 +147,19 @@ def settled(run_loop: RunLoop) -> RunLoop:
     if run_loop.completed_at is not None:
         return run_loop
     return run_loop.model_copy(update={"completed_at": last_moment(run_loop)})
+
+
+def _check_id(run_loop_id: str) -> None:
+    if not run_loop_id.strip():
+        raise BadLineError("its id is blank; give it one of letters and digits")
+    if len(run_loop_id) > _LONGEST_ID:
+        raise BadLineError(
+            f"its id has {len(run_loop_id)} characters; at most {_LONGEST_ID} are taken"
+        )
+    if unseen := _UNSEEN.search(run_loop_id):
+        raise BadLineError(
+            f"its id holds the control character U+{ord(unseen[0]):04X}; give it one without"
+        )
 
 
 def line_of(run_loop: RunLoop) -> bytes:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -76,9 +77,10 @@ class Forgetting:
         self._turn = anyio.Lock()
         self._finishing = anyio.Lock()
         self._pending = anyio.Event()
-        self._late = Latecomers(journal)
-        journal.without_forgotten = self._late.without_forgotten
-        journal.is_current = self._late.is_current
+        self.late = Latecomers(journal)
+        """Knows what was forgotten since the start, for whoever is on the way with it."""
+        journal.without_forgotten = self.late.without_forgotten
+        journal.is_current = self.late.is_current
 
     async def preview(self, request: ForgetRequest, *, owner: str) -> ForgetPreview:
         """What would go; removes nothing.
@@ -130,9 +132,7 @@ class Forgetting:
             if plan.in_the_way:
                 plan = await self._stopped(plan, request, owner, stop)
             record = await self._carry_out(plan, request)
-            await self._finish(record)
-            receipts = await self.receipts(owner=owner, limit=1)
-            return receipts[0]
+            return (await self._finish(record)).receipt
 
     async def _stopped(self, plan: Plan, request: ForgetRequest, owner: str, stop: Stop) -> Plan:
         """The same plan, once all that was in its way has ended."""
@@ -206,7 +206,7 @@ class Forgetting:
             if state.is_active:
                 self._short_term.add(state)
         self._feed.drop()
-        self._late.learn(plan)
+        self.late.learn(plan)
         return [*after, *plan.whole]
 
     # --- what is left to do
@@ -216,16 +216,26 @@ class Forgetting:
         pause = _FIRST_PAUSE
         while True:
             self._pending = anyio.Event()
-            done = await self.finish()
+            try:
+                done = await self.finish()
+            except Exception as error:  # noqa: BLE001 - whatever it was, it is tried on
+                log.warning("forgetting cannot go on: %s", _in_words(error))
+                done = False
             pause = _FIRST_PAUSE if done else min(2 * pause, _LONGEST_PAUSE)
             with anyio.move_on_after(None if done else pause):
                 await self._pending.wait()
 
     async def catch_up(self) -> None:
-        """At the start: let the ledger not find what the journal has forgotten."""
-        for record in await self._unfinished():
-            if "ledger" in record.receipt.pending:
-                await self._clear_ledger(record)
+        """At the start: let the ledger not find what the journal has forgotten.
+
+        Where that fails it is told in the log, and `run` tries it again.
+        """
+        try:
+            for record in await self._unfinished():
+                if "ledger" in record.receipt.pending:
+                    await self._clear_ledger(record)
+        except Exception as error:  # noqa: BLE001 - all else is to be there nevertheless
+            log.warning("forgetting is not finished yet: %s", _in_words(error))
 
     async def finish(self) -> bool:
         """Go over all that is pending once; whether nothing is left."""
@@ -246,24 +256,39 @@ class Forgetting:
     async def _unfinished(self) -> list[Record]:
         return await anyio.to_thread.run_sync(records.unfinished, self._journal.file)
 
-    async def _finish(self, record: Record) -> None:
-        """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt."""
+    async def _finish(self, record: Record) -> Record:
+        """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt.
+
+        Raises nothing: the words have left the journal, so whoever asked is owed the receipt.
+        """
         async with self._finishing:
-            left = {each.receipt.id: each for each in await self._unfinished()}
-            if record.receipt.id not in left:
-                return  # somebody else has done it meanwhile
-            record = left[record.receipt.id]
             try:
-                if "ledger" in record.receipt.pending:
-                    record = await self._clear_ledger(record)
-                if "files" in record.receipt.pending:
-                    record = await self._clear_files(record)
-                if record.receipt.pending == ("vectors",):
-                    await self._clear_vectors(record)
-            except RondoError as error:
-                words = error.problem().in_words()
-                log.warning("forgetting is not finished yet: %s", words)
-                await self._keep(record, problem=words)
+                record = await self._as_it_stands(record)
+                for place, clear in (
+                    ("ledger", self._clear_ledger),
+                    ("files", self._clear_files),
+                    ("vectors", self._clear_vectors),
+                ):
+                    if record.receipt.pending[:1] == (place,):
+                        record = await clear(record)
+            except Exception as error:  # noqa: BLE001 - told in the receipt
+                record = await self._troubled(record, _in_words(error))
+        return record
+
+    async def _as_it_stands(self, record: Record) -> Record:
+        """A record as it is written down by now: somebody else may have gone on with it."""
+        find = partial(records.find, self._journal.file, record.receipt.id)
+        return await anyio.to_thread.run_sync(find) or record
+
+    async def _troubled(self, record: Record, problem: str) -> Record:
+        """The record with what keeps it from being finished, written down if that can be."""
+        log.warning("forgetting is not finished yet: %s", problem)
+        receipt = record.receipt.model_copy(update={"problem": problem})
+        try:
+            return await self._keep(record, problem=problem)
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            log.warning("nor can that be written down: %s", _in_words(error))
+            return replace(record, receipt=receipt)
 
     async def _clear_ledger(self, record: Record) -> Record:
         # What is written from here on, the vector index above all, may hold what was freed.
@@ -271,7 +296,7 @@ class Forgetting:
         gone, changed = [], list[RunLoop]()
         for run_loop_id in (*record.receipt.run_loops, *record.changed):
             # One that was imported since is there again, by its owner's will.
-            found = await self._now(run_loop_id)
+            found = await self._now(run_loop_id, record.owner)
             if found is None:
                 gone.append(run_loop_id)
             else:
@@ -284,9 +309,10 @@ class Forgetting:
         receipt = record.receipt.model_copy(update={"removed": removed})
         return await self._keep(replace(record, receipt=receipt), done="ledger")
 
-    async def _now(self, run_loop_id: str) -> RunLoop | None:
+    async def _now(self, run_loop_id: str, owner: str) -> RunLoop | None:
+        """The owner's run loop; None where it is gone, or somebody else has taken its id."""
         try:
-            return closed_part(await self._journal.replay(run_loop_id))
+            return closed_part(await self._journal.replay(run_loop_id, owner=owner))
         except NotFoundError:
             return None
 
@@ -324,6 +350,12 @@ class Forgetting:
 
         await self._journal.in_turn(work)
         return kept
+
+
+def _in_words(error: Exception) -> str:
+    return (
+        error.problem().in_words() if isinstance(error, RondoError) else str(error) or repr(error)
+    )
 
 
 def _receipt(plan: Plan, request: ForgetRequest) -> ForgetReceipt:

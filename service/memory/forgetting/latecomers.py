@@ -1,16 +1,17 @@
 """What was read before it was forgotten, and is about to be written after.
 
-A search, a recall or a fork that is under way holds words of which the journal is rid by now. Only
-this process can be in that place, so what is known here need not outlive it.
+A search, a recall, a routing or a fork that is under way holds words of which the journal is rid by
+now. Only this process can be in that place, so what is known here need not outlive it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from service.domain.events import EventBody, RunLoopStarted
+from service.domain.events import EventBody, RouteDecided, RunLoopStarted
+from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Plan
-from service.memory.forgetting.planner import pieces_in, without_pieces
+from service.memory.forgetting.routes import Goals, without_goals
 from service.memory.history.journal import Journal
 
 
@@ -19,18 +20,34 @@ class Latecomers:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._whole: set[str] = set()
+        self._whole: dict[str, int] = {}
+        """By which forgetting, counted from the start, each was forgotten last."""
+        self.count = 0
+        """How often something was forgotten."""
         self._single: set[tuple[str, int]] = set()
         self._rewritten: set[str] = set()
+        self._goals: set[str] = set()
+        """The loops that lost their goals."""
 
     def learn(self, plan: Plan) -> None:
         """Take over what was just forgotten."""
-        self._whole |= plan.whole.keys()
+        self.count += 1
+        self._whole.update(dict.fromkeys(plan.whole, self.count))
         self._rewritten |= plan.changes.keys()
+        self._goals |= plan.whole.keys() | {
+            key for key, each in plan.changes.items() if each.before.goal != each.after.goal
+        }
         self._single |= {(key, index) for key, words in plan.single.items() for index in words}
 
+    def were_forgotten(self, run_loop_ids: Iterable[str], *, since: int) -> frozenset[str]:
+        """Which of these were forgotten whole since the `count` was this one."""
+        return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
+
     def without_forgotten(self, body: EventBody) -> EventBody:
-        """What memory gave, without pieces that were forgotten on the way."""
+        """What memory gave, or the router said, without what was forgotten on the way."""
+        if isinstance(body, RouteDecided):
+            route = without_goals(body.route, self._goals, Goals(()))
+            return body if route is body.route else body.model_copy(update={"route": route})
         if not (self._whole or self._single):
             return body
         refs = pieces_in(body)

@@ -9,40 +9,35 @@ the same run loop that were made of them. What only speaks of the same matter is
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from service.domain.anchors import AnchorRef
-from service.domain.errors import BadAnchorError
 from service.domain.events import (
-    CompactionFinished,
     Event,
     EventBody,
     InputReceived,
-    MemoryRecalled,
     MessageReceived,
     RouteDecided,
     RunLoopImported,
     RunLoopStarted,
-    ToolFinished,
 )
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN, CopyKind
-from service.domain.run_loops import Iteration
 from service.memory.archive.segmenter import split
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import unread_state
+from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.quotes import Quotes, weight
-from service.memory.forgetting.redaction import redacted, redacted_import, reworded
+from service.memory.forgetting.redaction import reworded
+from service.memory.forgetting.routes import Goals, without_goals
+from service.memory.forgetting.words import first_words, redactions, texts_of
 from service.memory.history.journal import Journal
 from service.memory.tuned import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
-_ANCHOR = re.compile(r"\[(\S{1,400}?:\d{1,9}\.\d{1,9})\]")
+_OPENINGS = (RunLoopStarted, RunLoopImported)
 _PAGE = 1000
-_FIRST_WORDS = 200
 _MOST_ROUNDS = 8
 
 WhereRepeated = Callable[[str, Iterable[str]], Iterable[str]]
@@ -141,7 +136,7 @@ class _Planning:
         """Let iterations of a loop that stays go whole."""
         doomed = self._stays(run_loop_id)
         doomed.iterations |= iterations
-        for seq, body in _redactions(doomed.history, doomed.iterations):
+        for seq, body in redactions(doomed.history, doomed.iterations):
             doomed.bodies[seq] = body
             if kind is None:
                 doomed.own.add(seq)
@@ -192,12 +187,11 @@ class _Planning:
     # --- where else the words have gone
 
     def _follow_words(self) -> None:
-        sources = [text for history, gone in self._gone() for text in _texts(history, gone)]
+        sources = [text for history, gone in self._gone() for text in texts_of(history, gone)]
         for run_loop_id, doomed in self._staying.items():
             if doomed.iterations:
                 self._expose(run_loop_id, doomed.history.first_seq(doomed.iterations))
         seen, named = self._scan()
-        self._drop_goals(named)
         quotes = Quotes(sources, least=FORGOTTEN_QUOTE)
         for _ in range(_MOST_ROUNDS):
             before = {key: (len(d.bodies), len(d.altered)) for key, d in self._staying.items()}
@@ -208,6 +202,7 @@ class _Planning:
             if before == after:
                 break
         self._drop_repetitions(sources)
+        self._drop_goals(named)
 
     def _gone(self) -> Iterator[tuple[History, frozenset[int]]]:
         for history in self._whole.values():
@@ -239,27 +234,33 @@ class _Planning:
 
     def _drop_goals(self, named: Iterable[Event]) -> None:
         """The router wrote down what the loops that it chose from are about."""
-        gone = self._without_opening()
+        goals = self._goals_that_go()
+        # A short one may have been said elsewhere, too, by chance.
+        known = Goals(goal for goal in goals.values() if weight(goal) >= FORGOTTEN_QUOTE)
         for event in named:
-            body = event.body
-            if not isinstance(body, RouteDecided):
-                continue
-            if any(each.run_loop_id in gone for each in body.route.candidates):
-                candidates = tuple(
-                    each.model_copy(update={"goal": FORGOTTEN})
-                    if each.run_loop_id in gone
-                    else each
-                    for each in body.route.candidates
-                )
-                route = body.route.model_copy(update={"candidates": candidates})
-                self._put(event, body.model_copy(update={"route": route}), "quoted")
+            body = self._body(event)
+            if isinstance(body, RouteDecided):
+                route = without_goals(body.route, goals.keys(), known)
+                # A fork's copies name the loop that it came from: its own goal is known by words.
+                if event.run_loop_id in goals:
+                    route = without_goals(route, (), Goals((goals[event.run_loop_id],)))
+                if route != body.route:
+                    self._put(event, body.model_copy(update={"route": route}), "quoted")
 
-    def _without_opening(self) -> frozenset[str]:
-        """The loops whose goal goes."""
-        openings = {
-            key for key, each in self._staying.items() if each.history.opening in each.iterations
-        }
-        return frozenset(self._whole) | openings
+    def _body(self, event: Event) -> EventBody:
+        """An event's body, without what goes of it by now."""
+        doomed = self._staying.get(event.run_loop_id)
+        return event.body if doomed is None else doomed.bodies.get(event.seq or 0, event.body)
+
+    def _goals_that_go(self) -> dict[str, str]:
+        """By their ids: the loops whose goal goes, whole or a quote in it."""
+        goals = {key: history.state.goal for key, history in self._whole.items()}
+        for key, doomed in self._staying.items():
+            goal = doomed.history.state.goal
+            opened = any(isinstance(each, _OPENINGS) for each in doomed.bodies.values())
+            if opened and self._change(key, doomed).after.goal != goal:
+                goals[key] = goal
+        return goals
 
     def _drop_pieces(self, seen: Iterable[_Shown]) -> None:
         """Drop what memory gave of what goes, and see who was shown what loses quotes."""
@@ -368,76 +369,6 @@ class _Planning:
             },
             copies=len(doomed.bodies.keys() - doomed.own),
         )
-
-
-def first_words(iteration: Iteration) -> str:
-    """The beginning of what an iteration holds, for a person to know it by."""
-    called = "; ".join(f"{call.name} {call.arguments}" for call in iteration.tool_calls)
-    words = iteration.user_message or iteration.response or iteration.reasoning or called
-    return clipped(words)
-
-
-def clipped(words: str) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(words[: 2 * _FIRST_WORDS].split())
-    return line if len(line) <= _FIRST_WORDS else f"{line[:_FIRST_WORDS].rstrip()} …"
-
-
-def _redactions(history: History, gone: frozenset[int]) -> Iterator[tuple[int, EventBody]]:
-    for event in history.events:
-        seq, body = event.seq or 0, event.body
-        place = history.iteration_of.get(seq)
-        if isinstance(body, RunLoopImported):
-            yield seq, redacted_import(body, gone)
-        elif isinstance(body, RunLoopStarted):
-            if history.opening in gone:
-                yield seq, redacted(body)
-        elif isinstance(body, CompactionFinished):
-            if history.summarised[seq] & gone:
-                yield seq, redacted(body)
-        elif place in gone and (new := redacted(body)) != body:
-            yield seq, new
-
-
-def _texts(history: History, gone: frozenset[int]) -> Iterator[str]:
-    """What was said in these iterations, and may have been quoted."""
-    for index, iteration in enumerate(history.state.run_loop().iterations):
-        if index not in gone:
-            continue
-        yield from filter(None, (iteration.user_message, iteration.reasoning, iteration.response))
-        yield from (call.arguments for call in iteration.tool_calls)
-        for result in iteration.tool_results:
-            # What memory gave has its place elsewhere, and failures are told in words of the house.
-            if not result.is_error and not holds_pieces_of_memory(result.content):
-                yield result.content
-
-
-def holds_pieces_of_memory(content: str) -> bool:
-    """Whether a tool's result names anchors, as those of memory's own tools do."""
-    return _ANCHOR.search(content) is not None
-
-
-def pieces_in(body: EventBody) -> frozenset[tuple[str, int]]:
-    """Of which run loops' which iterations an event holds pieces that memory gave."""
-    if isinstance(body, MemoryRecalled):
-        return frozenset(piece.anchor.ref[:2] for piece in body.recollections)
-    if not isinstance(body, ToolFinished):
-        return frozenset()
-    found = set[tuple[str, int]]()
-    for match in _ANCHOR.finditer(body.whole or body.content):
-        try:
-            found.add(AnchorRef.parse(match[1])[:2])
-        except BadAnchorError:
-            continue
-    return frozenset(found)
-
-
-def without_pieces(body: EventBody, gone: frozenset[tuple[str, int]]) -> EventBody:
-    """What memory gave, without these pieces; a tool's result goes whole, as it tells of them."""
-    if isinstance(body, MemoryRecalled):
-        kept = tuple(each for each in body.recollections if each.anchor.ref[:2] not in gone)
-        return body.model_copy(update={"recollections": kept})
-    return redacted(body)
 
 
 def _event(history: History, seq: int) -> Event:

@@ -12,7 +12,7 @@ from service.domain.forgetting import (
 )
 from service.domain.state import RunLoopState
 from service.memory.forgetting.plan import Plan
-from service.memory.forgetting.planner import clipped
+from service.memory.forgetting.words import clipped
 from service.memory.protocol import MemoryReader
 
 _ASKED_ABOUT = 10  # of what goes; more would only take time
@@ -32,9 +32,17 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
     if not plan.whole and not plan.changes:
         notice = "There is nothing to forget."
     elif coming_in:
-        notice = f"{coming_in} messages are on their way into run loops: wait until they are there."
+        notice = (
+            "1 message is on its way into a run loop: wait until it is there."
+            if coming_in == 1
+            else f"{coming_in} messages are on their way into run loops: wait until they are there."
+        )
     elif in_the_way and not stop:
-        notice = f"{len(in_the_way)} run loops are active: cancel or complete them first."
+        notice = (
+            "1 run loop is active: cancel or complete it first."
+            if len(in_the_way) == 1
+            else f"{len(in_the_way)} run loops are active: cancel or complete them first."
+        )
     return ForgetPreview(
         run_loops=tuple(map(_doomed, plan.whole.values())),
         iterations=tuple(

@@ -58,6 +58,14 @@ def unfinished(file: SqliteFile) -> list[Record]:
     return list(_records(rows))
 
 
+def find(file: SqliteFile, receipt_id: str) -> Record | None:
+    """One record; None when there is none of this id. Blocks."""
+    rows = file.select(
+        "SELECT owner, changed, receipt FROM forgettings WHERE id = ?", (receipt_id,)
+    )
+    return next(iter(_records(rows)), None)
+
+
 def receipts(file: SqliteFile, owner: str, *, limit: int) -> list[ForgetReceipt]:
     """An owner's receipts, newest first. Blocks."""
     rows = file.select(
@@ -65,6 +73,14 @@ def receipts(file: SqliteFile, owner: str, *, limit: int) -> list[ForgetReceipt]
         (owner, limit),
     )
     return [record.receipt for record in _records(rows)]
+
+
+def forgotten_whole(file: SqliteFile) -> frozenset[tuple[str, str]]:
+    """Owners and ids of all run loops that were ever forgotten whole. Blocks."""
+    rows = file.select(
+        "SELECT owner, value FROM forgettings, json_each(forgettings.receipt, '$.run_loops')"
+    )
+    return frozenset((owner, run_loop_id) for owner, run_loop_id in rows)
 
 
 def _records(rows: Iterable[tuple[str, str, str]]) -> Iterable[Record]:

@@ -11,13 +11,16 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, NotFoundError
+from service.domain.events import InputReceived, InputRequired
 from service.domain.forgetting import ForgetRequest
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop
-from service.memory.forgetting.histories import history_of
+from service.memory.archive.segmenter import segments_of
+from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import loop_ids, loops_that_hold, owner_of
+from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.plan import Selection
-from service.memory.forgetting.planner import holds_pieces_of_memory
 from service.memory.history.journal import Journal
 from service.memory.history.run_loop_table import millis_of
 from service.memory.protocol import MemoryReader, SearchFilters
@@ -94,7 +97,7 @@ class _Selecting:
                 self._whole.add(run_loop_id)
         for ref in request.anchors:
             self._check_owner(ref.run_loop_id)
-            if ref.iteration_index >= len(self._loop(ref.run_loop_id)):
+            if not self._stands(ref):
                 raise NotFoundError(
                     f"nothing stands at {ref}", advice="Copy an anchor from a memory search."
                 )
@@ -118,6 +121,15 @@ class _Selecting:
                 f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
             )
 
+    def _stands(self, ref: AnchorRef) -> bool:
+        """Whether there is, or was before it was forgotten, something at an anchor."""
+        run_loop = self._read(ref.run_loop_id)
+        if ref.iteration_index >= len(run_loop.iterations):
+            return False
+        segments = segments_of(run_loop, ref.iteration_index)
+        was_forgotten = run_loop.iterations[ref.iteration_index].forgotten
+        return bool(was_forgotten) or ref.segment_index < len(segments)
+
     def _loop(self, run_loop_id: str) -> tuple[Iteration, ...]:
         return self._read(run_loop_id).iterations
 
@@ -137,8 +149,16 @@ class _Selecting:
 
     def _take_exact(self, words: str) -> None:
         for run_loop_id in loops_that_hold(self._journal, self._owner, written_forms(words)):
-            for index, iteration in enumerate(self._loop(run_loop_id)):
-                if self._is_of_the_time(iteration) and holds(iteration, words):
+            history = history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
+            run_loop = history.state.run_loop()
+            wanted = words.casefold()
+            named = {place for place, text in _asked(history) if wanted in text.casefold()}
+            if wanted in run_loop.goal.casefold():
+                named.add(0)  # it goes with the first iteration
+                if not run_loop.iterations and _within(run_loop.created_at, self._request):
+                    self._whole.add(run_loop_id)
+            for index, iteration in enumerate(run_loop.iterations):
+                if self._is_of_the_time(iteration) and (index in named or holds(iteration, words)):
                     self._single[run_loop_id].add(index)
 
     def _settled(self) -> Selection:
@@ -170,10 +190,25 @@ def holds(iteration: Iteration, words: str) -> bool:
     texts = [iteration.user_message, iteration.reasoning, iteration.response]
     for call in iteration.tool_calls:
         texts += (f"{call.name} {call.arguments}", *_strings(_parsed(call.arguments)))
-    for result in iteration.tool_results:
-        if not holds_pieces_of_memory(result.content):
-            texts.append(result.content)
+    texts += (result.content for result in results_of_others(iteration))
+    texts += _strings(iteration.metadata)
     return any(wanted in text.casefold() for text in texts if text)
+
+
+def _asked(history: History) -> Iterator[tuple[int, str]]:
+    """What a person was asked and has answered, each with its iteration."""
+    for event in history.events:
+        place = history.iteration_of.get(event.seq or 0)
+        if place is None:
+            continue
+        match event.body:
+            case InputRequired(prompt=prompt, options=options):
+                texts = (prompt, *options)
+            case InputReceived(text=text, choices=choices, decisions=decisions):
+                texts = (text or "", *choices, *(each.reason or "" for each in decisions))
+            case _:
+                continue
+        yield from ((place, text) for text in texts)
 
 
 def _parsed(text: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +25,7 @@ from service.memory.sqlite import Row, SqliteFile
 from service.memory.tasks import run_to_end
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS grown_imports (  -- to be archived again at the next start
+CREATE TABLE IF NOT EXISTS grown_imports (  -- not known to be archived as they are now
     run_loop_id TEXT PRIMARY KEY
 ) WITHOUT ROWID;
 """
@@ -53,6 +53,8 @@ class Import:
     """`body` as JSON."""
     grown_from: RunLoopState | None = None
     """The loop as it is here; None: it is new."""
+    rewrites: int = 0
+    """How many loops had been rewritten when it was looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,11 @@ class Numbering(Protocol):
     @property
     def last_seq(self) -> int:
         """The number of the newest event."""
+        ...
+
+    @property
+    def rewrites(self) -> int:
+        """How many loops have been rewritten since the start, their numbers as before."""
         ...
 
     def at_work(self) -> frozenset[str]:
@@ -131,13 +138,19 @@ class Imports:
                 owner,
                 self._numbering.last_seq,
                 self._numbering.at_work(),
+                self._numbering.rewrites,
             )
             written = await to_thread.run_sync(write, limiter=self._threads)
             self._numbering.went_on(len(written.states))
         return written
 
     def _write(
-        self, imports: Sequence[Import], owner: str, last_seq: int, at_work: frozenset[str]
+        self,
+        imports: Sequence[Import],
+        owner: str,
+        last_seq: int,
+        at_work: frozenset[str],
+        rewrites: int,
     ) -> Written:
         now = moment_of(millis_of(datetime.now(UTC)))
         states: list[RunLoopState] = []
@@ -145,32 +158,48 @@ class Imports:
         with self._file.transaction(durable=True) as db:
             for each in imports:
                 expected = each.grown_from.last_seq if each.grown_from else None
-                if each.run_loop_id in at_work or _newest(db, each.run_loop_id) != expected:
+                # What was forgotten of a loop has left its numbers as they were.
+                old = each.rewrites != rewrites
+                gone_on = _newest(db, each.run_loop_id) != expected
+                if each.run_loop_id in at_work or old or gone_on:
                     missed.append(each)
                     continue
                 last_seq += 1
                 states.append(_write_one(db, each, owner=owner, at=now, seq=last_seq))
         return Written(tuple(states), tuple(missed))
 
-    async def grown(self) -> list[str]:
-        """Ids of loops whose newest part long-term memory may lack after a crash."""
-        rows = await to_thread.run_sync(
-            self._file.select, "SELECT run_loop_id FROM grown_imports", limiter=self._threads
-        )
-        return [row[0] for row in rows]
+    async def grown(self) -> dict[str, int]:
+        """Loops whose newest part long-term memory may lack, each with its newest event.
 
-    async def settle(self, run_loop_id: str) -> None:
-        """Strike a loop off the list of `grown`: it is archived.
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        rows = await to_thread.run_sync(
+            self._file.select,
+            "SELECT run_loop_id, (SELECT max(seq) FROM events"
+            " WHERE events.run_loop_id = grown_imports.run_loop_id) FROM grown_imports",
+            limiter=self._threads,
+        )
+        return dict(rows)
+
+    async def settle(self, archived: Mapping[str, int]) -> None:
+        """Strike loops off the list of `grown`: they are archived, each as of this event.
+
+        One that has grown again since stays on it.
 
         Raises:
             StorageError: the disk refuses.
         """
         async with self._lock:
-            await to_thread.run_sync(self._strike_off, run_loop_id, limiter=self._threads)
+            await to_thread.run_sync(self._strike_off, archived, limiter=self._threads)
 
-    def _strike_off(self, run_loop_id: str) -> None:
+    def _strike_off(self, archived: Mapping[str, int]) -> None:
         with self._file.transaction(durable=False) as db:
-            db.execute("DELETE FROM grown_imports WHERE run_loop_id = ?", (run_loop_id,))
+            db.executemany(
+                "DELETE FROM grown_imports WHERE run_loop_id = ?1"
+                " AND NOT EXISTS (SELECT 1 FROM events WHERE run_loop_id = ?1 AND seq > ?2)",
+                list(archived.items()),
+            )
 
 
 def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:

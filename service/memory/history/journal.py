@@ -18,34 +18,34 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import (
-    BODY,
     TRANSIENT,
     Event,
     EventBody,
     MemoryRecalled,
+    RouteDecided,
     RunLoopResumed,
     ToolFinished,
 )
-from service.domain.fold import begin, evolve, fold
+from service.domain.fold import begin, evolve
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
 from service.memory.forgetting import records
 from service.memory.history import imports, inbox, run_loop_table, standing_approvals, usage_table
-from service.memory.history.imports import IMPORTED, Imports
+from service.memory.history.imports import Imports
 from service.memory.history.inbox import Inbox
-from service.memory.history.run_loop_table import RunLoopTable, millis_of, moment_of, project
+from service.memory.history.journal_reads import JournalReads
+from service.memory.history.run_loop_table import millis_of, moment_of, project
 from service.memory.history.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.history.usage_table import UsageTable
-from service.memory.sqlite import Row, SqliteFile
+from service.memory.sqlite import SqliteFile
 from service.memory.tasks import in_background, run_to_end
-from service.memory.where import Where
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class _Append:
 Listener = Callable[[Commit], None]
 
 
-class Journal:
+class Journal(JournalReads):
     """Appends events, folds them, and reads them back.
 
     The listener is called after each commit, in the order of commits, on the event loop's thread;
@@ -109,7 +109,7 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(
+        file = SqliteFile(
             path,
             _SCHEMA
             + run_loop_table.SCHEMA
@@ -118,14 +118,13 @@ class Journal:
             + standing_approvals.SCHEMA
             + imports.SCHEMA
             + records.SCHEMA,
-            when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or move it out"
-            f" of {path.parent} to start without history.",
+            when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
+            f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
+            f" {path.parent}.",
         )
+        super().__init__(file)
         self._lock = anyio.Lock(fast_acquire=True)
-        # Threads of its own: others may use up those that are shared, tools above all.
-        self._threads = anyio.CapacityLimiter(4)
         self._listener: Listener = lambda commit: None
-        self._states: dict[str, RunLoopState] = {}
         self._last_seq = 0
         self._commits = 0
         self._rewrites = 0
@@ -135,7 +134,6 @@ class Journal:
         """Whether a fork's copies are as their originals are now: these may have been forgotten."""
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
-        self.run_loops = RunLoopTable(self._file, self._threads)
         self.usage = UsageTable(self._file, self._lock, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
         self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
@@ -243,6 +241,11 @@ class Journal:
         wanted = _Append(run_loop_id, bodies, owner, None, None, moments=moments)
         return await run_to_end(self._append_in_turn(wanted, durable=True))
 
+    @property
+    def rewrites(self) -> int:
+        """How many loops have been rewritten since the start: their events keep their numbers."""
+        return self._rewrites
+
     def at_work(self) -> frozenset[str]:
         """The ids of all active loops."""
         return frozenset(self._states)
@@ -325,7 +328,7 @@ class Journal:
         for index, body in enumerate(wanted.bodies):
             if isinstance(body, TRANSIENT):
                 raise ValueError(f"{body.type} is transient and is not journaled")
-            if isinstance(body, (MemoryRecalled, ToolFinished)):
+            if isinstance(body, (MemoryRecalled, ToolFinished, RouteDecided)):
                 body = self.without_forgotten(body)
             event = Event(
                 seq=self._last_seq + 1 + index,
@@ -384,107 +387,6 @@ class Journal:
                     self._states[each.id] = each
             await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
         return outcome
-
-    @property
-    def file(self) -> SqliteFile:
-        """The file, for reading it."""
-        return self._file
-
-    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows of a query, for whoever knows the tables. Blocks.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
-        return self._file.select(query, values)
-
-    def active(self, owner: str) -> list[RunLoopState]:
-        """The states of an owner's active loops. May be called from any thread."""
-        return [state for state in list(self._states.values()) if state.owner == owner]
-
-    async def read(
-        self,
-        *,
-        owner: str | None = None,
-        run_loop_id: str | None = None,
-        kind: str | None = None,
-        after: int = 0,
-        limit: int | None = None,
-        news: bool = False,
-    ) -> list[Event]:
-        """Events in order, of one loop or of all, with ``seq`` greater than `after`.
-
-        Those of other kinds than `kind` are neither given nor parsed; for `news`, nor are
-        imports, which are not announced.
-        """
-
-        def work() -> list[Event]:
-            return self.read_blocking(
-                owner=owner,
-                run_loop_id=run_loop_id,
-                kind=kind,
-                after=after,
-                limit=limit,
-                news=news,
-            )
-
-        return await to_thread.run_sync(work, limiter=self._threads)
-
-    def read_blocking(
-        self,
-        *,
-        owner: str | None = None,
-        run_loop_id: str | None = None,
-        kind: str | None = None,
-        after: int = 0,
-        limit: int | None = None,
-        news: bool = False,
-    ) -> list[Event]:
-        """As `read`, in the calling thread, whichever that is."""
-        where = Where("seq > ?", after)
-        where.add("run_loop_id = ?", run_loop_id)
-        where.add("owner = ?", owner)
-        where.add("json_extract(body, '$.type') = ?", kind)
-        where.add("body NOT LIKE ?", f"{IMPORTED}%" if news else None)
-        rows = self._file.select(
-            f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
-            (*where.values, -1 if limit is None else limit),
-        )
-        return [
-            Event(
-                seq=seq,
-                owner=whose,
-                run_loop_id=loop_id,
-                at=moment_of(at),
-                body=BODY.validate_json(body),
-            )
-            for seq, whose, loop_id, at, body in rows
-        ]
-
-    async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
-        """The state of any loop, active or ended.
-
-        Raises:
-            NotFoundError: this owner has no such loop.
-            StorageError: its history cannot be read.
-        """
-        await self.run_loops.check_owner(run_loop_id, owner=owner)
-        state = self._states.get(run_loop_id)
-        if state is None:
-            state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
-        return state
-
-    def _replay(self, run_loop_id: str) -> RunLoopState:
-        try:
-            state = fold(self.read_blocking(run_loop_id=run_loop_id))
-            if state is None:
-                raise ValueError("it has no events")
-        except ValueError as error:  # pydantic's errors are of this kind too
-            raise StorageError(
-                f"the history of run loop {run_loop_id} cannot be read: {error}",
-                advice="It may be of a newer version of Rondo; the other run loops go on.",
-            ) from error
-        return state
 
 
 def _now() -> datetime:

@@ -14,8 +14,9 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import NotFoundError
-from service.domain.run_loops import RunLoopSummary, Status
+from service.domain.run_loops import ACTIVE, RunLoopSummary, Status
 from service.domain.state import RunLoopState
+from service.memory.outline import Outline
 from service.memory.sqlite import Row, SqliteFile
 from service.memory.where import Where
 
@@ -148,9 +149,18 @@ class RunLoopTable:
                 f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
             )
 
-    async def finished_ids(self) -> list[str]:
-        """The ids of all loops that have ended, oldest first."""
-        return await to_thread.run_sync(self.ids, _ENDED, limiter=self._threads)
+    async def finished(self) -> list[Outline]:
+        """All loops that have ended, oldest first."""
+        return await to_thread.run_sync(self.outlines, _ENDED, limiter=self._threads)
+
+    def outlines(self, statuses: frozenset[Status] = ACTIVE | _ENDED) -> list[Outline]:
+        """All loops of these statuses, of all owners, oldest first. Blocks."""
+        rows = self._file.select(
+            "SELECT owner, id, status, iteration_count, completed_at FROM run_loops"
+            f" WHERE status IN ({','.join('?' * len(statuses))}) ORDER BY created_at, id",
+            sorted(statuses),
+        )
+        return [Outline(*row) for row in rows]
 
     def ids(self, statuses: frozenset[Status]) -> list[str]:
         """The ids of all loops of these statuses, oldest first. Blocks."""

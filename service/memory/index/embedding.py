@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 _DROPPED_AT_ONCE = 500
 _DAMAGED_IN_A_ROW = 3
 _RATE_SECONDS = 60.0
+PENDING_COUNTED = 1_000
+"""Up to how many waiting segments are counted for a search: it shall not wait for more."""
 
 
 class EmbeddingQueue:
@@ -146,14 +148,19 @@ class EmbeddingQueue:
         return self._rows.count_indexed(row.id) if row else 0
 
     def count_pending(self, owner: str) -> int:
-        """How many of this owner's segments the index does not hold yet; 0 without an index."""
+        """How many of this owner's segments the index does not hold yet; 0 without an index.
+
+        Counts no further than `PENDING_COUNTED`. The first call for an owner looks at all segments,
+        later ones at those that have come since.
+        """
         active = self._keeper.active
         if active is None:
             return 0
-        done = active.done_up_to
+        done = max(active.done_up_to, active.complete_up_to.get(owner, 0))
         refused = [n for n, whose in dict(self._refused).items() if whose == owner and n <= done]
-        lacking = self._rows.count_lacking(active.row.id, beyond=done, owner=owner)
-        return lacking + len(refused)
+        lacking = self._rows.lacking(active.row.id, beyond=done, owner=owner, most=PENDING_COUNTED)
+        active.complete_up_to[owner] = lacking.complete_up_to
+        return min(PENDING_COUNTED, lacking.number + len(refused))
 
     def progress(self) -> Progress | None:
         """What is being done, and how far it has come; None when nothing is."""
@@ -202,12 +209,21 @@ class EmbeddingQueue:
         try:
             return [(batch, self._dense.embed_passages([piece.text for piece in batch]))]
         except EmbeddingError:
-            done = [found for piece in batch if len(batch) > 1 and (found := self._alone(piece))]
-            if not done:
+            if not self._takes_anything():
                 raise  # not one text is at fault, but the embedder
+            done = [found for piece in batch if (found := self._alone(piece))]
             taken = {piece.number for pieces, _ in done for piece in pieces}
             self._refused |= {p.number: p.owner for p in batch if p.number not in taken}
             return done
+
+    def _takes_anything(self) -> bool:
+        """Whether the embedder works at all."""
+        assert self._dense is not None
+        try:
+            self._dense.embed_passages(["ready?"])
+        except EmbeddingError:
+            return False
+        return True
 
     def _alone(self, piece: PendingSegment) -> tuple[list[PendingSegment], Vectors] | None:
         assert self._dense is not None

@@ -64,6 +64,14 @@ class Unneeded(NamedTuple):
     owner: str
 
 
+class Lacking(NamedTuple):
+    """What an index does not hold yet of an owner."""
+
+    number: int
+    complete_up_to: int
+    """Beyond the number that was asked for, all of the owner's segments up to this one are held."""
+
+
 class Generations:
     """Reads and writes the rows of generations. The methods block."""
 
@@ -190,14 +198,27 @@ class Generations:
         )
         return self.count_indexed(generation) + int(rows[0][0])
 
-    def count_lacking(self, generation: int, *, beyond: int, owner: str) -> int:
-        """How many of an owner's segments with a higher number an index does not hold yet."""
+    def lacking(self, generation: int, *, beyond: int, owner: str, most: int) -> Lacking:
+        """Which of an owner's segments with a higher number an index does not hold yet.
+
+        Takes time in proportion to the segments beyond that number, up to the last that is counted.
+
+        Args:
+            generation: of the index.
+            beyond: only segments with a higher number.
+            owner: whose.
+            most: counting ends here.
+        """
+        # The plus keeps SQLite from walking through all of the owner's by an index.
         rows = self._file.select(
-            "SELECT count(*) FROM segments WHERE id > ? AND owner = ? AND NOT EXISTS"
-            " (SELECT 1 FROM indexed i WHERE i.generation = ? AND i.segment = segments.id)",
-            (beyond, owner, generation),
+            "SELECT count(*), min(id), (SELECT max(id) FROM segments) FROM (SELECT id FROM segments"
+            " WHERE id > ? AND +owner = ? AND NOT EXISTS"
+            " (SELECT 1 FROM indexed i WHERE i.generation = ? AND i.segment = segments.id)"
+            " ORDER BY id LIMIT ?)",
+            (beyond, owner, generation, most),
         )
-        return int(rows[0][0])
+        count, first, last = rows[0]
+        return Lacking(count, max(beyond, first - 1 if count else last or 0))
 
     def unneeded(self, generation: int, *, limit: int) -> list[Unneeded]:
         """Vectors that an index shall drop."""

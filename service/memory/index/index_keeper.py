@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.domain.errors import IndexDamagedError, StorageError
 from service.memory.index.chroma import Place
@@ -29,6 +29,9 @@ class OpenGeneration:
     index: VectorIndex
     done_up_to: int = 0
     """All vectors up to this number are in it."""
+    complete_up_to: dict[str, int] = field(default_factory=dict)
+    """All segments of an owner up to this number are in it, or refused; those of owners who have
+    searched since it was opened."""
 
 
 class IndexKeeper:

@@ -6,23 +6,26 @@ interpreter to others meanwhile. Filters are exact: see `service.memory.search.f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from service.domain.errors import ConflictError, RondoError
 from service.memory.archive.ledger import Ledger
+from service.memory.archive.surroundings import Around
 from service.memory.index.dense import DenseSide
+from service.memory.index.embedding_states import KnownVectors
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.filtering import Passing, narrows
 from service.memory.search.question import Question, query_vector, rare_terms
-from service.memory.tuned import FILTERED_EXACTLY, SIFTED_AT_MOST
+from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_MOST
 
 _EVERYTHING = SearchFilters()
 _THREADS = 4
+_SIFTED_AT_FIRST = 4  # times as many as are wanted: Chroma takes as long for fewer
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -46,6 +49,8 @@ class Candidates:
     """All candidates: of words and of vectors."""
     vector: Vectors | None
     """The query's, one row; None when the vectors had no say."""
+    around: Mapping[int, Around] = field(default_factory=dict)
+    """What stands beside those that the words offer: read while the query was embedded."""
     why_words_only: str | None = None
     """In words, when they had none though they should have."""
     more: bool = False
@@ -79,8 +84,12 @@ class CandidateSource:
         passing = self._ledger.passing(wanted.owner, wanted.filters)
         narrowed = self._start(self._narrowed, passing, wanted.filters)
         found = self._start(self._by_words, question, wanted) if words else None
-        vector, nearest, reason = self._by_meaning(question, wanted, passing, narrowed)
-        bm25 = found.result() if found else {}
+        # Their vectors are read while the query is embedded.
+        few_vectors = self._start(self._vectors_of_few, narrowed)
+        vector, nearest, reason = self._by_meaning(
+            question, wanted, passing, _Narrowed(narrowed, few_vectors)
+        )
+        bm25, around = found.result() if found else ({}, {})
         few = narrowed.result()
         numbers = frozenset(bm25) | frozenset(nearest)
         if vector is not None and few is not None and len(few) <= wanted.count:
@@ -88,7 +97,7 @@ class CandidateSource:
         more = max(len(bm25), len(nearest)) >= wanted.count and not (
             few and len(few) <= len(numbers)
         )
-        return Candidates(bm25, numbers, vector, reason, more)
+        return Candidates(bm25, numbers, vector, around, reason, more)
 
     def _start(self, work: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> Future[_T]:
         try:
@@ -103,11 +112,23 @@ class CandidateSource:
         few = passing.first(FILTERED_EXACTLY + 1)
         return few if len(few) <= FILTERED_EXACTLY else None
 
-    def _by_words(self, question: Question, wanted: Wanted) -> dict[int, float]:
+    def _vectors_of_few(self, narrowed: Future[list[int] | None]) -> KnownVectors | None:
+        if self._dense is None or self._dense.why_not():
+            return None
+        few = narrowed.result()
+        return None if few is None else self._dense.vectors_of(few)
+
+    def _by_words(
+        self, question: Question, wanted: Wanted
+    ) -> tuple[Mapping[int, float], Mapping[int, Around]]:
+        """What the words offer, and what stands beside it."""
         index = self._ledger.words
         terms = rare_terms(question.terms, index.frequencies(question.terms))
-        return dict(
+        found = dict(
             index.search(terms, owner=wanted.owner, filters=wanted.filters, limit=wanted.count)
+        )
+        return found, self._ledger.surroundings.neighbours(
+            found, owner=wanted.owner, before=CONTEXT, after=CONTEXT
         )
 
     def _by_meaning(
@@ -115,7 +136,7 @@ class CandidateSource:
         question: Question,
         wanted: Wanted,
         passing: Passing,
-        narrowed: Future[list[int] | None],
+        narrowed: _Narrowed,
     ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
         """The query's vector and cosines by segment; or why there are none."""
         if self._dense is None:
@@ -124,9 +145,9 @@ class CandidateSource:
             return None, {}, reason
         try:
             vector = query_vector(self._dense.embed_queries(question.texts))
-            few = narrowed.result()
-            if few is not None:
-                return vector, self._compared(self._dense, [few], vector, wanted.count), None
+            few, known = narrowed.numbers.result(), narrowed.vectors.result()
+            if few is not None and known is not None:
+                return vector, _best([(few, known)], vector, wanted.count), None
             return vector, self._offered(self._dense, vector, wanted, passing), None
         except RondoError as error:
             return None, {}, error.problem().in_words()
@@ -137,7 +158,7 @@ class CandidateSource:
         """What the vector index offers, as far as it passes the filters."""
         if wanted.filters == _EVERYTHING:
             return dict(dense.nearest(vector, owner=wanted.owner, limit=wanted.count))
-        asked = 2 * wanted.count
+        asked = _SIFTED_AT_FIRST * wanted.count
         while True:
             offered = dense.nearest(vector, owner=wanted.owner, limit=asked)
             passed = passing.among([each.number for each in offered])
@@ -146,26 +167,33 @@ class CandidateSource:
                 return dict(kept)
             if asked >= SIFTED_AT_MOST:
                 # What passes is far from the query, all of it: rare, and worth the time.
-                return self._compared(dense, _chunks(passing.first(-1)), vector, wanted.count)
-            asked = min(SIFTED_AT_MOST, 4 * asked)
+                chunks = _chunks(passing.first(-1))
+                known = ((chunk, dense.vectors_of(chunk)) for chunk in chunks)
+                return _best(known, vector, wanted.count)
+            # As many as hold half more than enough, if as large a share of the next ones passes.
+            enough = 3 * wanted.count * asked // max(1, 2 * len(kept))
+            asked = min(SIFTED_AT_MOST, max(2 * asked, enough))
 
-    def _compared(
-        self,
-        dense: DenseSide,
-        chunks: Sequence[Sequence[int]] | Iterator[Sequence[int]],
-        vector: Vectors,
-        count: int,
-    ) -> Mapping[int, float]:
-        """The best of these segments by exact cosines."""
-        best: list[tuple[float, int]] = []
-        for chunk in chunks:
-            known = dense.vectors_of(chunk)
-            cosines = known.matrix @ vector.ravel()
-            cosines[~known.known] = -np.inf
-            top = np.argsort(-cosines, kind="stable")[:count].tolist()
-            best += [(float(cosines[row]), chunk[row]) for row in top if known.known[row]]
-            best = sorted(best, reverse=True)[:count]
-        return {number: cosine for cosine, number in best}
+
+class _Narrowed(NamedTuple):
+    """What filters leave, where they leave few: on its way."""
+
+    numbers: Future[list[int] | None]
+    vectors: Future[KnownVectors | None]
+
+
+def _best(
+    chunks: Iterable[tuple[Sequence[int], KnownVectors]], vector: Vectors, count: int
+) -> Mapping[int, float]:
+    """The best of these segments by exact cosines."""
+    best: list[tuple[float, int]] = []
+    for numbers, known in chunks:
+        cosines = known.matrix @ vector.ravel()
+        cosines[~known.known] = -np.inf
+        top = np.argsort(-cosines, kind="stable")[:count].tolist()
+        best += [(float(cosines[row]), numbers[row]) for row in top if known.known[row]]
+        best = sorted(best, reverse=True)[:count]
+    return {number: cosine for cosine, number in best}
 
 
 def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -7,9 +7,11 @@ by one; where many do, what the index offers is sifted. `Passing` answers both q
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from service.domain.errors import InvalidInputError
 from service.memory.archive.segment_rows import epoch
 from service.memory.protocol import SearchFilters
 from service.memory.sqlite import SqliteFile
@@ -17,10 +19,16 @@ from service.memory.sqlite import SqliteFile
 SqlValue = str | int | float
 
 _EXACT_INTEGERS = 10**15
+_LARGEST_INTEGER = 2**63 - 1
 
 
 def conditions(owner: str, filters: SearchFilters) -> tuple[str, list[SqlValue]]:
-    """The conditions on a row ``s`` of ``segments``, and the values of their question marks."""
+    """The conditions on a row ``s`` of ``segments``, and the values of their question marks.
+
+    Raises:
+        InvalidInputError: an id or the metadata hold half of a character, or are no JSON.
+    """
+    _check([filters.run_loop_id, filters.without_run_loop_id, dict(filters.metadata)])
     parts, values = ["s.owner = ?"], list[SqlValue]([owner])
     if filters.types is not None:
         parts.append(f"s.type IN ({', '.join('?' * len(filters.types))})")
@@ -91,6 +99,8 @@ class Passing:
 def _has(name: str, value: Any) -> tuple[str, list[SqlValue]]:
     """That the metadata have a value of this name. 1 and 1.0 are the same number; true is not 1."""
     values: list[SqlValue] = [_written(name, value), name]
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        value = _as_float(value)
     match value:
         case None:
             equal = "m.type = 'null'"
@@ -113,6 +123,24 @@ def _has(name: str, value: Any) -> tuple[str, list[SqlValue]]:
         "s.metadata IS NOT NULL AND instr(s.metadata, ?) > 0"
         f" AND EXISTS (SELECT 1 FROM json_each(s.metadata) m WHERE m.key = ? AND {equal})"
     ), values
+
+
+def _as_float(value: int) -> float:
+    """As SQLite reads an integer in JSON that its own are too small for."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _check(wanted: object) -> None:
+    try:
+        json.dumps(wanted, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the filters hold what no memory can hold: {error}",
+            advice="Give ids, names and values as they could be sent with a message: valid JSON.",
+        ) from error
 
 
 def _written(name: str, value: Any) -> str:

@@ -20,6 +20,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS word_counts USING fts5vocab(words, 'row');
 """
 
 _KEPT = 50_000
+_COMMON = 200  # places, from which on counting them takes longer than the search that needs it
 _OUTDATED_BY = 0.1  # a share of all segments: frequencies are compared by their logarithms
 _MOST_WITH_PREFIX = 50
 _AVERAGES_ROW = 1
@@ -60,7 +61,9 @@ class FullTextIndex:
         self._frequencies.let_go()
 
     def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
-        """In how many segments, of all owners, each term stands; a tenth out of date at most.
+        """In how many segments, of all owners, each term stands.
+
+        For common ones it may be a tenth out of date.
 
         Raises:
             StorageError: the index cannot be read.
@@ -81,7 +84,11 @@ class FullTextIndex:
 
 
 class _Frequencies:
-    """Keeps what was counted: counting a common word means to read all its places."""
+    """Keeps the counts of common words: counting one means to read all its places.
+
+    Rare words are counted anew each time: that is quick, and a word that was asked for before it
+    was first said must be found afterwards.
+    """
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -99,7 +106,7 @@ class _Frequencies:
             count = known.get(term)
             if count is None:
                 count = self._count(term)
-                if len(known) < _KEPT:
+                if count >= _COMMON and len(known) < _KEPT:
                     known[term] = count
             found[term] = count
         return found

@@ -21,17 +21,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
 from service.memory.search.question import Question
 from service.memory.tuned import RANKING
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A segment, as something to rank or as the context of another."""
 
     ref: AnchorRef
@@ -46,8 +45,7 @@ class Passage:
     """Whether it may be found: filters exclude some that are still context."""
 
 
-@dataclass(frozen=True, slots=True)
-class InContext:
+class InContext(NamedTuple):
     """A passage and those beside it in its run loop, whatever their type."""
 
     passage: Passage
@@ -67,8 +65,7 @@ class Corpus:
     """In how many of them each term of the question stands; a term may be missing for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A segment in its place."""
 
     ref: AnchorRef
@@ -111,79 +108,102 @@ def rank(question: Question, candidates: Iterable[InContext], corpus: Corpus) ->
     meaning = _meaning(known, words)
     loops = _by_loop(known, words, meaning)
     ranked = [
-        _ranked(ref, known, words, meaning, loops[ref.run_loop_id])
-        for ref, passage in known.passages.items()
+        _ranked(place, known, words, meaning, loops[passage.ref.run_loop_id])
+        for place, passage in enumerate(known.passages)
         if passage.eligible
     ]
     return sorted(ranked, key=lambda entry: (-entry.score, entry.ref))
 
 
 class _Known:
-    """The passages of a search, each once, and which stand next to each other."""
+    """The passages of a search, each once and by its place among them, and which stand side by
+    side."""
 
     def __init__(self, candidates: Iterable[InContext]) -> None:
-        self.passages: dict[AnchorRef, Passage] = {}
-        self._beside: dict[int, dict[AnchorRef, AnchorRef]] = {-1: {}, 1: {}}
+        self.passages: list[Passage] = []
+        places: dict[AnchorRef, int] = {}
+        pairs: list[tuple[int, int]] = []
         for each in candidates:
-            row = [*reversed(each.before), each.passage, *each.after]
-            for passage in row:
-                self.passages.setdefault(passage.ref, passage)
-            for earlier, later in pairwise(row):
-                self._beside[-1][later.ref] = earlier.ref
-                self._beside[1][earlier.ref] = later.ref
+            row = []
+            for passage in (*reversed(each.before), each.passage, *each.after):
+                place = places.setdefault(passage.ref, len(self.passages))
+                if place == len(self.passages):
+                    self.passages.append(passage)
+                row.append(place)
+            pairs += pairwise(row)
+        before: list[int | None] = [None] * len(self.passages)
+        after: list[int | None] = [None] * len(self.passages)
+        for earlier, later in pairs:
+            before[later] = earlier
+            after[earlier] = later
+        self.at = {
+            distance: _steps(after if distance > 0 else before, abs(distance))
+            for distance in {-1, *RANKING.meaning_nearby, *RANKING.words_nearby}
+        }
+        """By distance: for each passage the one so many places after it, or before it where the
+        distance is negative; None when it is not known."""
+        self.asking: Sequence[bool] = [
+            passage.content.rstrip().endswith(("?", "？")) for passage in self.passages
+        ]
+        """Whether each ends as questions do."""
 
-    @cached_property
-    def asking(self) -> frozenset[AnchorRef]:
-        """Those that end as questions do."""
-        return frozenset(
-            ref
-            for ref, passage in self.passages.items()
-            if passage.content.rstrip().endswith(("?", "？"))
-        )
 
-    def at(self, ref: AnchorRef, distance: int) -> AnchorRef | None:
-        """The passage so many places after this one, or before it; None when it is not known."""
-        found: AnchorRef | None = ref
-        step = 1 if distance > 0 else -1
-        for _ in range(abs(distance)):
-            found = self._beside[step].get(found) if found is not None else None
-        return found
+def _steps(beside: Sequence[int | None], count: int) -> Sequence[int | None]:
+    found: list[int | None] = list(range(len(beside)))
+    for _ in range(count):
+        found = [None if place is None else beside[place] for place in found]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the words say."""
+    """What the words say. Passages are meant by their places in `_Known.passages`."""
 
     rarity: Mapping[str, float]
     """Of each term, as a share: all together are 1."""
-    strength: Mapping[AnchorRef, Mapping[str, float]]
+    strength: Sequence[Mapping[str, float]]
     """How much each passage has of each term that it has at all; saturated, 1 for one in a passage
     of average length."""
 
-    def own(self, ref: AnchorRef) -> float:
+    def own(self, place: int) -> float:
         """How much of the question's words the passage itself has."""
-        return sum(self.rarity[term] * much for term, much in self.strength[ref].items())
+        return sum(self.rarity[term] * much for term, much in self.strength[place].items())
 
 
 def _words(question: Question, corpus: Corpus, known: _Known) -> _Words:
     idf = {term: _idf(corpus.frequency.get(term, 0), corpus.segments) for term in question.terms}
     total = sum(idf.values()) or 1.0
-    split = {ref: passage.terms.split() for ref, passage in known.passages.items()}
-    average = fmean(map(len, split.values())) if split else 1.0
-    starts = tuple(term[:-1] for term in idf if term.endswith("*"))
-    strength: dict[AnchorRef, dict[str, float]] = {}
-    for ref, terms in split.items():
-        length = 1 + RANKING.length_share * (len(terms) / (average or 1.0) - 1)
-        often: dict[str, int] = {}
-        for term in terms:
-            if term in idf:
-                often[term] = often.get(term, 0) + 1
-            if starts and term.startswith(starts):
-                for start in starts:
-                    if term.startswith(start):
-                        often[f"{start}*"] = often.get(f"{start}*", 0) + 1
-        strength[ref] = {term: _saturated(count / length) for term, count in often.items()}
+    lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in known.passages]
+    average = (fmean(lengths) if lengths else 0.0) or 1.0
+    strength: list[dict[str, float]] = []
+    for passage, terms in zip(known.passages, lengths, strict=True):
+        length = 1 + RANKING.length_share * (terms / average - 1)
+        often = _count(idf, passage.terms)
+        strength.append({term: _saturated(count / length) for term, count in often.items()})
     return _Words({term: weight / total for term, weight in idf.items()}, strength)
+
+
+def _count(wanted: Iterable[str], terms: str) -> dict[str, int]:
+    """How often terms, or terms that begin so, stand among these; those that do not are left out.
+
+    >>> _count(["cat", "do*", "fish"], "cat dog do cat catfish")
+    {'cat': 2, 'do*': 2}
+    """
+    split: list[str] | None = None
+    often: dict[str, int] = {}
+    for term in wanted:
+        start = term.removesuffix("*")
+        if start not in terms:  # most are not, and this is the fastest way to know
+            continue
+        if split is None:
+            split = terms.split()
+        if start == term:
+            count = split.count(term)
+        else:
+            count = sum(each.startswith(start) for each in split)
+        if count:
+            often[term] = count
+    return often
 
 
 def _idf(frequency: int, segments: int) -> float:
@@ -195,20 +215,20 @@ def _saturated(count: float) -> float:
     return count * (RANKING.saturation + 1) / (count + RANKING.saturation)
 
 
-def _meaning(known: _Known, words: _Words) -> dict[AnchorRef, float]:
+def _meaning(known: _Known, words: _Words) -> list[float]:
     """Of each passage, in standard deviations from the average one."""
-    cosines = [each.cosine for each in known.passages.values() if each.cosine is not None]
+    cosines = [each.cosine for each in known.passages if each.cosine is not None]
     average = fmean(cosines) if cosines else 0.0
     # A handful of passages says little about the spread: the usual one counts as some more of them.
     squares = sum((cosine - average) ** 2 for cosine in cosines)
     squares += RANKING.usual_spread_counts * RANKING.usual_spread**2
     spread = math.sqrt(squares / (len(cosines) + RANKING.usual_spread_counts))
-    return {
-        ref: (passage.cosine - average) / spread
+    return [
+        (passage.cosine - average) / spread
         if passage.cosine is not None
-        else RANKING.meaning_by_words * words.own(ref)
-        for ref, passage in known.passages.items()
-    }
+        else RANKING.meaning_by_words * words.own(place)
+        for place, passage in enumerate(known.passages)
+    ]
 
 
 @dataclass(slots=True)
@@ -221,12 +241,13 @@ class _Loop:
     """Which share of the question's words stands in any of them."""
 
 
-def _by_loop(known: _Known, words: _Words, meaning: Mapping[AnchorRef, float]) -> dict[str, _Loop]:
+def _by_loop(known: _Known, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
     held: dict[str, set[str]] = {}
     best: dict[str, float] = {}
-    for ref in known.passages:
-        held.setdefault(ref.run_loop_id, set()).update(words.strength[ref])
-        best[ref.run_loop_id] = max(best.get(ref.run_loop_id, -math.inf), meaning[ref])
+    for place, passage in enumerate(known.passages):
+        loop = passage.ref.run_loop_id
+        held.setdefault(loop, set()).update(words.strength[place])
+        best[loop] = max(best.get(loop, -math.inf), meaning[place])
     return {
         loop: _Loop(best[loop], sum(words.rarity[term] for term in sorted(terms)))
         for loop, terms in held.items()
@@ -234,45 +255,42 @@ def _by_loop(known: _Known, words: _Words, meaning: Mapping[AnchorRef, float]) -
 
 
 def _ranked(
-    ref: AnchorRef,
-    known: _Known,
-    words: _Words,
-    meaning: Mapping[AnchorRef, float],
-    loop: _Loop,
+    place: int, known: _Known, words: _Words, meaning: Sequence[float], loop: _Loop
 ) -> Ranked:
+    passage = known.passages[place]
     parts = {
-        "meaning": RANKING.meaning * meaning[ref],
-        "meaning_nearby": _meaning_nearby(ref, known, meaning),
+        "meaning": RANKING.meaning * meaning[place],
+        "meaning_nearby": _meaning_nearby(place, known, meaning),
         "meaning_of_loop": RANKING.meaning_of_loop * loop.meaning,
-        "words": RANKING.words * _words_in_window(ref, known, words),
+        "words": RANKING.words * _words_in_window(place, known, words) if loop.words else 0.0,
         "words_of_loop": RANKING.words_of_loop * loop.words,
-        "question": RANKING.question if ref in known.asking else 0.0,
-        "time": RANKING.time * known.passages[ref].time,
+        "question": RANKING.question if known.asking[place] else 0.0,
+        "time": RANKING.time * passage.time,
     }
     parts = {name: part for name, part in parts.items() if part}
     score = sum(parts.values())
-    return Ranked(ref, _relevance(score), parts, score)
+    return Ranked(passage.ref, _relevance(score), parts, score)
 
 
-def _meaning_nearby(ref: AnchorRef, known: _Known, meaning: Mapping[AnchorRef, float]) -> float:
+def _meaning_nearby(place: int, known: _Known, meaning: Sequence[float]) -> float:
     total = 0.0
     for distance, weight in RANKING.meaning_nearby.items():
-        near = known.at(ref, distance)
+        near = known.at[distance][place]
         if near is not None:
             total += weight * meaning[near]
-    answered = known.at(ref, -1)
-    if answered in known.asking:
+    answered = known.at[-1][place]
+    if answered is not None and known.asking[answered]:
         total += RANKING.meaning_answered * meaning[answered]
     return total
 
 
-def _words_in_window(ref: AnchorRef, known: _Known, words: _Words) -> float:
-    window = dict(words.strength[ref])
+def _words_in_window(place: int, known: _Known, words: _Words) -> float:
+    window = dict(words.strength[place])
     for distance, weight in RANKING.words_nearby.items():
-        near = known.at(ref, distance)
-        if near is None:
+        near = known.at[distance][place]
+        if near is None or not words.strength[near]:
             continue
-        if distance == -1 and near in known.asking:
+        if distance == -1 and known.asking[near]:
             weight += RANKING.words_answered
         for term, much in words.strength[near].items():
             window[term] = window.get(term, 0.0) + weight * much

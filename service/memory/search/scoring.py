@@ -45,9 +45,7 @@ class Scorer:
             StorageError: the ledger cannot be read.
             EmbeddingError: the embedder is gone.
         """
-        around = self._ledger.surroundings.neighbours(
-            sorted(found.numbers), owner=wanted.owner, before=CONTEXT, after=CONTEXT
-        )
+        around = self._around(found, wanted.owner)
         rows = _rows(around.values())
         cosines = self._cosines(found.vector, [*rows])
         passages = self._passages(rows, cosines, timeliness, wanted)
@@ -62,6 +60,13 @@ class Scorer:
         by_ref = {row.ref: row for row in rows.values()}
         most = max(found.bm25.values(), default=0.0)
         return [_scored(each, by_ref[each.ref], cosines, found.bm25, most) for each in ranked]
+
+    def _around(self, found: Candidates, owner: str) -> Mapping[int, Around]:
+        missing = self._ledger.surroundings.neighbours(
+            found.numbers - found.around.keys(), owner=owner, before=CONTEXT, after=CONTEXT
+        )
+        every = {**found.around, **missing}
+        return {number: every[number] for number in sorted(every)}
 
     def _passages(
         self,

@@ -11,6 +11,7 @@ from service.domain.errors import RondoError
 from service.memory.archive.ledger import Ledger
 from service.memory.clock import local_now
 from service.memory.index.dense import DenseSide
+from service.memory.index.embedding import PENDING_COUNTED
 from service.memory.protocol import SearchFilters
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, Wanted
@@ -61,7 +62,8 @@ class Searcher:
         Args:
             ledger: what is remembered.
             dense: None for words alone.
-            waiting: how many segments of an owner the vector index does not hold yet.
+            waiting: how many segments of an owner the vector index does not hold yet, counted up
+                to `PENDING_COUNTED`.
             reranker: who may be asked for another order.
             clock: the moment of asking, in the person's time zone.
         """
@@ -126,7 +128,8 @@ class Searcher:
             return f"Searched by words only: {found.why_words_only}"
         waiting = self._waiting(search.owner)
         if waiting:
-            return f"{waiting} segments have no vector yet and are found by words only."
+            number = f"{waiting} or more" if waiting >= PENDING_COUNTED else str(waiting)
+            return f"{number} segments have no vector yet and are found by words only."
         return None
 
     def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:

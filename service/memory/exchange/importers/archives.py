@@ -22,7 +22,9 @@ from service.domain.run_loops import RunLoop
 from service.memory.exchange.importers.branches import run_loops_of
 from service.memory.exchange.importers.chatgpt import read_chatgpt
 from service.memory.exchange.importers.claude import read_claude
+from service.memory.exchange.importers.nesting import Nesting, TooDeepError
 from service.memory.exchange.importers.pieces import BadConversationError, Conversation
+from service.memory.tuned import IMPORT_NESTING
 
 Format = Literal["rondo", "chatgpt", "claude"]
 Reader = Callable[[dict[str, Any]], Conversation]
@@ -120,7 +122,7 @@ class Archive:
 
         number = 0
         for stream in self._opened():
-            values = ijson.items(stream, _prefix(stream), use_float=True)
+            values = ijson.items(_Guarded(stream), _prefix(stream), use_float=True)
             while True:
                 number += 1
                 try:
@@ -131,6 +133,9 @@ class Archive:
                 except ijson.JSONError as error:
                     words = f"the file is damaged or breaks off here: {_short(error)}"
                     yield Found(number, "", (), words)
+                    break
+                except TooDeepError as error:
+                    yield Found(number, "", (), str(error))
                     break
                 yield self._found(number, value)
 
@@ -190,9 +195,15 @@ class Archive:
         first = self._stream(self._sources[0])
         self._begun = first
         head = first.peek(_HEAD_BYTES)
+        if head.startswith(_ZIP) and self._path is not None and self._path.is_file():
+            raise InvalidInputError(
+                f"{self._path}: the ZIP is damaged or not wholly downloaded",
+                title="The file cannot be read",
+                advice="Download it again.",
+            )
         if head.startswith(_ZIP):
             raise InvalidInputError(
-                "a ZIP cannot be read from the standard input",
+                "a ZIP cannot be read from the standard input or another pipe",
                 title="The file cannot be read",
                 advice="Give the name of the ZIP instead.",
             )
@@ -269,6 +280,31 @@ class _Stream:
             raise _damaged(error) from error
         self._count(len(data))
         return data
+
+
+class _Guarded:
+    """A stream of JSON that ends with an error where it is nested too deep.
+
+    Raises:
+        TooDeepError: (when it is read) it is.
+    """
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._nesting = Nesting(IMPORT_NESTING)
+        self._error: TooDeepError | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        """Some bytes, at most `size`; none at the end."""
+        if self._error is not None:
+            raise self._error
+        piece = self._stream.read(size)
+        try:
+            self._nesting.check(piece)
+        except TooDeepError as error:  # what stands before it in the same piece is good
+            self._error = error
+            return self.read() if not error.before else piece[: error.before]
+        return piece
 
 
 def _prefix(stream: _Stream) -> str:

@@ -1,0 +1,56 @@
+"""The words of iterations: the first of them, those that may be quoted, and events without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from service.domain.events import CompactionFinished, EventBody, RunLoopImported, RunLoopStarted
+from service.domain.run_loops import Iteration
+from service.memory.forgetting.histories import History
+from service.memory.forgetting.pieces import results_of_others
+from service.memory.forgetting.redaction import redacted, redacted_import
+
+_FIRST_WORDS = 200
+
+
+def first_words(iteration: Iteration) -> str:
+    """The beginning of what an iteration holds, for a person to know it by."""
+    called = "; ".join(f"{call.name} {call.arguments}" for call in iteration.tool_calls)
+    words = iteration.user_message or iteration.response or iteration.reasoning or called
+    return clipped(words)
+
+
+def clipped(words: str) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(words[: 2 * _FIRST_WORDS].split())
+    return line if len(line) <= _FIRST_WORDS else f"{line[:_FIRST_WORDS].rstrip()} …"
+
+
+def redactions(history: History, gone: frozenset[int]) -> Iterator[tuple[int, EventBody]]:
+    """The events of a history that hold words of these iterations, by number, without them."""
+    for event in history.events:
+        seq, body = event.seq or 0, event.body
+        place = history.iteration_of.get(seq)
+        if isinstance(body, RunLoopImported):
+            yield seq, redacted_import(body, gone)
+        elif isinstance(body, RunLoopStarted):
+            if history.opening in gone:
+                yield seq, redacted(body)
+        elif isinstance(body, CompactionFinished):
+            if history.summarised[seq] & gone:
+                yield seq, redacted(body)
+        elif place in gone and (new := redacted(body)) != body:
+            yield seq, new
+
+
+def texts_of(history: History, gone: frozenset[int]) -> Iterator[str]:
+    """What was said in these iterations, and may have been quoted."""
+    for index, iteration in enumerate(history.state.run_loop().iterations):
+        if index not in gone:
+            continue
+        yield from filter(None, (iteration.user_message, iteration.reasoning, iteration.response))
+        yield from (call.arguments for call in iteration.tool_calls)
+        # What memory gave has its place elsewhere, and failures are told in words of the house.
+        for result in results_of_others(iteration):
+            if not result.is_error:
+                yield result.content

@@ -1,0 +1,130 @@
+"""Reading the journal: its events, and the state that a run loop's events lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from service.domain.errors import StorageError
+from service.domain.events import BODY, Event
+from service.domain.fold import fold
+from service.domain.state import RunLoopState
+from service.memory.history.imports import IMPORTED
+from service.memory.history.run_loop_table import RunLoopTable, moment_of
+from service.memory.sqlite import Row, SqliteFile
+from service.memory.where import Where
+
+
+class JournalReads:
+    """What can be read of the journal. Whoever writes it keeps the states of active loops here."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        # Threads of its own: others may use up those that are shared, tools above all.
+        self._threads = anyio.CapacityLimiter(4)
+        self._states: dict[str, RunLoopState] = {}
+        self.run_loops = RunLoopTable(file, self._threads)
+
+    @property
+    def file(self) -> SqliteFile:
+        """The file, for reading it."""
+        return self._file
+
+    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query, for whoever knows the tables. Blocks.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        return self._file.select(query, values)
+
+    def active(self, owner: str) -> list[RunLoopState]:
+        """The states of an owner's active loops. May be called from any thread."""
+        return [state for state in list(self._states.values()) if state.owner == owner]
+
+    async def read(
+        self,
+        *,
+        owner: str | None = None,
+        run_loop_id: str | None = None,
+        kind: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        news: bool = False,
+    ) -> list[Event]:
+        """Events in order, of one loop or of all, with ``seq`` greater than `after`.
+
+        Those of other kinds than `kind` are neither given nor parsed; for `news`, nor are
+        imports, which are not announced.
+        """
+
+        def work() -> list[Event]:
+            return self.read_blocking(
+                owner=owner,
+                run_loop_id=run_loop_id,
+                kind=kind,
+                after=after,
+                limit=limit,
+                news=news,
+            )
+
+        return await to_thread.run_sync(work, limiter=self._threads)
+
+    def read_blocking(
+        self,
+        *,
+        owner: str | None = None,
+        run_loop_id: str | None = None,
+        kind: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        news: bool = False,
+    ) -> list[Event]:
+        """As `read`, in the calling thread, whichever that is."""
+        where = Where("seq > ?", after)
+        where.add("run_loop_id = ?", run_loop_id)
+        where.add("owner = ?", owner)
+        where.add("json_extract(body, '$.type') = ?", kind)
+        where.add("body NOT LIKE ?", f"{IMPORTED}%" if news else None)
+        rows = self._file.select(
+            f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
+            (*where.values, -1 if limit is None else limit),
+        )
+        return [
+            Event(
+                seq=seq,
+                owner=whose,
+                run_loop_id=loop_id,
+                at=moment_of(at),
+                body=BODY.validate_json(body),
+            )
+            for seq, whose, loop_id, at, body in rows
+        ]
+
+    async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
+        """The state of any loop, active or ended.
+
+        Raises:
+            NotFoundError: this owner has no such loop.
+            StorageError: its history cannot be read.
+        """
+        await self.run_loops.check_owner(run_loop_id, owner=owner)
+        state = self._states.get(run_loop_id)
+        if state is None:
+            state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
+        return state
+
+    def _replay(self, run_loop_id: str) -> RunLoopState:
+        try:
+            state = fold(self.read_blocking(run_loop_id=run_loop_id))
+            if state is None:
+                raise ValueError("it has no events")
+        except ValueError as error:  # pydantic's errors are of this kind too
+            raise StorageError(
+                f"the history of run loop {run_loop_id} cannot be read: {error}",
+                advice="It may be of a newer version of Rondo; the other run loops go on.",
+            ) from error
+        return state

@@ -1,0 +1,224 @@
+"""Journal and ledger come into step again, whichever of them lags behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.domain.closed_part import closed_part
+from service.domain.errors import Problem, StorageError
+from service.domain.events import RunLoopFailed, RunLoopImported, RunLoopResumed
+from service.domain.forgetting import ForgetRequest
+from service.domain.run_loops import RunLoop
+from service.memory.memory import Memory
+from tests.memory.exchanging import at_work, bring_in, exported, loop, turn
+from tests.memory.forgetting_support import Loop, archived, forget, house, told, traces
+from tests.memory.remembering import run_loop
+
+pytestmark = pytest.mark.anyio
+
+FAILED = RunLoopFailed(problem=Problem(kind="llm", title="The model is away"))
+
+
+async def failed(memory: Memory, loop: Loop, words: str) -> None:
+    """A turn that fails in the end."""
+    await loop.say(words)
+    await loop.answer(f"answer to {words}")
+    await memory.journal.append(loop.id, FAILED, owner="me")
+
+
+async def found(memory: Memory, words: str) -> list[str]:
+    """What is found of these words and holds them."""
+    hits = (await memory.long_term.search(words, owner="me")).hits
+    return [hit.anchor.text for hit in hits if words in hit.content]
+
+
+@pytest.mark.parametrize("says_more", [True, False])
+async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
+    tmp_path: Path, says_more: bool
+) -> None:
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "r")
+        await failed(memory, loop, "apples")
+        await archived(memory)
+    async with Memory(tmp_path, None) as memory:  # nobody archives here: as if it were killed
+        loop._journal = memory.journal
+        await memory.journal.append("r", RunLoopResumed(), owner="me")
+        if says_more:
+            await failed(memory, loop, "walruses")
+        else:
+            await memory.journal.append("r", FAILED, owner="me")
+        journaled = closed_part(await memory.journal.replay("r"))
+        assert await memory.long_term.run_loop("r", owner="me") != journaled
+    async with house(tmp_path) as memory:
+        await archived(memory)
+        assert await memory.long_term.run_loop("r", owner="me") == journaled
+        assert bool(await found(memory, "walruses")) is says_more
+        finished = await memory.finished_run_loops()
+        assert await memory.long_term.outdated(finished) == [], "and they are in step"
+
+
+async def test_growth_that_the_disk_refused_is_archived_while_the_house_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_work(tmp_path) as memory:
+        await bring_in(memory, loop("a", turn("One?", "It")))
+        await memory.archivist.drain()
+        archive, failures = memory.long_term.archive, 3
+
+        async def failing(run_loop: RunLoop) -> int:
+            nonlocal failures
+            failures -= 1
+            if failures >= 0:
+                raise StorageError("the disk is full")
+            return await archive(run_loop)
+
+        async def failing_many(run_loops: object) -> int:
+            raise StorageError("the disk is full")
+
+        monkeypatch.setattr(memory.long_term, "archive", failing)
+        monkeypatch.setattr(memory.long_term, "archive_many", failing_many)
+        # It grew within its only iteration: neither count nor end tells that.
+        await bring_in(memory, loop("a", turn("One?", "It is walruses")))
+        assert await memory.journal.imports.grown() == {"a": 2}
+        with anyio.fail_after(20):
+            while await memory.journal.imports.grown():
+                await anyio.sleep(0.02)
+        assert await found(memory, "walruses")
+
+
+async def test_growth_that_is_archived_is_not_looked_at_again(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as memory:
+        await bring_in(memory, loop("a", turn("One?")))
+        await bring_in(memory, loop("a", turn("One?"), turn("Two?")))
+        assert await memory.journal.imports.grown() == {}
+
+
+async def test_what_grew_again_since_it_was_archived_stays_on_the_list(tmp_path: Path) -> None:
+    async with Memory(tmp_path, None) as memory:
+        memory.append_imports = memory.journal.imports.append  # type: ignore[method-assign]
+        await bring_in(memory, loop("a", turn("One?")))
+        await bring_in(memory, loop("a", turn("One?"), turn("Two?")))
+        await memory.journal.imports.settle({"a": 1})
+        assert await memory.journal.imports.grown() == {"a": 2}
+        await memory.journal.imports.settle({"a": 2})
+        assert await memory.journal.imports.grown() == {}
+
+
+def backup(folder: Path) -> None:
+    shutil.copy(folder / "journal.sqlite3", folder / "backup")
+
+
+def restored(folder: Path) -> None:
+    for name in ("journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "backup").rename(folder / "journal.sqlite3")
+
+
+async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "old", "pears", "green")
+        await archived(memory)
+    backup(tmp_path)
+    async with house(tmp_path) as memory:
+        await told(memory, "new", "Walrosszahn", "long")
+        await told(memory, "hers", "Narwal", "longer", owner="you")
+        resting = Loop(memory, "open")
+        await (await resting.say("Seekuh")).answer("round")
+        await archived(memory)
+        await memory.long_term.archive(closed_part(await memory.journal.replay("open")))
+        journaled = await memory.load("new")
+    restored(tmp_path)
+    async with house(tmp_path) as memory:
+        await archived(memory)
+        assert await memory.load("new") == journaled
+        assert (await memory.journal.replay("hers")).owner == "you"
+        back = await memory.journal.replay("open")
+        assert (back.status, back.iteration_count) == ("completed", 1)
+        bodies = [event.body for event in await memory.journal.read(run_loop_id="new")]
+        assert isinstance(bodies[0], RunLoopImported)
+        assert (len(bodies), bodies[0].source) == (1, "ledger")
+        assert b"Walrosszahn" in await exported(memory)
+        last_seq = memory.journal.last_seq
+    async with house(tmp_path) as memory:
+        assert memory.journal.last_seq == last_seq, "and only once"
+        await forget(memory, ForgetRequest(run_loop_ids=("new",)))
+        assert await found(memory, "Walrosszahn") == []
+    assert traces(tmp_path, "Walrosszahn") == []
+
+
+async def test_what_a_restored_journal_lacks_of_a_loop_is_back(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "r")
+        await failed(memory, loop, "apples")
+        await archived(memory)
+    backup(tmp_path)
+    async with house(tmp_path) as memory:
+        loop._journal = memory.journal
+        await memory.journal.append("r", RunLoopResumed(), owner="me")
+        await failed(memory, loop, "walruses")
+        await archived(memory)
+        journaled = await memory.load("r")
+    restored(tmp_path)
+    async with house(tmp_path) as memory:
+        await archived(memory)
+        assert await memory.load("r") == journaled
+        assert await memory.long_term.run_loop("r", owner="me") == journaled
+
+
+async def test_what_only_the_ledger_has_and_was_forgotten_does_not_come_back(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "gone", "Walrosszahn", "long")
+        await told(memory, "stays", "pears", "green")
+        await archived(memory)
+    shutil.copy(tmp_path / "memory.sqlite3", tmp_path / "old ledger")
+    async with house(tmp_path) as memory:
+        await forget(memory, ForgetRequest(run_loop_ids=("gone",)))
+    (tmp_path / "old ledger").rename(tmp_path / "memory.sqlite3")
+    async with house(tmp_path) as memory:
+        assert await found(memory, "Walrosszahn") == []
+        assert await memory.load("gone") is None
+        assert await memory.load("stays") is not None
+        await archived(memory)
+    assert traces(tmp_path, "Walrosszahn") == []
+
+
+async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "r", "pears", "green", owner="you")
+        await memory.long_term.archive(run_loop("r", ("apples", "red")))
+        await memory.long_term.archive(run_loop("s", ("plums", "blue")))
+    async with house(tmp_path) as memory:
+        assert (await memory.journal.replay("r")).owner == "you"
+        assert await memory.load("s") is not None
+
+
+async def test_what_lost_words_is_not_kept_in_mind_for_good(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "r", "pears", "green")
+        await archived(memory)
+        await forget(memory, ForgetRequest(run_loop_ids=("r",)))
+        await told(memory, "s", "plums", "blue")
+        await archived(memory)
+        assert memory.archivist._rewritten == set()
+
+
+async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "r", "pears", "green")
+        await archived(memory)
+        old = await memory.load("r")
+        assert old is not None
+        with memory.archivist.bringing():
+            await forget(memory, ForgetRequest(run_loop_ids=("r",)))
+            await told(memory, "s", "plums", "blue")
+            await archived(memory)
+            assert await memory.archivist.archive(old) is None
+        assert await memory.long_term.run_loop("r", owner="me") is None
