@@ -52,8 +52,9 @@ def print_stats(stats: Json) -> None:
         out().print(f"{counted(notes, 'note')}; see `rondo memory notes`")
     if stats.get("notes_problem"):
         aside().print(f"No notes are written: {plain(str(stats['notes_problem']))}", style="yellow")
-    if stats.get("problem"):
-        aside().print(plain(str(stats["problem"])), style="yellow")
+    for told in ("notice", "problem"):
+        if stats.get(told):
+            aside().print(plain(str(stats[told])), style="yellow")
 
 
 def day(iso: str) -> str:

@@ -79,6 +79,9 @@ class LongTermMemory:
         """The notes of all owners. Its methods block."""
         self.gives_notes = False
         """Whether searches give notes beside their hits: only where they are still written."""
+        self.catching_up: tuple[int, int] | None = None
+        """While finished run loops are brought in from the journal: how many are, and of how many.
+        Set by who brings them."""
         self.index = IndexWorker(
             self._ledger.embedding,
             embedder,
@@ -268,9 +271,21 @@ class LongTermMemory:
             fold=fold,
             words=words,
         )
+        catching_up = self.catching_up_words
         found = await anyio.to_thread.run_sync(self._searcher.search, wanted)
         self.index.after_search()
+        if catching_up:
+            notice = " ".join(filter(None, (found.notice, catching_up)))
+            found = found.model_copy(update={"notice": notice})
         return await self._with_notes(found, query, owner, filters or _EVERYTHING)
+
+    @property
+    def catching_up_words(self) -> str | None:
+        """What a person is told while finished run loops are still being brought in."""
+        if self.catching_up is None:
+            return None
+        done, lagging = self.catching_up
+        return f"Memory is being brought in from the journal: {done} of {lagging} run loops."
 
     async def _with_notes(
         self, found: SearchResult, query: str, owner: str, filters: SearchFilters
@@ -364,6 +379,7 @@ class LongTermMemory:
             pending=segments - index.indexed if self._dense else 0,
             embedder=self._dense.identity if self._dense else None,
             problem=problem.in_words() if problem else None,
+            notice=self.catching_up_words,
             index=index,
         )
 

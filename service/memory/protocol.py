@@ -123,6 +123,8 @@ class MemoryStats:
     """Identity of the embedder in use; None before it is loaded or without one."""
     problem: str | None = None
     """Why embedding does not go on, in words."""
+    notice: str | None = None
+    """In words, while the ledger does not yet hold all that the journal does."""
     index: IndexStats | None = None
 
 

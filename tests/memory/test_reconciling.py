@@ -222,3 +222,35 @@ async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_pa
             await archived(memory)
             assert await memory.archivist.archive(old) is None
         assert await memory.long_term.run_loop("r", owner="me") is None
+
+
+async def test_a_search_says_so_while_memory_is_brought_in_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as memory:
+        for name in ("one", "two", "three"):
+            await told(memory, name, f"What is {name}?", "A number.")
+        await archived(memory)
+    for file in tmp_path.glob("memory.sqlite3*"):
+        file.unlink()
+    async with Memory(tmp_path, None) as memory, anyio.create_task_group() as group:
+        bring, held = memory.archivist._bring_in, anyio.Event()
+
+        async def slow(run_loop: RunLoop) -> Problem | None:
+            problem = await bring(run_loop)
+            await held.wait()
+            return problem
+
+        monkeypatch.setattr(memory.archivist, "_bring_in", slow)
+        group.start_soon(memory.work)
+        with anyio.fail_after(20):
+            while (await memory.long_term.stats()).run_loops < 1:
+                await anyio.sleep(0.01)
+        told_now = (await memory.long_term.search("number", owner="me")).notice or ""
+        assert "brought in from the journal: 0 of 3 run loops" in told_now
+        assert "0 of 3" in ((await memory.long_term.stats()).notice or "")
+        held.set()
+        await memory.archivist.drain()
+        assert (await memory.long_term.stats()).notice is None
+        assert "journal" not in ((await memory.long_term.search("two", owner="me")).notice or "")
+        group.cancel_scope.cancel()

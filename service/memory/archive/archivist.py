@@ -238,9 +238,14 @@ class Archivist:
     async def _reconcile(self) -> Problem | None:
         problem = None
         finished = await self._source.finished_run_loops()
-        for outline in await self._memory.outdated(finished):
-            with self.bringing():
-                problem = await self._catch_up_with(outline) or problem
+        lagging = list(await self._memory.outdated(finished))
+        try:
+            for done, outline in enumerate(lagging):
+                self._memory.catching_up = (done, len(lagging))
+                with self.bringing():
+                    problem = await self._catch_up_with(outline) or problem
+        finally:
+            self._memory.catching_up = None
         return problem
 
     async def _catch_up_with(self, outline: Outline) -> Problem | None:

@@ -64,6 +64,8 @@ class Stats(BaseModel):
     """Which one is in use; None before it is loaded, or without one."""
     problem: str | None
     """Why embedding does not go on."""
+    notice: str | None = None
+    """While the ledger does not yet hold all that the journal does: how far it has come."""
     notes: int = 0
     """How many notes you have."""
     notes_problem: str | None = None
@@ -111,6 +113,7 @@ async def stats(daemon: TheDaemon, owner: Owner) -> Stats:
         pending=found.pending,
         embedder=found.embedder,
         problem=found.problem,
+        notice=found.notice,
         notes=notes,
         notes_problem=notes_problem,
         index=index_info(found.index),

@@ -1,0 +1,171 @@
+"""The router's model: how likely a message belongs to each candidate, or to none.
+
+Two forests give every candidate and the option *new* a score; their softmax are the probabilities.
+The model is a file that people can read (`model.json`): the features by name, the trees, what it
+was trained on, and how often it was right at each confidence. `service.bench.routing.train` writes
+it.
+
+It was trained on matters that rested for at most fifteen minutes. Among twenty candidates and more
+it trusts recency so much that a matter that rested longer is missed even when it is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from service.agent.routing.features import (
+    CANDIDATE_FEATURES,
+    CONTEXT_FEATURES,
+    Features,
+    features,
+)
+from service.agent.routing.forest import Forest, Matrix
+from service.agent.routing.projection import Projection
+from service.agent.routing.reading import Candidate, Vector
+from service.agent.routing.reasons import for_join, for_new
+from service.domain.errors import ConfigurationError
+
+FORM = 1
+"""The form of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the model says of a message."""
+
+    probabilities: tuple[float, ...]
+    """Of each candidate, in their order."""
+    new: float
+    """That it opens a new matter. All sum to 1."""
+    best: int | None
+    """The likeliest candidate; None when *new* is likelier than any."""
+    reason: str
+    """What spoke for that, in words."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability of what is likeliest."""
+        return self.new if self.best is None else self.probabilities[self.best]
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """The two forests for one kind of input."""
+
+    join: Forest
+    new: Forest
+    temperature: float
+
+    def probabilities(self, found: Features) -> Matrix:
+        """Of each candidate and, last, of *new*."""
+        scores = np.append(self.join.scores(found.candidates), self.new.scores(found.context[None]))
+        raised = np.exp((scores - scores.max()) / self.temperature)
+        return np.asarray(raised / raised.sum(), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteModel:
+    """The model, read."""
+
+    version: str
+    embedder: str
+    """The embedder whose vectors it knows."""
+    with_vectors: Scorer
+    words_only: Scorer
+    projection: Projection
+
+    def judge(
+        self,
+        text: str,
+        at: float,
+        candidates: Sequence[Candidate],
+        vector: Vector | None = None,
+    ) -> Judgement:
+        """Judge a message. It takes about a millisecond and more with many candidates.
+
+        Args:
+            text: the message.
+            at: when it came, in seconds (POSIX).
+            candidates: the loops it may belong to.
+            vector: the message's, by `embedder`, as a query. Without it, or where no candidate
+                has any vector, words alone decide.
+        """
+        if not candidates:
+            return Judgement((), 1.0, None, "no run loop is active")
+        usable = vector is not None and len(vector) == self.projection.dimensions
+        known = usable and any(
+            turn.vector is not None for each in candidates for turn in each.turns
+        )
+        scorer = self.with_vectors if known else self.words_only
+        found = features(text, at, candidates, vector if known else None, self.projection)
+        found_probabilities = scorer.probabilities(found)
+        probabilities = tuple(float(each) for each in found_probabilities[:-1])
+        new = float(found_probabilities[-1])
+        best = int(np.argmax(found_probabilities[:-1]))
+        if new >= probabilities[best]:
+            return Judgement(
+                probabilities, new, None, for_new(scorer.new.contributions(found.context))
+            )
+        return Judgement(
+            probabilities,
+            new,
+            best,
+            for_join(_credit(scorer.join, found, found_probabilities[:-1])),
+        )
+
+
+def _credit(forest: Forest, found: Features, probabilities: Matrix) -> Matrix:
+    """What each feature added for the best candidate, compared with the best of the others."""
+    *_, second, best = (None, *np.argsort(probabilities))
+    credit = forest.contributions(found.candidates[best])
+    if second is not None:
+        credit = credit - forest.contributions(found.candidates[second])
+    return credit
+
+
+@lru_cache(maxsize=1)
+def shipped() -> RouteModel:
+    """The model that comes with the package, read once.
+
+    Raises:
+        ConfigurationError: the file is of another form, or for other features than this code's.
+    """
+    text = resources.files(__package__ or __name__).joinpath("model.json").read_text("utf-8")
+    return read_model(json.loads(text))
+
+
+def read_model(written: Mapping[str, Any]) -> RouteModel:
+    """A model from its JSON.
+
+    Raises:
+        ConfigurationError: it is of another form, or for other features than this code's.
+    """
+    if (
+        written.get("form") != FORM
+        or tuple(written["candidate_features"]) != CANDIDATE_FEATURES
+        or tuple(written["context_features"]) != CONTEXT_FEATURES
+    ):
+        raise ConfigurationError(
+            "The router's model does not fit this version's features.",
+            advice="Install the package again, or train the model: docs/routing.md says how.",
+        )
+    return RouteModel(
+        version=written["version"],
+        embedder=written["embedder"],
+        with_vectors=_scorer(written["with_vectors"]),
+        words_only=_scorer(written["words_only"]),
+        projection=Projection.read(written["projection"]),
+    )
+
+
+def _scorer(written: Mapping[str, Any]) -> Scorer:
+    return Scorer(
+        Forest.read(written["join"]), Forest.read(written["new"]), float(written["temperature"])
+    )

@@ -1,0 +1,112 @@
+"""How near a message is in meaning to what was said in each candidate.
+
+The cosines of sentence embedders lie close together (those of multilingual-e5 between .75 and .95)
+and a short message is near to everything. So each nearness stands also as its lead over the best
+of the other candidates, and in standard deviations above the mean over all turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.agent.routing.projection import Projection
+from service.agent.routing.reading import Loop, Vector
+
+Matrix = NDArray[np.float64]
+
+NEARNESS_FEATURES = (
+    "cos_last_user",
+    "cos_last_assistant",
+    "cos_goal",
+    "cos_best",
+    "cos_best_user",
+    "cos_mean",
+    "cos_recent",
+    "cos_timed",
+    "lead_last_user",
+    "lead_last_assistant",
+    "lead_best",
+    "lead_mean",
+    "lead_recent",
+    "standing_last",
+    "standing_best",
+    "standing_recent",
+    "fit",
+    "lead_fit",
+)
+_COLUMN = {name: index for index, name in enumerate(NEARNESS_FEATURES)}
+_LEADS = ("last_user", "last_assistant", "best", "mean", "recent")
+_FADING = 0.7
+"""What a turn counts in `cos_recent`, as a share of the one after it."""
+_RECENCY_WEIGHT = 0.01
+"""What a factor of e in a turn's age takes off its cosine in `cos_timed`."""
+_LEAST_SPREAD = 0.01
+
+
+def nearness(
+    vector: Vector | None, at: float, loops: Sequence[Loop], projection: Projection | None
+) -> Matrix:
+    """One row a candidate; NaN wherever there is nothing to compare with."""
+    table = np.full((len(loops), len(NEARNESS_FEATURES)), np.nan)
+    if vector is None:
+        return table
+    every: list[Vector] = []
+    for row, loop in zip(table, loops, strict=True):
+        cosines = _cosines(vector, at, loop, row)
+        if cosines is not None:
+            every.append(cosines)
+    if every:
+        _standings(np.concatenate(every), table)
+    if projection is not None:
+        table[:, _COLUMN["fit"]] = projection.fits(vector, [loop.turns for loop in loops])
+        table[:, _COLUMN["lead_fit"]] = lead(table[:, _COLUMN["fit"]])
+    for name in _LEADS:
+        table[:, _COLUMN[f"lead_{name}"]] = lead(table[:, _COLUMN[f"cos_{name}"]])
+    return table
+
+
+def lead(values: Matrix) -> Matrix:
+    """How far each is before the best of the others; NaN where there is no other."""
+    found = np.full(len(values), np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    if len(known) < 2:
+        return found
+    second, first = np.sort(values[known])[-2:]
+    found[known] = values[known] - np.where(values[known] == first, second, first)
+    return found
+
+
+def _cosines(vector: Vector, at: float, loop: Loop, row: Matrix) -> Vector | None:
+    said = [turn for turn in loop.turns if turn.vector is not None]
+    if not said:
+        return None
+    cosines: Vector = np.stack([turn.vector for turn in said if turn.vector is not None]) @ vector
+    by_user = cosines[[turn.role == "user" for turn in said]]
+    by_assistant = cosines[[turn.role != "user" for turn in said]]
+    weights = _FADING ** np.arange(len(cosines))[::-1]
+    ages = np.array([max(at - turn.at, 0.0) for turn in said])
+    goal = loop.candidate.goal.vector
+    row[_COLUMN["cos_last_user"]] = by_user[-1] if len(by_user) else math.nan
+    row[_COLUMN["cos_last_assistant"]] = by_assistant[-1] if len(by_assistant) else math.nan
+    row[_COLUMN["cos_goal"]] = goal @ vector if goal is not None else math.nan
+    row[_COLUMN["cos_best"]] = cosines.max()
+    row[_COLUMN["cos_best_user"]] = by_user.max() if len(by_user) else math.nan
+    row[_COLUMN["cos_mean"]] = cosines.mean()
+    row[_COLUMN["cos_recent"]] = weights @ cosines / weights.sum()
+    row[_COLUMN["cos_timed"]] = (cosines - _RECENCY_WEIGHT * np.log1p(ages)).max()
+    row[_COLUMN["standing_last"]] = cosines[-1]
+    return cosines
+
+
+def _standings(every: Vector, table: Matrix) -> None:
+    middle, spread = float(every.mean()), float(every.std()) + _LEAST_SPREAD
+    for name, of in (
+        ("standing_last", "standing_last"),
+        ("standing_best", "cos_best"),
+        ("standing_recent", "cos_recent"),
+    ):
+        table[:, _COLUMN[name]] = (table[:, _COLUMN[of]] - middle) / spread

@@ -1,0 +1,159 @@
+"""What is read out of a text once: its words, what follows what in it, its shape, its manner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.agent.routing.shapes import Shape, shape
+from service.memory.search.lexical import terms
+from service.memory.search.stop_words import STOP_WORDS
+
+Vector = NDArray[np.float32]
+
+MOST_TURNS = 12
+"""How many of a loop's newest turns count, besides its goal."""
+READ_CHARACTERS = 2000
+"""How much of a text is read for its words."""
+_CACHED = 4096
+_CACHED_LOOPS = 512
+_BEGINNING = re.compile(r"[\u4e00-\u9fff]{1,2}|\w+|\W")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something said in a loop. `at` is in seconds (POSIX); `vector` has length 1."""
+
+    text: str
+    role: Literal["user", "assistant"]
+    at: float
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A loop that the message may belong to."""
+
+    id: str
+    goal: Turn
+    """What opened it."""
+    turns: Sequence[Turn]
+    """Oldest first; only the newest `MOST_TURNS` are read."""
+    turn_count: int
+    """How many turns it has had in all."""
+    awaiting: bool = False
+    """Whether it waits for a person's answer: as if its last turn asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text, read."""
+
+    terms: frozenset[str]
+    phrases: frozenset[str]
+    """Two words that say something, one after the other."""
+    lower: str
+    shape: Shape
+    manner: tuple[str, str, bool]
+    """How it begins, how it ends, and whether with a capital."""
+
+
+@lru_cache(maxsize=_CACHED)
+def read(text: str) -> Reading:
+    """Read a text; of a very long one the beginning, and the end for what it asks."""
+    beginning = text[:READ_CHARACTERS]
+    found = list(terms(beginning))
+    content = [term for term in found if len(term) > 1 and term not in STOP_WORDS]
+    return Reading(
+        terms=frozenset(term for term in found if len(term) > 1),
+        phrases=frozenset(f"{one} {next_one}" for one, next_one in pairwise(content)),
+        lower=beginning.lower(),
+        shape=shape(_ends(text)),
+        manner=_manner(beginning),
+    )
+
+
+def let_go() -> None:
+    """Keep no texts in the process's memory."""
+    read.cache_clear()
+    _vocabulary.cache_clear()
+
+
+def _ends(text: str) -> str:
+    if len(text) <= READ_CHARACTERS:
+        return text
+    return text[: READ_CHARACTERS // 2] + " " + text[-READ_CHARACTERS // 2 :]
+
+
+def _manner(text: str) -> tuple[str, str, bool]:
+    words = text.strip()
+    first = _BEGINNING.match(words)
+    end = words[-2:]  # Chinese sentences often end in a particle and a sign
+    if not _HAN.search(words):
+        end = "" if words[-1:].isalnum() else words[-1:]
+    return (first[0].lower() if first else "", end, words[:1].isupper())
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """All that several texts hold."""
+
+    words: frozenset[str]
+    phrases: frozenset[str]
+    codes: frozenset[str]
+
+
+@lru_cache(maxsize=_CACHED_LOOPS)
+def _vocabulary(texts: tuple[str, ...]) -> Vocabulary:
+    readings = [read(text) for text in texts]
+    nothing = frozenset[str]()
+    return Vocabulary(
+        words=nothing.union(*(each.terms for each in readings)),
+        phrases=nothing.union(*(each.phrases for each in readings)),
+        codes=nothing.union(*(each.shape.codes for each in readings)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A candidate, read."""
+
+    candidate: Candidate
+    turns: tuple[Turn, ...]
+    readings: tuple[Reading, ...]
+    goal: Reading
+    all: Vocabulary
+    by_user: tuple[Reading, ...]
+    by_assistant: tuple[Reading, ...]
+    said_by_user: frozenset[str]
+    user_times: tuple[float, ...]
+    """When the person spoke, oldest first; when the goal was said if never since."""
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Loop:
+        """Read a candidate's newest turns and its goal."""
+        turns = tuple(candidate.turns[-MOST_TURNS:]) or (candidate.goal,)
+        readings = tuple(read(turn.text) for turn in turns)
+        sides = list(zip(turns, readings, strict=True))
+        spoken = tuple(turn.at for turn in turns if turn.role == "user")
+        return cls(
+            candidate=candidate,
+            turns=turns,
+            readings=readings,
+            goal=read(candidate.goal.text),
+            all=_vocabulary((candidate.goal.text, *(turn.text for turn in turns))),
+            by_user=tuple(reading for turn, reading in sides if turn.role == "user"),
+            by_assistant=tuple(reading for turn, reading in sides if turn.role != "user"),
+            said_by_user=_vocabulary(
+                tuple(turn.text for turn in turns if turn.role == "user")
+            ).words,
+            user_times=tuple(sorted(spoken)) or (candidate.goal.at,),
+        )

@@ -1,0 +1,177 @@
+"""What is read out of a message and its candidates, by hand-made cases."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, Features, features
+from service.agent.routing.nearness import NEARNESS_FEATURES, lead
+from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, let_go, read
+from service.agent.routing.shapes import shape
+from tests.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
+
+
+def of(found: Features, name: str) -> list[float]:
+    return [float(each) for each in found.candidates[:, CANDIDATE_FEATURES.index(name)]]
+
+
+@pytest.mark.parametrize("text", ["Hi, can you help me?", "hello there", "你好，请问", "您好"])
+def test_a_greeting_is_seen(text: str) -> None:
+    assert shape(text).greets
+
+
+@pytest.mark.parametrize("text", ["This is high time.", "的你好吗", "history of Rome", ""])
+def test_what_only_looks_like_a_greeting_is_none(text: str) -> None:
+    assert not shape(text).greets
+
+
+@pytest.mark.parametrize("text", ["And Beijing?", "what about Friday?", "那北京呢？", "还有别的吗"])
+def test_a_follow_up_is_seen(text: str) -> None:
+    assert shape(text).follows_up
+
+
+def test_what_stands_behind_a_greeting_is_read_without_it() -> None:
+    assert shape("Hi, and what about Friday?").follows_up
+
+
+@pytest.mark.parametrize("text", ["Thanks, that's all.", "好的，谢谢。", "没有其他问题了", "bye!"])
+def test_a_farewell_is_seen(text: str) -> None:
+    assert shape(text).bids_farewell
+
+
+@pytest.mark.parametrize(
+    "text", ["Which day?", "Please provide your name.", "可以吗", "请提供地址。"]
+)
+def test_a_question_to_the_person_is_seen(text: str) -> None:
+    assert shape(text).asks
+
+
+def test_a_curly_apostrophe_is_one_as_well() -> None:
+    assert shape("I’d like a table for two").requests
+    assert shape("it’s blue").answers
+
+
+def test_codes_are_numbers_identifiers_and_addresses() -> None:
+    found = shape(
+        "Send DF89BM of anna_lee_77 to anna@example.org, flight JFK, 12 seats, v1.2"
+    ).codes
+    assert {"df89bm", "anna_lee_77", "anna@example.org", "jfk", "12", "v1.2"} <= found
+    assert "send" not in found
+
+
+def test_what_is_pointed_at_is_named() -> None:
+    assert shape("Can you cancel this flight?").heads == {"flight"}
+    assert "酒店" in shape("这家酒店的电话是多少").heads
+
+
+def test_a_message_that_names_what_one_matter_alone_speaks_of_is_told() -> None:
+    found = features("RX-4471 was paid on Monday", NOW, [lisbon(), invoice()])
+    assert of(found, "codes_shared") == [0.0, 1.0]
+    assert of(found, "codes_elsewhere") == [1.0, 0.0]
+    own = of(found, "own_words")
+    assert own[1] > own[0]
+
+
+def test_chinese_words_are_shared_without_spaces() -> None:
+    found = features("这家餐馆的评分是多少？", NOW, [weather_zh(), dumplings_zh()])
+    weather, dumplings = of(found, "overlap_loop")
+    assert dumplings > weather
+    assert of(found, "heads_in_last") == [0.0, 1.0]
+
+
+def test_stop_words_weigh_little() -> None:
+    found = features("is it the river", NOW, [lisbon(), matter("x", "is it the one that it is")])
+    lisbon_share, other_share = of(found, "overlap_loop")
+    assert lisbon_share > other_share
+
+
+def test_the_order_of_the_candidates_changes_nothing_but_the_order() -> None:
+    candidates = [lisbon(), invoice(), weather_zh(), dumplings_zh()]
+    one = features("And the hotel?", NOW, candidates)
+    other = features("And the hotel?", NOW, candidates[::-1])
+    np.testing.assert_allclose(one.candidates, other.candidates[::-1])
+    np.testing.assert_allclose(one.context, other.context)
+
+
+def test_the_same_input_gives_the_same_numbers_whatever_was_read_before() -> None:
+    first = features("And the hotel?", NOW, [lisbon(), invoice()])
+    let_go()
+    features("something else", NOW, [weather_zh()])
+    again = features("And the hotel?", NOW, [lisbon(), invoice()])
+    np.testing.assert_array_equal(first.candidates, again.candidates)
+    np.testing.assert_array_equal(first.context, again.context)
+
+
+def test_a_loop_that_waits_for_an_answer_is_one_that_asked() -> None:
+    silent = features("yes", NOW, [matter("a", "send it", "I can do that now.")])
+    waiting = features("yes", NOW, [matter("a", "send it", "I can do that now.", awaiting=True)])
+    assert of(silent, "last_asks") == [0.0]
+    assert of(waiting, "last_asks") == of(waiting, "last_asks_yes_or_no") == [1.0]
+
+
+def test_a_loop_whose_person_said_thanks_is_closed() -> None:
+    open_one = matter("a", "find a plumber", "Here is one.", "what is the price?", "50 euros.")
+    closed = matter("b", "find a plumber", "Here is one.", "Great, thank you!", "You're welcome!")
+    found = features("and an electrician", NOW, [open_one, closed])
+    assert of(found, "closed") == [0.0, 1.0]
+    assert of(found, "dismissed") == [0.0, 1.0]
+
+
+def test_how_long_the_assistant_took_changes_nothing_about_time() -> None:
+    soon = Turn("Done.", "assistant", NOW - 100)
+    late = Turn("Done.", "assistant", NOW - 5)
+    asked = Turn("book it", "user", NOW - 110)
+    for name in ("seconds_since_user", "rank_by_time", "messages_between", "rhythm"):
+        one, other = (
+            features("thanks", NOW, [Candidate("a", asked, [asked, turn], 2)])
+            for turn in (soon, late)
+        )
+        assert of(one, name) == of(other, name)
+
+
+def test_without_vectors_nothing_is_said_of_nearness() -> None:
+    found = features("hello", NOW, [lisbon(), invoice()])
+    count = len(NEARNESS_FEATURES)
+    assert np.isnan(found.candidates[:, :count]).all()
+    assert not np.isnan(found.candidates[:, count:-1]).any()
+    assert math.isnan(found.candidates[0, CANDIDATE_FEATURES.index("opens")])
+
+
+def test_without_candidates_there_are_no_rows() -> None:
+    found = features("hello", NOW, [])
+    assert found.candidates.shape == (0, len(CANDIDATE_FEATURES))
+    assert found.context.shape == (len(CONTEXT_FEATURES),)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "\x00", "😀" * 50, "a" * 300_000, "1 " * 100_000, "天" * 100_000, "?!…"]
+)
+def test_any_text_has_features(text: str) -> None:
+    empty = matter("empty", text, text)
+    found = features(text, NOW, [empty, lisbon()])
+    assert not np.isnan(found.candidates[:, len(NEARNESS_FEATURES) : -1]).any()
+    assert np.isfinite(read(text).shape.length)
+
+
+def test_only_the_goal_and_the_newest_turns_are_read() -> None:
+    many = [f"{'xyz'[n % 3]}{'bcdfghjklm'[n // 3 % 10]}uq{'aeiou'[n // 30]}" for n in range(40)]
+    assert len(set(many)) == len(many) > 2 * MOST_TURNS
+    found = [features(word, NOW, [matter("a", *many)]) for word in (many[0], many[5], many[-1])]
+    goal, early, late = (of(each, "own_words")[0] for each in found)
+    assert goal > 0
+    assert early == 0
+    assert late > 0
+
+
+def test_a_message_that_is_older_than_the_loops_newest_turn_is_still_routed() -> None:
+    found = features("hello", NOW - 10_000, [lisbon()])
+    assert np.isfinite(found.candidates[:, len(NEARNESS_FEATURES) : -1]).all()
+
+
+def test_a_lead_is_what_is_ahead_of_the_best_other() -> None:
+    np.testing.assert_allclose(lead(np.array([0.5, 0.8, 0.7])), [-0.3, 0.1, -0.1])
+    np.testing.assert_allclose(lead(np.array([0.8, 0.8])), [0.0, 0.0])
+    assert np.isnan(lead(np.array([0.8, math.nan]))).all()

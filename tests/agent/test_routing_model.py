@@ -1,0 +1,231 @@
+"""The shipped model on hand-made cases, with vectors of the bundled embedder and without."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from service.agent.routing import model as routing_model
+from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
+from service.agent.routing.forest import Forest
+from service.agent.routing.model import Judgement, RouteModel, read_model, shipped
+from service.agent.routing.reading import Candidate
+from service.agent.routing.reasons import JOIN_THEMES, NEW_THEMES
+from service.domain.errors import ConfigurationError
+from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+from tests.agent.routing_cases import (
+    NOW,
+    Embed,
+    dumplings_zh,
+    invoice,
+    lisbon,
+    matter,
+    weather_zh,
+)
+
+Matter = Callable[..., Candidate]
+ENGLISH: Sequence[tuple[str, Matter | None]] = (
+    ("Is Hotel Aurora quiet at night?", lisbon),
+    ("I paid it on the 3rd of March.", invoice),
+    ("Hi, I'd like to book a table for two tonight.", None),
+    ("Hello! Can you help me with a birthday card for my niece?", None),
+)
+CHINESE: Sequence[tuple[str, Matter | None]] = (
+    ("这家餐馆的电话是多少？", dumplings_zh),
+    ("后天北京会下雨吗？", weather_zh),
+    ("你好，我想买一张去上海的火车票。", None),
+    ("您好，请帮我写一封请假邮件。", None),
+)
+
+
+@pytest.fixture(scope="module")
+def embed() -> Embed:
+    embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small")
+    known: dict[str, NDArray[np.float32]] = {}
+
+    def cached(texts: Sequence[str]) -> NDArray[np.float32]:
+        for text in texts:
+            if text not in known:
+                known[text] = embedder.embed_queries([text])[0]
+        return np.stack([known[text] for text in texts])
+
+    return cached
+
+
+def judged(
+    text: str, matters: Sequence[Matter], embed: Embed | None = None
+) -> tuple[str | None, Judgement]:
+    candidates = [each(embed) for each in matters]
+    vector = embed([text])[0] if embed is not None else None
+    judgement = shipped().judge(text, NOW, candidates, vector)
+    return (None if judgement.best is None else candidates[judgement.best].id), judgement
+
+
+@pytest.mark.parametrize(("text", "expected"), ENGLISH)
+def test_a_message_goes_where_it_belongs_by_its_words(text: str, expected: Matter | None) -> None:
+    went, _ = judged(text, [lisbon, invoice])
+    assert went == (expected().id if expected else None)
+
+
+@pytest.mark.parametrize(("text", "expected"), CHINESE)
+def test_a_chinese_message_goes_where_it_belongs_by_its_words(
+    text: str, expected: Matter | None
+) -> None:
+    went, _ = judged(text, [weather_zh, dumplings_zh])
+    assert went == (expected().id if expected else None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "expected"), [*ENGLISH, *CHINESE])
+def test_a_message_goes_where_it_belongs_among_matters_of_both_languages(
+    text: str, expected: Matter | None, embed: Embed
+) -> None:
+    went, _ = judged(text, [lisbon, weather_zh, invoice, dumplings_zh], embed)
+    assert went == (expected().id if expected else None)
+
+
+@pytest.mark.slow
+def test_a_message_of_another_embedder_is_judged_by_its_words(embed: Embed) -> None:
+    text = "Is Hotel Aurora quiet at night?"
+    candidates = [lisbon(embed), invoice(embed)]
+    by_words = shipped().judge(text, NOW, candidates)
+    short = np.ones(8, dtype=np.float32) / math.sqrt(8)
+    assert shipped().judge(text, NOW, candidates, short) == by_words
+
+
+@pytest.mark.slow
+def test_turns_without_a_vector_are_no_obstacle(embed: Embed) -> None:
+    text = "Is Hotel Aurora quiet at night?"
+    judgement = shipped().judge(text, NOW, [lisbon(), invoice(embed)], embed([text])[0])
+    assert sum(judgement.probabilities) + judgement.new == pytest.approx(1.0)
+
+
+def test_without_candidates_a_message_opens_a_matter() -> None:
+    _, judgement = judged("hello", [])
+    assert judgement.new == judgement.confidence == 1.0
+    assert judgement.probabilities == ()
+    assert judgement.best is None
+
+
+def test_one_candidate_is_not_joined_by_what_has_nothing_to_do_with_it() -> None:
+    went, _ = judged("Hi, I'd like to learn how to tune a violin.", [invoice])
+    assert went is None
+
+
+def test_fifty_candidates_are_told_apart() -> None:
+    others = [
+        matter(f"m{number}", f"note {number} about topic{number}", "Noted.", ago=60.0 * number + 5)
+        for number in range(49)
+    ]
+    judgement = shipped().judge(
+        "Is Hotel Aurora by the river quiet?", NOW, [*others, lisbon(ago=400)]
+    )
+    assert len(judgement.probabilities) == 50
+    assert sum(judgement.probabilities) + judgement.new == pytest.approx(1.0)
+    assert int(np.argmax(judgement.probabilities)) == 49
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "?", "a" * 300_000, "天" * 100_000, "😀 " * 9])
+def test_any_text_is_judged(text: str) -> None:
+    _, judgement = judged(text, [lisbon, weather_zh])
+    assert sum(judgement.probabilities) + judgement.new == pytest.approx(1.0)
+    assert judgement.confidence == max(*judgement.probabilities, judgement.new)
+    assert judgement.reason
+
+
+def test_the_same_message_gets_the_same_judgement() -> None:
+    matters = [lisbon, invoice, weather_zh]
+    assert judged("and in June?", matters) == judged("and in June?", matters)
+
+
+def test_the_order_of_the_candidates_does_not_decide() -> None:
+    matters = [lisbon, invoice, weather_zh, dumplings_zh]
+    went, judgement = judged("Is Hotel Aurora quiet at night?", matters)
+    went_back, backwards = judged("Is Hotel Aurora quiet at night?", matters[::-1])
+    assert went == went_back
+    assert judgement.probabilities == pytest.approx(backwards.probabilities[::-1])
+
+
+def test_the_reason_says_what_spoke_for_it() -> None:
+    _, joined = judged("I paid RX-4471 on Monday, the plumber's invoice.", [lisbon, invoice])
+    assert "names" in joined.reason or "words" in joined.reason
+    _, opened = judged("Hi, I'd like to book a table for two tonight.", [invoice])
+    assert "opening of a matter" in opened.reason
+
+
+def test_every_feature_between_candidates_and_of_new_has_words() -> None:
+    assert set(PAIR_FEATURES) == JOIN_THEMES.keys() & set(PAIR_FEATURES)
+    assert set(CONTEXT_FEATURES) == set(NEW_THEMES)
+
+
+def _written() -> dict[str, Any]:
+    text = resources.files(routing_model.__package__).joinpath("model.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def test_the_file_says_what_it_was_trained_on_and_how_sure_it_may_be() -> None:
+    written = _written()
+    assert {"set", "messages", "weight", "sha256"} <= written["trained_on"][0].keys()
+    for name in ("with_vectors", "words_only"):
+        curve = written[name]["calibration"]
+        assert sum(each["messages"] for each in curve) > 1000
+        off = sum(abs(each["confidence"] - each["right"]) * each["messages"] for each in curve)
+        assert off / sum(each["messages"] for each in curve) <= 0.06
+
+
+def test_a_model_of_other_features_is_refused_with_words() -> None:
+    written = _written()
+    written["candidate_features"] = list(CANDIDATE_FEATURES[1:])
+    with pytest.raises(ConfigurationError) as caught:
+        read_model(written)
+    assert "train" in caught.value.advice
+
+
+def test_the_words_alone_never_look_at_a_vector() -> None:
+    model: RouteModel = shipped()
+    for forest, names in (
+        (model.words_only.join, CANDIDATE_FEATURES),
+        (model.words_only.new, CONTEXT_FEATURES),
+    ):
+        looked_at = {names[each] for each in forest.feature[np.isfinite(forest.threshold)]}
+        assert not {name for name in looked_at if "cos_" in name or "fit" in name}
+        assert "opens" not in looked_at
+
+
+def test_a_forest_sends_what_is_not_known_to_the_left() -> None:
+    forest = Forest.read({"depth": 1, "trees": [[[0], [0.5], [-1.0, 1.0]]]})
+    rows = np.array([[0.2], [0.5], [0.7], [math.nan]])
+    assert forest.scores(rows).tolist() == [-1.0, -1.0, 1.0, -1.0]
+
+
+def test_what_features_add_comes_to_the_score_less_that_of_the_root() -> None:
+    forest = Forest.read(
+        {
+            "depth": 2,
+            "trees": [
+                [[0, 1, 1], [0.5, 0.1, 0.9], [1.0, 2.0, 3.0, 6.0]],
+                [[1, 0, 0], [0.0, None, 0.3], [0.0, 0.0, 1.0, -1.0]],
+            ],
+        }
+    )
+    row = np.array([0.7, 0.95])
+    roots = 3.0 + 0.0
+    assert forest.contributions(row).sum() == pytest.approx(forest.scores(row[None])[0] - roots)
+    by_first = (4.5 - 3.0) + (-1.0 - 0.0)
+    by_second = (6.0 - 4.5) + (0.0 - 0.0)
+    assert forest.contributions(row) == pytest.approx([by_first, by_second])
+
+
+def test_a_forest_is_read_as_it_was_written() -> None:
+    forest = shipped().with_vectors.join
+    again = Forest.read(forest.written(digits=17))
+    np.testing.assert_array_equal(forest.threshold, again.threshold)
+    np.testing.assert_array_equal(forest.value, again.value)
