@@ -154,7 +154,8 @@ def read_model(written: Mapping[str, Any]) -> RouteModel:
     ):
         raise ConfigurationError(
             "The router's model does not fit this version's features.",
-            advice="Install the package again, or train the model: docs/routing.md says how.",
+            advice="Install the package again, or train the model:"
+            " `python -m service.bench.routing.train --help` says how.",
         )
     return RouteModel(
         version=written["version"],
