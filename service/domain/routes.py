@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-RouteMethod = Literal["explicit", "embedding", "llm", "fallback"]
+RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "fallback"]
+"""Who decided: the sender, by naming the loop; the trained model, with vectors or by words alone;
+the language model; a person, by moving the message; or nobody: the house's last resort."""
 
 
 class RouteCandidate(BaseModel):
-    """A run loop that was considered, and how well the message fits it."""
+    """A run loop that was considered, and how likely the message belongs to it."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     run_loop_id: str
     goal: str
-    score: float
+    probability: float = Field(validation_alias=AliasChoices("probability", "score"))
+    """0 to 1; together with that of a new loop they are 1. (Older journals: a likeness.)"""
 
 
 class Route(BaseModel):
@@ -30,7 +33,15 @@ class Route(BaseModel):
     predecessor_id: str | None = None
     """For a new loop: the finished loop that it takes up again."""
     confidence: float = Field(ge=0, le=1)
+    """How likely the decision is right, as far as whoever decided can tell."""
     method: RouteMethod
     reason: str
     """Why, in words."""
     candidates: tuple[RouteCandidate, ...] = ()
+    """Likeliest first."""
+    new_probability: float | None = None
+    """How likely the message opens a new matter; None where nothing was weighed."""
+    latency_ms: float | None = None
+    """How long deciding took; None where there was nothing to decide."""
+    moved_from: str | None = None
+    """For a message that a person moved: the loop that it was in."""

@@ -149,7 +149,7 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
         await searching.use("memory_search", '{"query": "lamp"}', result)
         await (await searching.answer("I found something about lamps.")).end()
         chosen = Loop(memory, "chosen")
-        candidate = RouteCandidate(run_loop_id="secret", goal=QUESTION, score=0.4)
+        candidate = RouteCandidate(run_loop_id="secret", goal=QUESTION, probability=0.4)
         await chosen.say("Plant tulips on Friday.", candidates=[candidate])
         await (await chosen.answer("Noted: tulips.")).end()
         mentions = await told(

@@ -46,7 +46,7 @@ async def join(loop: Loop, words: str, goal: str) -> None:
         confidence=0.9,
         method="embedding",
         reason=f"it is close in meaning to “{short(goal)}” (0.91)",
-        candidates=(RouteCandidate(run_loop_id=loop.id, goal=short(goal), score=0.91),),
+        candidates=(RouteCandidate(run_loop_id=loop.id, goal=short(goal), probability=0.91),),
     )
     await loop._add(
         MessageReceived(message_id=message_id, message=Message.user(words)),
@@ -96,7 +96,7 @@ async def test_a_goal_that_goes_as_a_repetition_goes_from_the_routes_too(tmp_pat
         await join(second, "What of tulips?", contract)
         await (await second.answer("They like sun.")).end()
         third = Loop(memory, "third")
-        seen = RouteCandidate(run_loop_id="second", goal=short(contract), score=0.2)
+        seen = RouteCandidate(run_loop_id="second", goal=short(contract), probability=0.2)
         await (await third.say("What of bread?", candidates=[seen])).answer("Rye.")
         await archived(memory)
         await forget(memory, ForgetRequest(run_loop_ids=("first",)))

@@ -40,7 +40,7 @@ class MixedEmbedder:
         self._dimension = own.shape[1]
         self._centres = np.random.default_rng(0).standard_normal((_CLUSTERS, self._dimension))
         self._seen: dict[str, npt.NDArray[np.float32]] = {}
-        self._asks_about: dict[str, str] = {}
+        self._questions: dict[str, Vectors] = {}
 
     @property
     def identity(self) -> str:
@@ -70,21 +70,18 @@ class MixedEmbedder:
         return np.stack([self._seen[text] for text in texts])
 
     def expect(self, question: str, passage: str) -> None:
-        """Say which passage a question asks about."""
-        self._asks_about[question] = passage
+        """Say which passage a question asks about, before anything is timed."""
+        if not self._all_real:
+            noise = _rng(question).standard_normal(self._dimension) / np.sqrt(self._dimension)
+            near = self._drawn([passage]) + _FROM_ITS_PASSAGE * noise
+            self._questions[question] = (near / np.linalg.norm(near)).astype(np.float32)
 
     def for_question(self, question: str, real: Vectors) -> Vectors:
         """What stands for a question whose vector by the model is `real`, of shape (1, dimension).
 
         Where passages are drawn, a vector near the passage that it asks about.
         """
-        passage = self._asks_about.get(question)
-        if self._all_real or passage is None:
-            return real
-        noise = _rng(question).standard_normal(self._dimension) / np.sqrt(self._dimension)
-        near = self._drawn([passage]) + _FROM_ITS_PASSAGE * noise
-        unit: Vectors = (near / np.linalg.norm(near)).astype(np.float32)
-        return unit
+        return self._questions.get(question, real)
 
     def _drawn(self, texts: Sequence[str]) -> Vectors:
         rows = np.empty((len(texts), self._dimension))

@@ -149,9 +149,11 @@ class SentenceTransformerEmbedder:
 
 
 def _open_bundled(bundled: BundledModel) -> tuple[SentenceTransformer, list[Path]]:
+    module = bundled.load()  # comes first: it says how many threads torch shall use
+
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(modules=[bundled.load()], device="cpu"), [bundled.weights()]
+    return SentenceTransformer(modules=[module], device="cpu"), [bundled.weights()]
 
 
 def _open_named(name: str) -> tuple[SentenceTransformer, list[Path]]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from service.domain.errors import ConflictError, RondoError
 from service.memory.archive.ledger import Ledger
-from service.memory.archive.surroundings import Around
+from service.memory.archive.surroundings import Around, SegmentRow
 from service.memory.index.dense import DenseSide
 from service.memory.index.embedding_states import KnownVectors
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.filtering import Passing, narrows
 from service.memory.search.question import Question, query_vector, rare_terms
+from service.memory.search.ranking import Corpus
 from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_MOST
 
 _EVERYTHING = SearchFilters()
@@ -39,18 +40,33 @@ class Wanted:
     count: int
 
 
+class OfWords(NamedTuple):
+    """What the words offer, and what scoring needs of it beside the query's vector."""
+
+    bm25: Mapping[int, float]
+    """By segment."""
+    around: Mapping[int, Around]
+    """What stands beside these segments."""
+    numbers: Sequence[int]
+    """These segments and those beside them."""
+    vectors: KnownVectors | None
+    """Theirs, in this order; None when vectors have no say."""
+    corpus: Corpus
+    """How rare the question's words are."""
+    waiting: int
+    """How many segments have no vector yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Segments by their numbers in the ledger."""
 
-    bm25: Mapping[int, float]
-    """What the words offer."""
     numbers: frozenset[int]
     """All candidates: of words and of vectors."""
     vector: Vectors | None
     """The query's, one row; None when the vectors had no say."""
-    around: Mapping[int, Around] = field(default_factory=dict)
-    """What stands beside those that the words offer: read while the query was embedded."""
+    of_words: OfWords
+    """What was read while the query was embedded."""
     why_words_only: str | None = None
     """In words, when they had none though they should have."""
     more: bool = False
@@ -60,9 +76,12 @@ class Candidates:
 class CandidateSource:
     """Asks both indexes. The methods block and may be called from any thread."""
 
-    def __init__(self, ledger: Ledger, dense: DenseSide | None) -> None:
+    def __init__(
+        self, ledger: Ledger, dense: DenseSide | None, waiting: Callable[[str], int]
+    ) -> None:
         self._ledger = ledger
         self._dense = dense
+        self._waiting = waiting
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rondo-search")
 
     def close(self) -> None:
@@ -83,21 +102,21 @@ class CandidateSource:
         """
         passing = self._ledger.passing(wanted.owner, wanted.filters)
         narrowed = self._start(self._narrowed, passing, wanted.filters)
-        found = self._start(self._by_words, question, wanted) if words else None
+        started = self._start(self._by_words, question, wanted if words else None, wanted.owner)
         # Their vectors are read while the query is embedded.
         few_vectors = self._start(self._vectors_of_few, narrowed)
         vector, nearest, reason = self._by_meaning(
             question, wanted, passing, _Narrowed(narrowed, few_vectors)
         )
-        bm25, around = found.result() if found else ({}, {})
+        of_words = started.result()
         few = narrowed.result()
-        numbers = frozenset(bm25) | frozenset(nearest)
+        numbers = frozenset(of_words.bm25) | frozenset(nearest)
         if vector is not None and few is not None and len(few) <= wanted.count:
             numbers |= frozenset(few)  # those as well that have no vector yet
-        more = max(len(bm25), len(nearest)) >= wanted.count and not (
+        more = max(len(of_words.bm25), len(nearest)) >= wanted.count and not (
             few and len(few) <= len(numbers)
         )
-        return Candidates(bm25, numbers, vector, around, reason, more)
+        return Candidates(numbers, vector, of_words, reason, more)
 
     def _start(self, work: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> Future[_T]:
         try:
@@ -118,18 +137,24 @@ class CandidateSource:
         few = narrowed.result()
         return None if few is None else self._dense.vectors_of(few)
 
-    def _by_words(
-        self, question: Question, wanted: Wanted
-    ) -> tuple[Mapping[int, float], Mapping[int, Around]]:
-        """What the words offer, and what stands beside it."""
+    def _by_words(self, question: Question, wanted: Wanted | None, owner: str) -> OfWords:
+        """What the words offer; nothing where nothing is wanted of them."""
         index = self._ledger.words
-        terms = rare_terms(question.terms, index.frequencies(question.terms))
-        found = dict(
-            index.search(terms, owner=wanted.owner, filters=wanted.filters, limit=wanted.count)
+        corpus = Corpus(index.statistics().segments, index.frequencies(question.terms))
+        found: dict[int, float] = {}
+        if wanted is not None:
+            terms = rare_terms(question.terms, corpus.frequency)
+            found = dict(
+                index.search(terms, owner=owner, filters=wanted.filters, limit=wanted.count)
+            )
+        around = self._ledger.surroundings.neighbours(
+            found, owner=owner, before=CONTEXT, after=CONTEXT
         )
-        return found, self._ledger.surroundings.neighbours(
-            found, owner=wanted.owner, before=CONTEXT, after=CONTEXT
-        )
+        numbers = [*all_rows(around.values())]
+        vectors = None
+        if self._dense is not None and not self._dense.why_not():
+            vectors = self._dense.vectors_of(numbers)
+        return OfWords(found, around, numbers, vectors, corpus, self._waiting(owner))
 
     def _by_meaning(
         self,
@@ -199,3 +224,8 @@ def _best(
 def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(numbers), FILTERED_EXACTLY):
         yield numbers[start : start + FILTERED_EXACTLY]
+
+
+def all_rows(around: Iterable[Around]) -> dict[int, SegmentRow]:
+    """Segments and those beside them by their numbers, each once."""
+    return {row.number: row for each in around for row in (each.segment, *each.before, *each.after)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from service.domain.errors import InvalidInputError
@@ -20,6 +21,18 @@ SqlValue = str | int | float
 
 _EXACT_INTEGERS = 10**15
 _LARGEST_INTEGER = 2**63 - 1
+_MOST_DISTINCT = 500  # metadata of an owner, beyond which each segment's own are read
+# Skips from each value to the next by the index: https://sqlite.org/lang_with.html
+_DISTINCT_METADATA = f"""
+WITH RECURSIVE known(metadata) AS (
+    SELECT min(metadata) FROM segments WHERE owner = ? AND metadata IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(s.metadata) FROM segments s WHERE s.owner = ? AND s.metadata > k.metadata)
+    FROM known k WHERE k.metadata IS NOT NULL
+    LIMIT {_MOST_DISTINCT + 2}
+)
+SELECT metadata FROM known WHERE metadata IS NOT NULL
+"""
 
 
 def conditions(owner: str, filters: SearchFilters) -> tuple[str, list[SqlValue]]:
@@ -46,7 +59,7 @@ def conditions(owner: str, filters: SearchFilters) -> tuple[str, list[SqlValue]]
         parts.append("s.run_loop_id <> ?")
         values.append(filters.without_run_loop_id)
     for name, value in filters.metadata.items():
-        condition, of_condition = _has(name, value)
+        condition, of_condition = _has("s.metadata", name, value)
         parts.append(condition)
         values += of_condition
     return " AND ".join(parts), values
@@ -68,6 +81,8 @@ class Passing:
 
     def __init__(self, file: SqliteFile, owner: str, filters: SearchFilters) -> None:
         self._file = file
+        self._owner = owner
+        self._filters = filters
         self._conditions, self._values = conditions(owner, filters)
 
     def first(self, limit: int) -> list[int]:
@@ -76,9 +91,9 @@ class Passing:
         Raises:
             StorageError: the ledger cannot be read.
         """
+        condition, values = self._by_known_metadata() or (self._conditions, self._values)
         rows = self._file.select(
-            f"SELECT s.id FROM segments s WHERE {self._conditions} LIMIT ?",
-            (*self._values, limit),
+            f"SELECT s.id FROM segments s WHERE {condition} LIMIT ?", (*values, limit)
         )
         return [row[0] for row in rows]
 
@@ -95,33 +110,62 @@ class Passing:
         )
         return frozenset(row[0] for row in rows)
 
+    def _by_known_metadata(self) -> tuple[str, list[SqlValue]] | None:
+        """The same conditions, with the metadata that pass named one by one.
 
-def _has(name: str, value: Any) -> tuple[str, list[SqlValue]]:
-    """That the metadata have a value of this name. 1 and 1.0 are the same number; true is not 1."""
+        Many segments share the same few metadata: these few are read as JSON, not every segment's.
+        None when nothing is asked of metadata, or when there are too many that differ.
+        """
+        if not self._filters.metadata:
+            return None
+        found = [row[0] for row in self._file.select(_DISTINCT_METADATA, (self._owner,) * 2)]
+        if len(found) > _MOST_DISTINCT:
+            return None
+        wanted = [_has("m.value", *each) for each in self._filters.metadata.items()]
+        passing = self._file.select(
+            "SELECT m.value FROM json_each(?) m"
+            f" WHERE {' AND '.join(condition for condition, _ in wanted)}",
+            (json.dumps(found), *(value for _, values in wanted for value in values)),
+        )
+        others, values = conditions(self._owner, replace(self._filters, metadata={}))
+        return (
+            f"{others} AND s.metadata IN (SELECT value FROM json_each(?))",
+            [*values, json.dumps([row[0] for row in passing])],
+        )
+
+
+def _has(metadata: str, name: str, value: Any) -> tuple[str, list[SqlValue]]:
+    """That the metadata have a value of this name. 1 and 1.0 are the same number; true is not 1.
+
+    Args:
+        metadata: the column, or an expression that gives JSON or NULL.
+        name: of the value.
+        value: as JSON gives it.
+    """
     values: list[SqlValue] = [_written(name, value), name]
     if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
         value = _as_float(value)
     match value:
         case None:
-            equal = "m.type = 'null'"
+            equal = "each.type = 'null'"
         case bool():
-            equal = f"m.type = '{str(value).lower()}'"
+            equal = f"each.type = '{str(value).lower()}'"
         case int() | float():
-            equal = "m.type IN ('integer', 'real') AND m.value = ?"
+            equal = "each.type IN ('integer', 'real') AND each.value = ?"
             values.append(value)
         case str():
-            equal = "m.type = 'text' AND m.value = ?"
+            equal = "each.type = 'text' AND each.value = ?"
             values.append(value)
         case _:
             # The ledger writes names in order, so that equal objects are equal texts.
-            equal = "m.type IN ('array', 'object') AND m.value = ?"
+            equal = "each.type IN ('array', 'object') AND each.value = ?"
             values.append(
                 json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
             )
     # Whether the text holds it is asked first: that costs a tenth of reading it as JSON.
     return (
-        "s.metadata IS NOT NULL AND instr(s.metadata, ?) > 0"
-        f" AND EXISTS (SELECT 1 FROM json_each(s.metadata) m WHERE m.key = ? AND {equal})"
+        f"{metadata} IS NOT NULL AND instr({metadata}, ?) > 0"
+        f" AND EXISTS (SELECT 1 FROM json_each({metadata}) each WHERE each.key = ? AND {equal})"
     ), values
 
 

@@ -49,9 +49,14 @@ class FullTextIndex:
         if expression is None:
             return []
         condition, values = conditions(owner, filters)
+        # Segments are looked up in the order of rank, so only as many as it takes: without a LIMIT
+        # in the inner query SQLite would look up all of them first.
         rows = self._file.select(
-            "SELECT s.id, -words.rank FROM words CROSS JOIN segments s ON s.id = words.rowid"
-            f" WHERE words MATCH ? AND {condition} ORDER BY words.rank, s.id DESC LIMIT ?",
+            "SELECT s.id, found.score FROM ("
+            "   SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?"
+            "   ORDER BY score DESC, rowid DESC LIMIT -1"
+            " ) found CROSS JOIN segments s ON s.id = found.rowid"
+            f" WHERE {condition} LIMIT ?",
             (expression, *values, limit),
         )
         return [Scored(*row) for row in rows]

@@ -285,13 +285,14 @@ def _meaning_nearby(place: int, known: _Known, meaning: Sequence[float]) -> floa
 
 
 def _words_in_window(place: int, known: _Known, words: _Words) -> float:
-    window = dict(words.strength[place])
+    window = words.strength[place]
     for distance, weight in RANKING.words_nearby.items():
         near = known.at[distance][place]
         if near is None or not words.strength[near]:
             continue
         if distance == -1 and known.asking[near]:
             weight += RANKING.words_answered
+        window = {**window}
         for term, much in words.strength[near].items():
             window[term] = window.get(term, 0.0) + weight * much
     # Saturates at 2, and is 1 for one place in the passage itself.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.memory.archive.ledger import Ledger
 from service.memory.archive.surroundings import Around, SegmentRow
 from service.memory.index.dense import DenseSide
+from service.memory.index.embedding_states import KnownVectors
 from service.memory.protocol import SearchFilters, Vectors
-from service.memory.search.candidates import Candidates, Wanted
+from service.memory.search.candidates import Candidates, Wanted, all_rows
 from service.memory.search.question import Question
-from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
+from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.timeliness import Timeliness
 from service.memory.tuned import CONTEXT
 
@@ -46,26 +47,25 @@ class Scorer:
             EmbeddingError: the embedder is gone.
         """
         around = self._around(found, wanted.owner)
-        rows = _rows(around.values())
-        cosines = self._cosines(found.vector, [*rows])
+        rows = all_rows(around.values())
+        cosines = self._cosines(found, [*rows])
         passages = self._passages(rows, cosines, timeliness, wanted)
         ranked = rank(
             question,
             [_in_context(each, passages) for each in around.values()],
-            Corpus(
-                segments=self._ledger.words.statistics().segments,
-                frequency=self._ledger.words.frequencies(question.terms),
-            ),
+            found.of_words.corpus,
         )
         by_ref = {row.ref: row for row in rows.values()}
-        most = max(found.bm25.values(), default=0.0)
-        return [_scored(each, by_ref[each.ref], cosines, found.bm25, most) for each in ranked]
+        bm25 = found.of_words.bm25
+        most = max(bm25.values(), default=0.0)
+        return [_scored(each, by_ref[each.ref], cosines, bm25, most) for each in ranked]
 
     def _around(self, found: Candidates, owner: str) -> Mapping[int, Around]:
+        known = found.of_words.around
         missing = self._ledger.surroundings.neighbours(
-            found.numbers - found.around.keys(), owner=owner, before=CONTEXT, after=CONTEXT
+            found.numbers - known.keys(), owner=owner, before=CONTEXT, after=CONTEXT
         )
-        every = {**found.around, **missing}
+        every = {**known, **missing}
         return {number: every[number] for number in sorted(every)}
 
     def _passages(
@@ -92,21 +92,27 @@ class Scorer:
             for number, row in rows.items()
         }
 
-    def _cosines(self, vector: Vectors | None, numbers: list[int]) -> Mapping[int, float]:
-        if vector is None or self._dense is None or not numbers:
+    def _cosines(self, found: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
+        if found.vector is None or self._dense is None:
             return {}
-        known = self._dense.vectors_of(numbers)
-        cosines = (known.matrix @ vector.ravel()).tolist()
-        return {
-            number: cosine
-            for number, cosine, is_known in zip(numbers, cosines, known.known.tolist(), strict=True)
-            if is_known
-        }
+        known = found.of_words
+        cosines: dict[int, float] = {}
+        if known.vectors is not None:
+            cosines |= _cosines_of(known.numbers, known.vectors, found.vector)
+        missing = [number for number in numbers if number not in cosines]
+        return cosines | _cosines_of(missing, self._dense.vectors_of(missing), found.vector)
 
 
-def _rows(around: Iterable[Around]) -> dict[int, SegmentRow]:
-    """All segments that are known of, each once."""
-    return {row.number: row for each in around for row in (each.segment, *each.before, *each.after)}
+def _cosines_of(
+    numbers: Sequence[int], of_numbers: KnownVectors, vector: Vectors
+) -> dict[int, float]:
+    cosines = (of_numbers.matrix @ vector.ravel()).tolist()
+    known = of_numbers.known.tolist()
+    return {
+        number: cosine
+        for number, cosine, is_known in zip(numbers, cosines, known, strict=True)
+        if is_known
+    }
 
 
 def _in_context(around: Around, passages: Mapping[int, Passage]) -> InContext:
@@ -124,7 +130,7 @@ def _scored(
     bm25: Mapping[int, float],
     most: float,
 ) -> ScoredRow:
-    scores = dict(each.scores)
+    scores = each.scores
     if row.number in cosines:
         scores["cosine"] = cosines[row.number]
     if row.number in bm25:

@@ -24,7 +24,7 @@ from service.memory.tokens import estimate_tokens
 from service.memory.tuned import SEEDS
 
 _WIDER = 5  # times, when folding has left too few hits
-_FOLDED = 4  # times the limit: what says the same word for word stands near each other
+_FOLDED = 2  # times the limit: what says the same word for word stands near each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,9 @@ class Searcher:
             clock: the moment of asking, in the person's time zone.
         """
         self._ledger = ledger
-        self._waiting = waiting
         self._reranker = reranker
         self._clock = clock
-        self._source = CandidateSource(ledger, dense)
+        self._source = CandidateSource(ledger, dense, waiting)
         self._scorer = Scorer(ledger, dense)
 
     def close(self) -> None:
@@ -92,7 +91,7 @@ class Searcher:
             # Much is said again and again: what is not may stand further down.
             found, scored = self._find(search, _WIDER)
             shown = self._shown(search, scored)
-        notices = [self._notice(search, found)]
+        notices = [_notice(found)]
         if search.rerank:
             scored, problem = reranked(self._reranker, search.query, scored)
             shown = self._shown(search, scored)
@@ -122,15 +121,6 @@ class Searcher:
         if not search.words:
             scored.sort(key=lambda each: -each.scores.get("cosine", -1.0))
         return found, scored
-
-    def _notice(self, search: Search, found: Candidates) -> str | None:
-        if found.why_words_only is not None:
-            return f"Searched by words only: {found.why_words_only}"
-        waiting = self._waiting(search.owner)
-        if waiting:
-            number = f"{waiting} or more" if waiting >= PENDING_COUNTED else str(waiting)
-            return f"{number} segments have no vector yet and are found by words only."
-        return None
 
     def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:
         rows = [each.row for each in scored]
@@ -162,6 +152,16 @@ class Searcher:
             for folded, ref in zip(chosen, refs, strict=True)
             if ref in pieces  # it may have been forgotten just now
         )
+
+
+def _notice(found: Candidates) -> str | None:
+    if found.why_words_only is not None:
+        return f"Searched by words only: {found.why_words_only}"
+    waiting = found.of_words.waiting
+    if waiting:
+        number = f"{waiting} or more" if waiting >= PENDING_COUNTED else str(waiting)
+        return f"{number} segments have no vector yet and are found by words only."
+    return None
 
 
 def _within(shown: Sequence[Folded], limit: int, max_tokens: int | None) -> list[Folded]:
