@@ -3,6 +3,9 @@
 
 export PYTHON
 bin := .venv/bin
+# As many tests at a time as WORKERS says. A single test is run by .venv/bin/pytest itself.
+WORKERS ?= 2
+pytest := $(bin)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check format demo lock clean
@@ -26,10 +29,10 @@ check: setup ## format, lint, types, imports, fast tests: what a contributor run
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
-	$(bin)/pytest -m "not slow"
+	$(pytest) -m "not slow"
 
 test: setup ## the whole test suite
-	$(bin)/pytest
+	$(pytest)
 
 format: setup ## mend format and lint where that can be done by itself
 	$(bin)/ruff format .

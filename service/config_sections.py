@@ -232,10 +232,19 @@ class AgentSettings(_Section):
 
 
 class RouterSettings(_Section):
-    """When similarity alone decides where a message belongs."""
+    """What happens to a message of which it is not sure where it belongs."""
 
-    use_llm: bool = True
-    llm_timeout_seconds: float = Field(default=15, gt=0)
+    use_llm: Literal["auto"] | bool = "auto"
+    """Whether the language model is asked then. ``auto``: one at an endpoint, not the embedded one,
+    which is slower and no better than the trained model."""
+    llm_timeout_seconds: float = Field(default=15, gt=0, allow_inf_nan=False)
+    """How long it may take; the messages behind wait."""
+    sure_above: float = Field(default=0.6, ge=0, le=1)
+    """The confidence from which on the trained model decides by itself. 0: always."""
+    ask_below: float = Field(default=0, ge=0, le=1)
+    """The confidence below which you are asked where the message belongs. 0: never."""
+    split_matters: bool = False
+    """Whether a message with several matters is taken apart."""
 
 
 ApprovalMode = Literal["tool-declared", "always", "never"]

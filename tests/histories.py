@@ -38,7 +38,24 @@ from service.domain.state import RunLoopState
 
 BEGINNING = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
+# Strategies that do not depend on a state are made once: making and checking them takes longer
+# than drawing from them.
 words = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=30).filter(str.strip)
+_perhaps_words = st.none() | words
+_perhaps_yes = st.none() | st.booleans()
+_tool_names = st.sampled_from(["add", "now"])
+_call_counts = st.integers(0, 3)
+_one_in_eight = st.integers(0, 7)
+_lengths = st.integers(0, 40)
+_modes = st.sampled_from(["steer", "followup", "interrupt"])
+_usage = st.builds(
+    Usage,
+    model=st.just("m"),
+    input_tokens=st.integers(0, 9),
+    output_tokens=st.just(4),
+    cost=st.none() | st.just(0.5),
+)
+_cut_short = words.map(lambda text: MessageCompleted(message=Message.assistant(text), cut=True))
 
 
 def event_at(seq: int, body: EventBody, *, run_loop_id: str = "loop") -> Event:
@@ -58,17 +75,19 @@ def received(text: str, message_id: str = "m") -> MessageReceived:
 @st.composite
 def assistant_messages(draw: st.DrawFn) -> Message:
     calls = tuple(
-        ToolCall(id=f"call_{n}", name=draw(st.sampled_from(["add", "now"])), arguments="{}")
-        for n in range(draw(st.integers(0, 3)))
+        ToolCall(id=f"call_{n}", name=draw(_tool_names), arguments="{}")
+        for n in range(draw(_call_counts))
     )
-    thought = draw(st.none() | words)
-    said = draw(words) if not calls else draw(st.none() | words)
+    thought = draw(_perhaps_words)
+    said = draw(words if not calls else _perhaps_words)
     content = (
         *([ThinkPart(think=thought)] if thought else []),
         *([TextPart(text=said)] if said else []),
     )
     return Message(role="assistant", content=content, tool_calls=calls)
 
+
+_answers_of_model = assistant_messages().map(lambda message: MessageCompleted(message=message))
 
 Choices = list[st.SearchStrategy[EventBody]]
 
@@ -78,19 +97,12 @@ def _usual(state: RunLoopState) -> Choices:
     if state.awaiting is not None:
         return _answers(state.awaiting)
     if state.thinking:
-        return [assistant_messages().map(lambda message: MessageCompleted(message=message))]
+        return [_answers_of_model]
     if state.pending:
         return _acts(state)
     if state.status == "idle" and not state.unseen:
         return [_messages(state)]
-    usage = st.builds(
-        Usage,
-        model=st.just("m"),
-        input_tokens=st.integers(0, 9),
-        output_tokens=st.just(4),
-        cost=st.none() | st.just(0.5),
-    )
-    return [_iterations(state), _iterations(state), usage]
+    return [_iterations(state), _iterations(state), _usage]
 
 
 def _unusual(state: RunLoopState) -> Choices:
@@ -105,7 +117,7 @@ def _unusual(state: RunLoopState) -> Choices:
         choices.append(st.just(RunLoopInterrupted(message_id="m")))
     if state.thinking:
         choices += [
-            words.map(lambda text: MessageCompleted(message=Message.assistant(text), cut=True)),
+            _cut_short,
             st.just(RunLoopFailed(problem=Problem(kind="llm", title="gone"))),
             st.just(CompactionStarted(tokens=9, limit=8)),
             _compactions(state),
@@ -124,17 +136,16 @@ def _unusual(state: RunLoopState) -> Choices:
 def _next_bodies(draw: st.DrawFn, state: RunLoopState) -> Choices:
     if not state.is_active:
         return [st.just(RunLoopResumed())] if state.status in RESUMABLE else []
-    return _unusual(state) if draw(st.integers(0, 7)) == 7 else _usual(state)
+    return _unusual(state) if draw(_one_in_eight) == 7 else _usual(state)
 
 
 def _messages(state: RunLoopState) -> st.SearchStrategy[EventBody]:
-    mode = st.sampled_from(["steer", "followup", "interrupt"])
     return st.builds(
         lambda text, mode: MessageReceived(
             message_id=f"m{state.last_seq}", message=Message.user(text), mode=mode
         ),
         words,
-        mode,
+        _modes,
     )
 
 
@@ -151,7 +162,7 @@ def _iterations(state: RunLoopState) -> st.SearchStrategy[EventBody]:
         IterationStarted,
         index=st.just(state.iteration_count),
         message_ids=seen,
-        nudge=st.none() | words,
+        nudge=_perhaps_words,
     )
 
 
@@ -160,7 +171,7 @@ def _answers(request: InputRequired) -> list[st.SearchStrategy[EventBody]]:
         st.builds(
             CallDecision,
             call_id=st.sampled_from([call.id for call in request.tool_calls] or ["none"]),
-            approved=st.none() | st.booleans(),
+            approved=_perhaps_yes,
             arguments=st.none() | st.just("{}"),
         ),
         max_size=2,
@@ -168,8 +179,8 @@ def _answers(request: InputRequired) -> list[st.SearchStrategy[EventBody]]:
     answer = st.builds(
         InputReceived,
         request_id=st.just(request.request_id),
-        approved=st.none() | st.booleans(),
-        text=st.none() | words,
+        approved=_perhaps_yes,
+        text=_perhaps_words,
         decisions=decisions,
         remember=st.none() | st.just("run_loop"),
         scopes=st.just(("add",)),
@@ -190,7 +201,7 @@ def _acts(state: RunLoopState) -> list[st.SearchStrategy[EventBody]]:
             name=st.just("add"),
             content=words,
             is_error=st.booleans(),
-            whole=st.none() | words,
+            whole=_perhaps_words,
         ),
         st.just(InputRequired(request_id="r", kind="approve", prompt="?", tool_calls=calls)),
         st.just(InputRequired(request_id="r", kind="prompt", prompt="?", call_id=ids[0])),
@@ -226,11 +237,12 @@ def histories(draw: st.DrawFn) -> list[Event]:
     goal = draw(words)
     events = [event_at(1, RunLoopStarted(goal=goal)), event_at(2, received(goal))]
     state = evolve(begin(events[0]), events[1])
-    for seq in range(3, 3 + draw(st.integers(0, 40))):
+    for seq in range(3, 3 + draw(_lengths)):
         choices = _next_bodies(draw, state)
         if not choices:
             break
-        event = event_at(seq, draw(st.one_of(choices)))
+        body = choices[draw(st.integers(0, len(choices) - 1))]  # none of the others is looked at
+        event = event_at(seq, draw(body))
         events.append(event)
         state = evolve(state, event)
     return events

@@ -7,7 +7,7 @@ yields is only a view of what the agent's own tasks do.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,17 +24,17 @@ from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
 from service.agent.message_check import check_message
 from service.agent.options import AgentOptions
+from service.agent.owners_actions import OwnersActions
 from service.agent.questions import Question
-from service.domain.errors import ConflictError
+from service.agent.routing.recalibration import Recalibration
+from service.domain.errors import Problem
 from service.domain.events import CallDecision, Event, Remember
-from service.domain.forgetting import ForgetPreview, ForgetReceipt, ForgetRequest
 from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
-from service.domain.run_loops import RunLoop, SendMode
-from service.domain.state import RunLoopState
+from service.domain.run_loops import SendMode
 from service.memory.history.feed import Reader
-from service.memory.history.inbox import InboxEntry, Receipt
+from service.memory.history.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 
@@ -58,7 +58,7 @@ def create_agent(
     return Agent(llm, tools, memory, options or AgentOptions(), executors or {})
 
 
-class Agent:
+class Agent(OwnersActions):
     """Run loops, what they work with, and what they remember."""
 
     def __init__(
@@ -184,7 +184,8 @@ class Agent:
     ) -> Receipt:
         """Make a message safe; when this returns, nothing but forgetting can lose it.
 
-        With an idempotency key, the same request (`request_hash`) is accepted once.
+        With an idempotency key, the same request (`request_hash`) is accepted once. With
+        `RouterOptions.split_matters` it may become several messages: the receipt names them.
 
         Raises:
             InvalidInputError: the message is empty or too long.
@@ -226,10 +227,19 @@ class Agent:
         Raises:
             NotFoundError: no such message was accepted.
         """
-        delivery = await self._engine.reception.delivery(message_id)
-        async with aclosing(follow(delivery, reader, self.memory.short_term)) as events:
+        delivery = await self.delivery(message_id)
+        short_term = self.memory.short_term
+        async with aclosing(follow(message_id, delivery, reader, short_term)) as events:
             async for event in events:
                 yield event
+
+    async def delivery(self, message_id: str) -> Delivery | Problem:
+        """Wait until a message is in its run loop: where; or what keeps it from getting there.
+
+        Raises:
+            NotFoundError: no such message was accepted.
+        """
+        return await self._engine.reception.delivery(message_id)
 
     def events(
         self, *, owner: str = "me", run_loop_id: str | None = None, after: int | None = None
@@ -248,109 +258,10 @@ class Agent:
         consolidator = self._engine.consolidator
         return None if consolidator is None else await consolidator.status()
 
-    # --- run loops
-
     @property
-    def active_run_loops(self) -> Observable[tuple[RunLoop, ...]]:
-        """The active run loops: at once, and whenever one changes."""
-        return self.memory.short_term.active
-
-    async def run_loop(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
-        """A run loop, active or ended, whole.
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-        """
-        return (await self.memory.journal.replay(run_loop_id, owner=owner)).run_loop()
-
-    async def replay(
-        self, run_loop_id: str, *, at: int | None = None, owner: str = "me"
-    ) -> RunLoopState:
-        """The state of a run loop, as it is or as it was right after an event.
-
-        Args:
-            run_loop_id: the loop, active or ended.
-            at: the event's number; None for now.
-            owner: whose.
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-            InvalidInputError: it has no event up to `at`.
-        """
-        return await self._engine.control.replay(run_loop_id, owner, at)
-
-    async def cancel(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
-        """Stop a loop. Returns once its work has really ended.
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-            ConflictError: it has ended already.
-        """
-        return await self._engine.control.cancel(run_loop_id, owner)
-
-    async def complete(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
-        """Declare a loop done, so that it goes to long-term memory.
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-            ConflictError: it has ended already, or is still at work.
-        """
-        return await self._engine.control.complete(run_loop_id, owner)
-
-    async def preview_forgetting(
-        self, request: ForgetRequest, *, owner: str = "me"
-    ) -> ForgetPreview:
-        """What would be forgotten; removes nothing. See `Forgetting.preview`.
-
-        Raises:
-            InvalidInputError: the request names nothing, or contradicts itself.
-            NotFoundError: the owner has no such run loop, or nothing stands at an anchor.
-        """
-        return await self.memory.forgetting.preview(request, owner=owner)
-
-    async def forget(
-        self, request: ForgetRequest, confirm: str, *, owner: str = "me"
-    ) -> ForgetReceipt:
-        """Forget what was previewed, for good. See `Forgetting.forget`.
-
-        Raises:
-            ForgetConflictError: it is not what was previewed any more, or run loops are active;
-                nothing was removed.
-        """
-
-        async def stop(run_loop_id: str) -> None:
-            with suppress(ConflictError):  # it has ended by itself just now
-                await self._engine.control.cancel(run_loop_id, owner)
-
-        return await self.memory.forgetting.forget(request, confirm, owner=owner, stop=stop)
-
-    async def resume(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
-        """Take up a cancelled or failed loop where it ended.
-
-        What had not been answered is answered now. (A message with its id takes it up too.)
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-            ConflictError: it is active, or completed.
-        """
-        return await self._engine.control.resume(run_loop_id, owner)
-
-    async def fork(self, run_loop_id: str, *, at: int | None = None, owner: str = "me") -> RunLoop:
-        """Open a loop that has the same history up to an event, and goes on by itself from there.
-
-        The first loop is left as it is. A fork in the middle of work takes that work up: tools that
-        had begun run again only where they are `read_only` or `idempotent`.
-
-        Args:
-            run_loop_id: the loop, active or ended.
-            at: the event's number; None for the last, or the last before the loop's end.
-            owner: whose.
-
-        Raises:
-            NotFoundError: the owner has no such run loop.
-            InvalidInputError: it has no event up to `at`.
-        """
-        return await self._engine.control.fork(run_loop_id, owner, at)
+    def recalibration(self) -> Recalibration:
+        """The calibration of the router by what its owner has corrected."""
+        return self._engine.recalibration
 
     @property
     def questions(self) -> Observable[tuple[Question, ...]]:
@@ -372,7 +283,7 @@ class Agent:
         remember: Remember | None = None,
         request_id: str | None = None,
         owner: str = "me",
-    ) -> None:
+    ) -> str:
         """A person's answer to a loop that waits for one. The same answer twice counts once.
 
         Args:
@@ -385,6 +296,10 @@ class Agent:
             remember: how long a yes holds, for what the policy says that it covers.
             request_id: which request is answered; None: the one that is open.
             owner: who answers.
+
+        Returns:
+            The id of the loop that goes on with it: another one only where the router had asked,
+            and the messages of this one belong there.
 
         Raises:
             InvalidInputError: it is no answer to what is asked; nothing was decided.
@@ -401,4 +316,4 @@ class Agent:
             remember=remember,
             request_id=request_id,
         )
-        await self._engine.answers.answer(run_loop_id, answer, owner)
+        return await self._engine.answers.answer(run_loop_id, answer, owner)

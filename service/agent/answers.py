@@ -7,10 +7,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from service.agent.answer_reading import Answer, decisions_of, read_answer
+from service.agent.moving.mover import Mover
+from service.agent.routing.asking import as_kept
 from service.agent.scheduler import Scheduler
-from service.domain.errors import ConflictError, InvalidInputError
-from service.domain.events import InputReceived, InputRequired
+from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from service.domain.events import (
+    NEW_MATTER,
+    InputReceived,
+    InputRequired,
+    MessageMoved,
+    RouteDecided,
+)
 from service.domain.ids import new_id
+from service.domain.routes import Route
 from service.domain.state import RunLoopState
 from service.memory.history.journal import Journal
 from service.memory.history.standing_approvals import StandingApproval
@@ -30,24 +39,26 @@ class Answers:
         scheduler: Scheduler,
         policy: ApprovalPolicy,
         tools: ToolRegistry,
+        mover: Mover,
     ) -> None:
         self._journal = journal
         self._scheduler = scheduler
         self._policy = policy
         self._tools = tools
+        self._mover = mover
 
-    async def answer(self, run_loop_id: str, answer: Answer, owner: str) -> None:
+    async def answer(self, run_loop_id: str, answer: Answer, owner: str) -> str:
         """See `Agent.answer`."""
         # To its end: an answer that is journaled must wake its loop, also when nobody waits for it.
-        await run_to_end(self._answer(run_loop_id, answer, owner))
+        return await run_to_end(self._answer(run_loop_id, answer, owner))
 
-    async def _answer(self, run_loop_id: str, answer: Answer, owner: str) -> None:
+    async def _answer(self, run_loop_id: str, answer: Answer, owner: str) -> str:
         state = await self._journal.replay(run_loop_id, owner=owner)
         while True:
             request = state.awaiting
             if request is None or answer.request_id not in (None, request.request_id):
-                await self._repeat(state, answer)
-                return
+                asked = await self._repeat(state, answer)
+                return await self._where_it_goes_on(run_loop_id, asked)
             # From now on it is the answer to this request, whatever is asked meanwhile.
             answer = replace(answer, request_id=request.request_id)
             try:
@@ -65,7 +76,7 @@ class Answers:
                         advice="Look at it as it is now; you are asked again.",
                     )
                 self._scheduler.wake(run_loop_id)
-                return
+                return await self._where_it_goes_on(run_loop_id, request)
 
     async def _take(
         self, state: RunLoopState, request: InputRequired, answer: Answer
@@ -75,7 +86,10 @@ class Answers:
         A yes to what has changed since it was asked for is not taken: it is asked for again, and
         the tools whose calls these are, are returned.
         """
-        received = read_answer(request, answer)
+        received = as_kept(request, read_answer(request, answer))
+        if request.about == "route":
+            await self._tell_router(state, received)
+            return ()
         self._check_edited(request, received)
         allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
         changed = self._changed(request, {call.id for call in allowed})
@@ -97,6 +111,35 @@ class Answers:
             state.id, received, durable=True, if_last_seq=state.last_seq, granting=granting
         )
         return ()
+
+    async def _tell_router(self, state: RunLoopState, received: InputReceived) -> None:
+        """A person has said where the messages belong that wait in a loop."""
+        (chosen,) = received.choices
+        if chosen != NEW_MATTER:
+            try:
+                await self._mover.move_as_answered(state.id, received, chosen, state.owner)
+            except NotFoundError as error:
+                raise ConflictError(
+                    "the run loop that was chosen is not there any more",
+                    advice="It was forgotten meanwhile; choose another one, or a new matter.",
+                ) from error
+            return
+        route = Route(
+            decision="new", confidence=1.0, method="person", reason="you said that it is a new one"
+        )
+        ids = [unseen.id for unseen in state.unseen]
+        decided = (RouteDecided(message_id=message_id, route=route) for message_id in ids)
+        await self._journal.append(
+            state.id, received, *decided, durable=True, if_last_seq=state.last_seq
+        )
+
+    async def _where_it_goes_on(self, run_loop_id: str, request: InputRequired) -> str:
+        """The loop that goes on with what was answered: another one, where that was the answer."""
+        if request.about != "route" or (await self._journal.replay(run_loop_id)).is_active:
+            return run_loop_id
+        events = await self._journal.read(run_loop_id=run_loop_id, kind="message.moved")
+        moved = events[-1].body if events else None
+        return moved.to_run_loop_id if isinstance(moved, MessageMoved) else run_loop_id
 
     def _changed(self, request: InputRequired, allowed: Set[str]) -> tuple[str, ...]:
         """What the allowed calls are about, where it is not what was asked about."""
@@ -145,8 +188,11 @@ class Answers:
             )
         return found
 
-    async def _repeat(self, state: RunLoopState, answer: Answer) -> None:
+    async def _repeat(self, state: RunLoopState, answer: Answer) -> InputRequired:
         """An answer to what is not asked now: fine if it is the one that was taken before.
+
+        Returns:
+            What it was the answer to.
 
         Raises:
             ConflictError: it is not.
@@ -171,7 +217,7 @@ class Answers:
                 advice="Look at the run loop; or send a message with its id to go on.",
             )
         try:
-            is_same = read_answer(asked, answer) == taken.model_copy(
+            is_same = as_kept(asked, read_answer(asked, answer)) == taken.model_copy(
                 update={"scopes": (), "subjects": {}}
             )
         except InvalidInputError:
@@ -181,6 +227,7 @@ class Answers:
                 f"{where} was answered already, with something else",
                 advice="The first answer counts; look at the run loop.",
             )
+        return asked
 
     async def _record(
         self, run_loop_id: str, request_id: str

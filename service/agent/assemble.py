@@ -8,6 +8,7 @@ from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.llm import create_llm
 from service.agent.options import AgentOptions
 from service.agent.plugins import load_executors, load_hooks
+from service.agent.routing.options import RouterOptions
 from service.agent.workbench import Compaction
 from service.config import PriceSettings, Settings
 from service.domain.errors import ConfigurationError
@@ -63,8 +64,7 @@ def options_from_settings(settings: Settings) -> AgentOptions:
         compaction=_compaction(settings),
         answer_tokens=settings.llm.max_tokens,
         max_retries=settings.llm.max_retries,
-        router_uses_llm=settings.router.use_llm,
-        router_timeout_seconds=settings.router.llm_timeout_seconds,
+        router=_router(settings),
         executors=load_executors(settings.agent.executors),
         hooks=load_hooks(settings.agent.hooks),
         hook_timeout_seconds=settings.agent.hook_timeout_seconds,
@@ -79,6 +79,20 @@ def _compaction(settings: Settings) -> Compaction:
     if chosen != "auto":
         return chosen
     return "extract" if settings.llm.effective_provider == "embedded" else "model"
+
+
+def _router(settings: Settings) -> RouterOptions:
+    chosen = settings.router
+    use_llm = chosen.use_llm
+    if use_llm == "auto":
+        use_llm = settings.llm.effective_provider != "embedded"
+    return RouterOptions(
+        use_llm=use_llm,
+        llm_timeout_seconds=chosen.llm_timeout_seconds,
+        sure_above=chosen.sure_above,
+        ask_below=chosen.ask_below,
+        split_matters=chosen.split_matters,
+    )
 
 
 def _consolidation(settings: Settings) -> ConsolidationOptions | None:

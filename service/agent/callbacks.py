@@ -43,6 +43,7 @@ from service.domain.events import (
     ToolStarted,
 )
 from service.domain.own_part import OwnPart
+from service.memory.history.inbox import Delivery
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -87,6 +88,9 @@ async def tell(
         with agent.reader(owner=owner) as further:
             await _answer(agent, telling.run_loop_id, telling.request, reply, owner)
             telling.go_on()
+            delivery = await agent.delivery(message_id)
+            if isinstance(delivery, Delivery) and delivery.run_loop_id != telling.run_loop_id:
+                telling.go_on_in(delivery)
             events = further.events(run_loop_id=telling.run_loop_id, after=telling.last_seq)
             async with aclosing(events):
                 async for event in events:
@@ -139,6 +143,11 @@ class _Telling:
     def go_on(self) -> None:
         """The person has answered."""
         self.request, self.ended = None, False
+
+    def go_on_in(self, delivery: Delivery) -> None:
+        """The message is in another loop now, whose events tell of it from its beginning."""
+        self._part = OwnPart(self._part.message_id)
+        self.run_loop_id, self.last_seq = delivery.run_loop_id, delivery.first_seq - 1
 
     async def hear(self, event: Event) -> None:
         """Take the next event, and call back."""

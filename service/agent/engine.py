@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from service.agent.answer_reading import Answer
 from service.agent.answers import Answers
 from service.agent.brain import Brain
 from service.agent.consolidation.worker import Consolidator
@@ -21,11 +23,14 @@ from service.agent.hook_runner import HookRunner
 from service.agent.lifecycle import Lifecycle
 from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
+from service.agent.moving.mover import Mover
 from service.agent.offered import opening_tools
 from service.agent.options import AgentOptions
 from service.agent.questions import Questions
 from service.agent.reception import Reception
 from service.agent.router import Router
+from service.agent.routing.recalibration import Recalibration
+from service.agent.routing.vectors import is_known
 from service.agent.scheduler import Scheduler
 from service.agent.window import within_window
 from service.agent.workbench import Workbench
@@ -49,6 +54,8 @@ class Engine:
     control: Control
     answers: Answers
     questions: Questions
+    mover: Mover
+    recalibration: Recalibration
     consolidator: Consolidator | None = None
     """Where notes are written."""
 
@@ -78,6 +85,15 @@ def start_engine(
         await memory.warmed_up()
         return await memory.long_term.embed_queries(texts)
 
+    known: dict[str | None, bool] = {}
+
+    async def embed_for_routing(texts: Sequence[str]) -> Vectors | None:
+        await memory.warmed_up()
+        identity = memory.long_term.embedder_identity
+        if identity not in known:
+            known[identity] = await anyio.to_thread.run_sync(is_known, identity)
+        return None if not known[identity] else await memory.long_term.embed_queries(texts)
+
     brain = _brain(tools, memory, options)
     bench = Workbench(
         llm=llm,
@@ -101,26 +117,40 @@ def start_engine(
     scheduler = Scheduler(
         group, memory, within_window(brain, bench), {**builtin_executors(bench), **replaced}
     )
+    recalibration = Recalibration(memory.folder, memory.journal)
     router = Router(
         llm,
-        embed,
+        embed_for_routing,
+        options.router,
+        calibration=recalibration.current,
         auto_classify=options.auto_classify,
-        use_llm=options.router_uses_llm,
-        llm_timeout_seconds=options.router_timeout_seconds,
         prices=options.prices,
     )
-    answers = Answers(memory.journal, scheduler, options.approval, tools)
+    mover = Mover(memory, scheduler)
+    answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
+
+    async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
+        await answers.answer(run_loop_id, answer, owner)
+
     reception = Reception(group, memory, router, scheduler, hooks)
     engine = Engine(
         scheduler=scheduler,
         reception=reception,
         control=Control(memory.journal, scheduler),
         answers=answers,
-        questions=Questions(memory, answers.answer),
+        questions=Questions(memory, answer_from_elsewhere),
+        mover=mover,
+        recalibration=recalibration,
         consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
     )
     lifecycle = Lifecycle(memory, options.linger_seconds)
-    memory.on_rest = lifecycle.tell
+
+    def at_rest() -> None:
+        lifecycle.tell()
+        router.look_again()
+
+    memory.on_rest = at_rest
+    memory.long_term.on_let_go = router.let_go
     memory.archivist.before = hooks.before_archiving
     memory.archivist.after = hooks.after_archiving
     if (consolidator := engine.consolidator) is not None:
@@ -128,6 +158,7 @@ def start_engine(
         group.start_soon(consolidator.run, name="consolidation")
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
     group.start_soon(memory.work, name="memory")
+    group.start_soon(router.keep_ready, memory.short_term.states, name="router")
     group.start_soon(lifecycle.run, name="lifecycle")
     group.start_soon(engine.reception.run, name="reception")
     for state in memory.short_term.states():

@@ -11,8 +11,9 @@ from service.agent.early_calls import EarlyCalls
 from service.domain.events import EventBody
 from service.domain.state import RunLoopState
 
-StopReason = Literal["cancel", "interrupt"]
-"""Why a person had a loop's work stopped: for good, or to say something else."""
+StopReason = Literal["cancel", "interrupt", "move"]
+"""Why a person had a loop's work stopped: for good, to say something else, or because it goes on in
+another loop, where what had streamed so far is streamed anew."""
 
 
 class Loop(Protocol):

@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
+from service.agent.routing.vectors import EmbedQueries, embedded_text
 from service.agent.tuned import (
+    RECALL_COMPARED_TURNS,
     RECALL_LEAST_OVERLAP,
     RECALL_LEAST_TERMS,
     RECALL_NEARER,
     RECALL_NEARER_SHARING,
     RECALL_WITHIN_COSINE,
-    ROUTER_TURN_CHARACTERS,
-    ROUTER_TURNS,
 )
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.state import RunLoopState
-from service.memory.protocol import Vectors
 from service.memory.search.lexical import terms
-
-EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
-"""Vectors of texts, one row each; None while there is no embedder."""
 
 _SMALL_WORDS = frozenset(
     terms(
@@ -54,11 +50,11 @@ def said_here(state: RunLoopState) -> list[str]:
     """What was said in a run loop, as far as it is compared: its goal, and its newest turns."""
     landing = {id(unseen.message) for unseen in state.unseen}
     turns = [
-        message.text
-        for message in state.last_turns(ROUTER_TURNS + len(state.unseen))
+        embedded_text(message.text, message.role)
+        for message in state.last_turns(RECALL_COMPARED_TURNS + len(state.unseen))
         if id(message) not in landing
     ]
-    texts = (text[:ROUTER_TURN_CHARACTERS] for text in (state.goal, *turns[-ROUTER_TURNS:]))
+    texts = (embedded_text(state.goal, "user"), *turns[-RECALL_COMPARED_TURNS:])
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
@@ -76,7 +72,7 @@ async def of_another_matter(
     said = said_here(state)
     vectors = None
     if found.mode == "hybrid":
-        vectors = await embed([words[:ROUTER_TURN_CHARACTERS], *said])
+        vectors = await embed([embedded_text(words, "user"), *said])
     if vectors is None:
         return _by_words(words, state.id, said, found.hits)
     nearest = max((float(vectors[0] @ vector) for vector in vectors[1:]), default=-1.0)

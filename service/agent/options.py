@@ -9,6 +9,7 @@ from service.agent.brain import Limits
 from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.hooks import Hooks
 from service.agent.loop import Executor
+from service.agent.routing.options import RouterOptions
 from service.agent.workbench import Compaction
 from service.domain.errors import ConfigurationError
 from service.domain.instructions import InstructionKind
@@ -34,8 +35,8 @@ class AgentOptions:
     max_retries: int = 3
     compaction: Compaction = "model"
     """Who summarises old rounds when the window nears its end; or that nobody does."""
-    router_uses_llm: bool = True
-    router_timeout_seconds: float = 15
+    router: RouterOptions = field(default_factory=RouterOptions)
+    """How a message without an id finds its loop."""
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     """Which tool calls wait for a person."""
     executors: Mapping[InstructionKind, Executor] = field(default_factory=dict)

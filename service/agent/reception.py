@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,8 @@ from anyio.abc import TaskGroup
 from service.agent import failures
 from service.agent.hook_runner import HookRunner
 from service.agent.router import Router
+from service.agent.routing.asking import question, rather_asked
+from service.agent.routing.parts import parts_of
 from service.agent.scheduler import Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
@@ -40,6 +42,7 @@ from service.domain.events import (
 )
 from service.domain.ids import new_id
 from service.domain.routes import Route
+from service.domain.state import RunLoopState
 from service.memory.history.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.memory.tasks import run_to_end
@@ -112,14 +115,17 @@ class Reception:
         self, entry: InboxEntry, idempotency_key: str | None, request_hash: str | None
     ) -> Receipt:
         inbox = self._memory.journal.inbox
+        parts = parts_of(entry) if self._router.options.split_matters else (entry,)
         receipt = await inbox.accept(
-            entry, idempotency_key=idempotency_key, request_hash=request_hash
+            *parts, idempotency_key=idempotency_key, request_hash=request_hash
         )
-        waiting: InboxEntry | None = entry
+        waiting: Sequence[InboxEntry | None] = parts
         if receipt.replayed:
-            waiting = await inbox.waiting(receipt.message_id)
-        if waiting is not None:
-            self._enqueue(waiting)
+            ids = (receipt.message_id, *receipt.parts)
+            waiting = [await inbox.waiting(message_id) for message_id in ids]
+        for each in waiting:
+            if each is not None:
+                self._enqueue(each)
         return receipt
 
     async def run(self) -> None:
@@ -271,14 +277,16 @@ class Reception:
                 )
             except NotFoundError:
                 log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
+        below = self._router.options.ask_below if entry.mode == "steer" else 0.0
         try:
-            return await self._router.route(
+            route = await self._router.route(
                 words,
                 active=self._memory.short_term.states(entry.owner),
                 now=datetime.now(UTC),
                 requested=requested,
                 on_usage=besides.append,
             )
+            return rather_asked(route, below=below)
         except StorageError:
             raise
         except BaseException as error:
@@ -306,6 +314,8 @@ class Reception:
             else:
                 await self._join(entry, route, *bodies)
             return route.run_loop_id
+        if route.method == "asked":
+            bodies = (*bodies, question(route, entry.message.text))
         run_loop_id = new_id()
         goal = entry.message.text.strip() or "(an image)"
         started = RunLoopStarted(goal=goal, predecessor_id=route.predecessor_id)
@@ -324,7 +334,7 @@ class Reception:
         state = self._memory.short_term.state(run_loop_id)
         if state is None and route.method == "explicit":
             bodies = (RunLoopResumed(), *bodies)
-        elif state is not None and entry.mode == "interrupt" and state.status != "idle":
+        elif state is not None and _drops_what_goes_on(entry, state):
             bodies = (*bodies, RunLoopInterrupted(message_id=entry.message_id))
         await self._memory.journal.append(
             run_loop_id, *bodies, durable=True, delivering=entry.message_id
@@ -345,6 +355,17 @@ class Reception:
         changed = self._changes.pop(message_id, None)
         if changed is not None:
             changed.set()
+
+
+def _drops_what_goes_on(entry: InboxEntry, state: RunLoopState) -> bool:
+    """Whether a loop does not go on with what it is at, or waits for, once the message is there.
+
+    A loop that waits to hear where its first message belongs is taken for a matter of its own by
+    whoever goes on talking there.
+    """
+    if state.awaiting is not None and state.awaiting.about == "route":
+        return True
+    return entry.mode == "interrupt" and state.status != "idle"
 
 
 def _not_worked_on(error: BaseException) -> Problem:

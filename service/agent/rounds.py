@@ -118,7 +118,7 @@ def _iteration(state: RunLoopState, index: int) -> Iteration | None:
 
 def _iteration_start(history: Sequence[Message], at: int, iteration: Iteration | None) -> int:
     """Where the messages of an iteration begin, of which the last stands before `at`."""
-    if iteration is None:
+    if iteration is None or iteration.moved_to is not None:
         return at
     results = len(iteration.tool_results)
     while at and results and history[at - 1].role == "tool":

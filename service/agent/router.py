@@ -1,65 +1,106 @@
 """The router: which run loop a message belongs to, and why.
 
-Explicit id → embedding similarity → the model's judgement → fallback; the first that is sure
-decides. It always gives a reason in words.
+A named loop is taken. Else a small trained model says how likely the message belongs to each open
+loop, or to none; where it is not sure the language model is asked, and where that cannot say, the
+likeliest is taken all the same. It always gives a reason in words.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import anyio
-import numpy as np
+import anyio.to_thread
 
 from service.agent.accounting import priced
 from service.agent.llm.protocol import LLM
 from service.agent.router_llm import judge
+from service.agent.routing.calibration import UNCALIBRATED, Calibration
+from service.agent.routing.model import Judgement, shipped
+from service.agent.routing.options import RouterOptions
+from service.agent.routing.reading import Candidate, Vector
+from service.agent.routing.reading import let_go as let_go_of_readings
+from service.agent.routing.turns import candidate_of
+from service.agent.routing.vectors import EmbedQueries, TurnVectors
 from service.agent.tuned import (
-    ROUTER_JOIN_ABOVE,
-    ROUTER_NEW_BELOW,
-    ROUTER_RECENCY_WEIGHT,
-    ROUTER_TURN_CHARACTERS,
-    ROUTER_TURNS,
+    ROUTER_LLM_CANDIDATES,
+    ROUTER_LLM_LEAST,
+    ROUTER_LLM_RELIABILITY,
+    ROUTER_MOST_CANDIDATES,
 )
 from service.domain.errors import LLMError
 from service.domain.events import Usage
-from service.domain.routes import Route, RouteCandidate
+from service.domain.forgetting import FORGOTTEN
+from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
 from service.domain.usage import Prices
-from service.memory.protocol import Vectors
 
-EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
-"""Vectors of texts, one row each; None while there is no embedder."""
+log = logging.getLogger(__name__)
+
 OnUsage = Callable[[Usage], None]
 """Told what a judgement used, also one that came to nothing."""
 
-_CACHED_TURNS = 4096
-_JUDGED = 0.7  # the model gives no probability: its word counts for more than a coin's
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """What the trained model says of a message."""
+
+    candidates: Sequence[Candidate]
+    """Likeliest first."""
+    probabilities: Sequence[float]
+    """Of the candidates."""
+    new: float
+    joins: bool
+    """Whether the likeliest is the first candidate; else it is a new loop."""
+    reason: str
+    by_meaning: bool
+    """Whether vectors were weighed, too."""
+    calibration: Calibration
+    """By which the model's probabilities were made these."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the likeliest."""
+        return self.probabilities[0] if self.joins else self.new
 
 
 class Router:
-    """Decides for each message. Embeds each turn of a loop once."""
+    """Decides for each message. `keep_ready` beside it has decisions wait for nothing else."""
 
     def __init__(
         self,
         llm: LLM,
         embed: EmbedQueries,
+        options: RouterOptions | None = None,
         *,
         auto_classify: bool = True,
-        use_llm: bool = True,
-        llm_timeout_seconds: float = 15,
         prices: Prices | None = None,
+        calibration: Callable[[], Calibration] = lambda: UNCALIBRATED,
     ) -> None:
+        """Name the parts; nothing is loaded yet.
+
+        Args:
+            llm: asked where the trained model is not sure.
+            embed: gives vectors of the embedder that the trained model knows; None without it.
+            options: what it does where it is not sure.
+            auto_classify: False: every message that names no loop opens one.
+            prices: of the language model.
+            calibration: gives what makes of the trained model's probabilities those that count;
+                called in a worker thread.
+        """
+        self.options = options or RouterOptions()
         self._llm = llm
-        self._embed = embed
+        self._vectors = TurnVectors(embed)
         self._auto_classify = auto_classify
-        self._use_llm = use_llm
-        self._llm_timeout = llm_timeout_seconds
         self._prices = prices
-        self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]] = {}
+        self._calibration = calibration
+        self._bell = anyio.Event()
+        self._emptied = False
 
     async def route(
         self,
@@ -77,87 +118,157 @@ class Router:
             active: the sender's active loops, newest first.
             now: when it came.
             requested: the loop that the sender named, if any.
-            on_usage: told what the model used, where it is asked.
+            on_usage: told what the language model used, where it is asked.
         """
         if requested is not None:
             return _explicit(requested)
         if not self._auto_classify:
-            return _new(1.0, "every message without an id opens a run loop (auto_classify is off)")
+            reason = "every message without an id opens a run loop (auto_classify is off)"
+            return Route(decision="new", confidence=1.0, method="fallback", reason=reason)
         if not active:
-            return _new(1.0, "no run loop is active")
-        scored = await self._score(text, active, now)
-        decided = _by_similarity(scored)
-        if decided is not None:
-            return decided
-        judged = await self._by_judgement(text, scored, on_usage)
-        return judged if isinstance(judged, Route) else _fallback(scored, now, undecided=judged)
+            reason = "no run loop is active"
+            return Route(decision="new", confidence=1.0, method="fallback", reason=reason)
+        began = anyio.current_time()
+        weighed = await self._weigh(text, active[:ROUTER_MOST_CANDIDATES], now)
+        route = await self._decide(text, weighed, on_usage)
+        took = round((anyio.current_time() - began) * 1000, 2)
+        return route.model_copy(update={"latency_ms": took})
 
-    async def _score(
-        self, text: str, active: Sequence[RunLoopState], now: datetime
-    ) -> list[tuple[RunLoopState, float | None]]:
-        """The loops with their scores, best first; None as score while nothing can be embedded."""
-        turns = {state.id: _turns(state) for state in active}
-        spoken = text[:ROUTER_TURN_CHARACTERS]
-        wanted = {spoken, *(turn for each in turns.values() for turn in each)}
-        missing = [each for each in wanted if each not in self._vectors]
-        vectors = await self._embed(missing) if missing else None
-        if missing and vectors is None:
-            return [(state, None) for state in active]
-        if vectors is not None:
-            if len(self._vectors) > _CACHED_TURNS:
-                self._vectors = {
-                    key: value for key, value in self._vectors.items() if key in wanted
-                }
-            self._vectors.update(zip(missing, vectors, strict=True))
-        message = self._vectors[spoken]
-        scored: list[tuple[RunLoopState, float | None]] = []
-        for state in active:
-            cosines = [float(message @ self._vectors[turn]) for turn in turns[state.id]]
-            cosine = max(cosines, default=-1.0)
-            minutes = max((now - state.updated_at).total_seconds(), 0) / 60
-            scored.append((state, cosine - ROUTER_RECENCY_WEIGHT * math.log1p(minutes)))
-        return sorted(scored, key=lambda pair: pair[1] or 0.0, reverse=True)
+    async def keep_ready(self, states: Callable[[], Sequence[RunLoopState]]) -> None:
+        """Read the model, and make the vectors of what is said in open loops, for ever.
 
-    async def _by_judgement(
-        self,
-        text: str,
-        scored: Sequence[tuple[RunLoopState, float | None]],
-        on_usage: OnUsage,
-    ) -> Route | str:
-        """The model's decision, or why there is none, in words."""
-        if not self._use_llm:
-            return "the model is not asked (router.use_llm is off)"
-        if not self._llm.status().ready:
-            return "the model is not ready"
-        candidates = [state for state, _ in scored]
+        Args:
+            states: gives the open loops, those that changed last first.
+        """
+        seen: dict[str, int] = {}
         try:
-            with anyio.fail_after(self._llm_timeout):
+            await anyio.to_thread.run_sync(shipped)
+        except Exception:
+            log.exception("the router's model cannot be read")  # each route will say so
+        while True:
+            self._bell = bell = anyio.Event()
+            open_loops = states()[:ROUTER_MOST_CANDIDATES]
+            grown = [each for each in open_loops if seen.get(each.id) != each.last_seq]
+            try:
+                await self._vectors.make_ahead(map(candidate_of, grown))
+            except Exception:
+                log.exception("what was said cannot be embedded ahead of time")
+            seen = {each.id: each.last_seq for each in open_loops}
+            await bell.wait()
+            if self._emptied:
+                seen, self._emptied = {}, False
+
+    def look_again(self) -> None:
+        """A loop has come to rest: what was said there can be embedded."""
+        self._bell.set()
+
+    def let_go(self) -> None:
+        """Keep no words: some were forgotten."""
+        self._vectors.let_go()
+        let_go_of_readings()
+        self._emptied = True
+        self._bell.set()
+
+    async def _weigh(self, text: str, active: Sequence[RunLoopState], now: datetime) -> _Weighed:
+        vector, candidates = await self._vectors.of_message(text, [*map(candidate_of, active)])
+        judging = partial(self._judged, text, now.timestamp(), candidates, vector)
+        judgement, calibration = await anyio.to_thread.run_sync(judging)
+        order = sorted(range(len(candidates)), key=lambda place: -judgement.probabilities[place])
+        return _Weighed(
+            candidates=[candidates[place] for place in order],
+            probabilities=[judgement.probabilities[place] for place in order],
+            new=judgement.new,
+            joins=judgement.best is not None,
+            reason=judgement.reason,
+            by_meaning=judgement.by_meaning,
+            calibration=calibration,
+        )
+
+    def _judged(
+        self, text: str, at: float, candidates: Sequence[Candidate], vector: Vector | None
+    ) -> tuple[Judgement, Calibration]:
+        """Blocks: for milliseconds, and for longer where the model is still to be read."""
+        calibration = self._calibration()
+        recalibrated = calibration.applied
+        judgement = shipped().judge(text, at, candidates, vector, recalibrated=recalibrated)
+        return judgement, calibration
+
+    async def _decide(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route:
+        if weighed.confidence >= self.options.sure_above:
+            method: RouteMethod = "embedding" if weighed.by_meaning else "words"
+            return _likeliest(weighed, method, "it")
+        judged = await self._by_judgement(text, weighed, on_usage)
+        if isinstance(judged, Route):
+            return judged
+        return _likeliest(weighed, "fallback", f"{judged}; most likely it")
+
+    async def _by_judgement(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route | str:
+        """The language model's decision, or why there is none, in words."""
+        if not self.options.use_llm:
+            return "the language model is not asked (router.use_llm)"
+        if not self._llm.status().ready:
+            return "the language model is not ready"
+        offered = _offered(weighed)
+        timeout = self.options.llm_timeout_seconds
+        try:
+            with anyio.fail_after(timeout):
                 chosen = await judge(
                     self._llm,
                     text,
-                    candidates,
+                    offered,
                     on_generated=lambda generated: on_usage(
                         priced(generated, self._prices, purpose="routing")
                     ),
                 )
         except LLMError as error:
-            return f"the model could not say ({error.title.lower()})"
+            return f"the language model could not say ({error.title.lower()})"
         except TimeoutError:
-            return f"the model did not answer within {self._llm_timeout:g} s"
-        shown = _candidates(scored)
+            return f"the language model did not answer within {timeout:g} s"
+        before = weighed.new if chosen is None else weighed.probabilities[chosen]
+        confidence = agreed(before)
         if chosen is None:
-            reason = "the model judged that it opens a new matter"
-            return _new(_JUDGED, reason, "llm", candidates=shown)
-        reason = f"the model judged that it belongs to “{_short(chosen.goal)}”"
-        return _join(chosen, _JUDGED, reason, "llm", candidates=shown)
+            reason = "the language model judged that it opens a new matter"
+            return _route(weighed, None, "llm", confidence, reason)
+        goal = _named(offered[chosen])
+        reason = f"the language model judged that it goes on with “{goal}”"
+        return _route(weighed, offered[chosen].id, "llm", confidence, reason)
+
+
+def agreed(probability: float) -> float:
+    """How likely an option is once the language model has chosen it, by Bayes' rule.
+
+    The language model is taken to be right with probability `ROUTER_LLM_RELIABILITY` whatever is
+    right, and, where it is wrong, to choose just this: what it confuses lies near.
+
+    >>> round(agreed(0.5), 2), round(agreed(0.1), 2)
+    (0.7, 0.21)
+
+    Args:
+        probability: of the option before.
+    """
+    right = ROUTER_LLM_RELIABILITY * probability
+    wrong = (1 - ROUTER_LLM_RELIABILITY) * (1 - probability)
+    return right / (right + wrong)
+
+
+def _offered(weighed: _Weighed) -> Sequence[Candidate]:
+    """The candidates that the language model may choose from: at least one."""
+    likely = sum(each >= ROUTER_LLM_LEAST for each in weighed.probabilities)
+    return weighed.candidates[: max(1, min(likely, ROUTER_LLM_CANDIDATES))]
 
 
 def _explicit(requested: RunLoopState) -> Route:
-    if requested.is_active:
-        return _join(requested, 1.0, "the sender named this run loop", "explicit")
-    if requested.status in RESUMABLE:
-        reason = f"the sender named this run loop, which was {requested.status}: it goes on"
-        return _join(requested, 1.0, reason, "explicit")
+    reason = "the sender named this run loop"
+    if requested.is_active or requested.status in RESUMABLE:
+        if not requested.is_active:
+            reason = f"{reason}, which was {requested.status}: it goes on"
+        return Route(
+            decision="join",
+            run_loop_id=requested.id,
+            confidence=1.0,
+            method="explicit",
+            reason=reason,
+        )
     return Route(
         decision="new",
         predecessor_id=requested.id,
@@ -167,95 +278,39 @@ def _explicit(requested: RunLoopState) -> Route:
     )
 
 
-def _by_similarity(scored: Sequence[tuple[RunLoopState, float | None]]) -> Route | None:
-    best, score = scored[0]
-    if score is None:
-        return None
-    shown = _candidates(scored)
-    if score >= ROUTER_JOIN_ABOVE:
-        reason = f"it is close in meaning to “{_short(best.goal)}” ({score:.2f})"
-        return _join(best, min(score, 1.0), reason, "embedding", candidates=shown)
-    if score < ROUTER_NEW_BELOW:
-        reason = f"nothing active is close to it in meaning (at most {score:.2f})"
-        return _new(min(max(1 - score, 0.0), 1.0), reason, "embedding", candidates=shown)
-    return None
+def _likeliest(weighed: _Weighed, method: RouteMethod, beginning: str) -> Route:
+    """What the trained model holds for likeliest; the reason begins with these words."""
+    confidence = weighed.confidence
+    if not weighed.joins:
+        reason = f"{beginning} opens a new matter: {weighed.reason}"
+        return _route(weighed, None, method, confidence, reason)
+    best = weighed.candidates[0]
+    reason = f"{beginning} goes on with “{_named(best)}”: {weighed.reason}"
+    return _route(weighed, best.id, method, confidence, reason)
 
 
-def _fallback(
-    scored: Sequence[tuple[RunLoopState, float | None]], now: datetime, *, undecided: str
+def _route(
+    weighed: _Weighed, run_loop_id: str | None, method: RouteMethod, confidence: float, reason: str
 ) -> Route:
-    best, score = scored[0]
-    shown = _candidates(scored)
-    if score is not None:
-        middle = (ROUTER_JOIN_ABOVE + ROUTER_NEW_BELOW) / 2
-        if score >= middle:
-            reason = f"{undecided}; “{_short(best.goal)}” is the closest in meaning ({score:.2f})"
-            return _join(best, 0.5, reason, "fallback", candidates=shown)
-        reason = f"{undecided}; nothing active is close enough in meaning ({score:.2f})"
-        return _new(0.5, reason, "fallback", candidates=shown)
-    recent = (now - best.updated_at).total_seconds() < 120
-    if len(scored) == 1 and recent and best.awaiting is None:
-        reason = (
-            f"{undecided}, there is no embedder, and “{_short(best.goal)}” was spoken of just now"
-        )
-        return _join(best, 0.5, reason, "fallback", candidates=shown)
-    return _new(0.5, f"{undecided}, and there is no embedder", "fallback", candidates=shown)
-
-
-def _turns(state: RunLoopState) -> list[str]:
-    """What a message is compared with: the goal and the newest turns."""
-    turns = [state.goal, *(turn.text for turn in state.last_turns(ROUTER_TURNS))]
-    return list(dict.fromkeys(t[:ROUTER_TURN_CHARACTERS] for t in turns if t.strip()))
-
-
-def _join(
-    state: RunLoopState,
-    confidence: float,
-    reason: str,
-    method: str,
-    *,
-    candidates: tuple[RouteCandidate, ...] = (),
-) -> Route:
-    return Route.model_validate(
-        {
-            "decision": "join",
-            "run_loop_id": state.id,
-            "confidence": confidence,
-            "method": method,
-            "reason": reason,
-            "candidates": candidates,
-        }
+    return Route(
+        decision="new" if run_loop_id is None else "join",
+        run_loop_id=run_loop_id,
+        confidence=round(min(max(confidence, 0.0), 1.0), 4),
+        method=method,
+        reason=reason,
+        candidates=tuple(
+            RouteCandidate(
+                run_loop_id=each.id, goal=_named(each), probability=round(probability, 4)
+            )
+            for each, probability in zip(weighed.candidates, weighed.probabilities, strict=True)
+        ),
+        new_probability=round(weighed.new, 4),
+        model=shipped().version,
+        calibration=weighed.calibration.parameters,
     )
 
 
-def _new(
-    confidence: float,
-    reason: str,
-    method: str = "fallback",
-    *,
-    candidates: tuple[RouteCandidate, ...] = (),
-) -> Route:
-    return Route.model_validate(
-        {
-            "decision": "new",
-            "confidence": confidence,
-            "method": method,
-            "reason": reason,
-            "candidates": candidates,
-        }
-    )
-
-
-def _candidates(
-    scored: Sequence[tuple[RunLoopState, float | None]],
-) -> tuple[RouteCandidate, ...]:
-    return tuple(
-        RouteCandidate(run_loop_id=state.id, goal=_short(state.goal), score=round(score, 4))
-        for state, score in scored
-        if score is not None
-    )
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _named(candidate: Candidate) -> str:
+    """A goal on one line, as `service.memory.forgetting.routes` knows it again."""
+    line = " ".join(candidate.goal.text.split()) or FORGOTTEN
     return line if len(line) <= 60 else line[:59] + "…"

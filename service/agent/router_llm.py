@@ -1,21 +1,26 @@
-"""The model's judgement: which of these matters does a message belong to?
+"""The language model's judgement: which of these matters does a message belong to?
 
 The answer is constrained to descriptive labels (small models given letters always say "A"), and
-the examples are turns of the conversation.
+the examples are turns of the conversation. What was said in a matter stands on lines of its own
+that begin with who said it: no words can pass for another line, label or message.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from service.agent.generate import Generated, generate
 from service.agent.llm.protocol import LLM
+from service.agent.routing.reading import Candidate
+from service.agent.tuned import ROUTER_LLM_SHARE, ROUTER_LLM_TOKENS
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.memory.tokens import estimate_tokens, prefix_within
 
 _NEW = "a new matter"
 _SYSTEM = (
@@ -32,45 +37,56 @@ _EXAMPLES = (
     (["plan a weekend in Lisbon"], "What does 'ephemeral' mean?", _NEW),
     (["帮我写一封请假邮件"], "推荐一部科幻电影", _NEW),
 )
-_MOST_CANDIDATES = 8
-_LABEL_CHARACTERS = 80
-_TURN_CHARACTERS = 200
+_LABEL_TOKENS = 20
+_TURN_TOKENS = 60
+_LEAST_TURN_TOKENS = 8
+_MOST_TURNS = 4
+_MESSAGE_SHARE = 0.3
+_ANSWER_TOKENS = 512  # a model that thinks first needs more than the label
+_READ_CHARACTERS = 8000
+_WAITS = "  (the assistant waits for an answer)"
+_JSON = re.compile(r"\{.*\}", re.DOTALL)
+_UNPRINTABLE = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
 
 class _Verdict(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
     continues: str
 
 
 async def judge(
     llm: LLM,
     text: str,
-    candidates: Sequence[RunLoopState],
+    candidates: Sequence[Candidate],
     *,
     on_generated: Callable[[Generated], None] = lambda generated: None,
-) -> RunLoopState | None:
-    """Ask the model which loop a message continues.
+) -> int | None:
+    """Ask the model which matter a message continues.
 
     Args:
         llm: a model that honours `response_schema`.
         text: the message.
-        candidates: the loops, likeliest first.
+        candidates: the matters, likeliest first; those that find no room are left out.
         on_generated: told what the model gave, whether or not it can be used.
 
     Returns:
-        The loop, or None for a new one.
+        Which of the candidates, or None for a new matter.
 
     Raises:
         LLMError: the call failed, or the answer is none of those that were offered.
     """
-    labels = _labels(candidates[:_MOST_CANDIDATES])
+    budget = min(ROUTER_LLM_TOKENS, int(llm.context_tokens * ROUTER_LLM_SHARE))
+    message = _shortened(_line(text), max(int(budget * _MESSAGE_SHARE), _TURN_TOKENS))
+    matters = _described(candidates, budget - estimate_tokens(message))
     messages = [Message.system(_SYSTEM)]
     for goals, said, answer in _EXAMPLES:
         messages += [
-            Message.user(_question(said, [(goal, "") for goal in goals])),
+            Message.user(_question(said, [(goal, ()) for goal in goals])),
             Message.assistant(_answer(answer)),
         ]
-    known = [(label, _last_turns(state)) for label, state in labels.items()]
-    messages.append(Message.user(_question(text, known)))
+    messages.append(Message.user(_question(message, matters)))
+    labels = [label for label, _ in matters]
     schema = {
         "type": "object",
         "properties": {"continues": {"enum": [*labels, _NEW]}},
@@ -78,50 +94,95 @@ async def judge(
         "additionalProperties": False,
     }
     generated = await generate(
-        llm, messages, response_schema=schema, max_tokens=80, temperature=0.0
+        llm, messages, response_schema=schema, max_tokens=_ANSWER_TOKENS, temperature=0.0
     )
     on_generated(generated)
+    return _read(generated.message.text, labels)
+
+
+def _read(answer: str, labels: Sequence[str]) -> int | None:
+    found = _JSON.search(answer)  # some endpoints put it into a fence
     try:
-        verdict = _Verdict.model_validate_json(generated.message.text).continues
+        verdict = _Verdict.model_validate_json(found[0] if found else answer).continues
     except ValidationError as error:
         raise LLMStreamError("the model's judgement is not of the asked form") from error
-    if verdict == _NEW:
+    chosen = _line(verdict).casefold()
+    if chosen == _NEW:
         return None
-    if verdict not in labels:
-        raise LLMStreamError("the model chose a matter that was not offered")
-    return labels[verdict]
+    for place, label in enumerate(labels):
+        if label.casefold() == chosen:
+            return place
+    raise LLMStreamError("the model chose a matter that was not offered")
 
 
-def _labels(candidates: Sequence[RunLoopState]) -> dict[str, RunLoopState]:
-    """A short, distinct name for each loop, from its goal."""
-    labels: dict[str, RunLoopState] = {}
-    for state in candidates:
-        base = " ".join(state.goal.split())[:_LABEL_CHARACTERS].strip() or "without words"
-        label, count = base, 1
-        while label in labels or label == _NEW:
-            count += 1
-            label = f"{base} ({count})"
-        labels[label] = state
-    return labels
+def _described(candidates: Sequence[Candidate], budget: int) -> list[tuple[str, Sequence[str]]]:
+    """Labels, each unlike all others, with what was said last; as many as find room, at least one.
+
+    What a matter does not use of its share falls to those after it.
+    """
+    described: list[tuple[str, Sequence[str]]] = []
+    taken = {_NEW}
+    for place, candidate in enumerate(candidates):
+        label = _label(candidate, taken)
+        left = budget // (len(candidates) - place) - estimate_tokens(label)
+        if left < 0 and described:
+            break
+        taken.add(label.casefold())
+        lines = _last_turns(candidate, left)
+        budget -= estimate_tokens(label) + sum(map(estimate_tokens, lines))
+        described.append((label, lines))
+    return described
 
 
-def _last_turns(state: RunLoopState) -> str:
-    lines = [
-        f"  {turn.role}: {' '.join(turn.text.split())[:_TURN_CHARACTERS]}"
-        for turn in state.last_turns(2)
-    ]
-    return "\n".join(lines)
+def _label(candidate: Candidate, taken: set[str]) -> str:
+    first = candidate.turns[0].text if candidate.turns else ""
+    goal = _line(candidate.goal.text) or _line(first)
+    base = goal[: prefix_within(goal, _LABEL_TOKENS)].strip() or "without words"
+    label, count = base, 1
+    while label.casefold() in taken:
+        count += 1
+        label = f"{base} ({count})"
+    return label
 
 
-def _question(text: str, known: Sequence[tuple[str, str]]) -> str:
+def _last_turns(candidate: Candidate, budget: int) -> Sequence[str]:
+    """What was said last, oldest first, within a number of tokens."""
+    lines = [_WAITS] if candidate.awaiting else []
+    for turn in reversed(candidate.turns[-_MOST_TURNS:]):
+        room = min(_TURN_TOKENS, budget)
+        if room < _LEAST_TURN_TOKENS:
+            break
+        line = f"  {turn.role}: {_shortened(_line(turn.text), room)}"
+        budget -= estimate_tokens(line)
+        lines.append(line)
+    return lines[::-1]
+
+
+def _question(text: str, matters: Sequence[tuple[str, Sequence[str]]]) -> str:
     lines = ["Matters:"]
-    for label, turns in known:
-        lines.append(f"- {label}")
-        if turns:
-            lines.append(turns)
-    lines.append(f"Newest message: {' '.join(text.split())[:_TURN_CHARACTERS]}")
+    for label, said in matters:
+        lines += [f"- {label}", *said]
+    lines.append(f"Newest message: {text}")
     return "\n".join(lines)
 
 
 def _answer(label: str) -> str:
     return json.dumps({"continues": label}, ensure_ascii=False)
+
+
+def _line(text: str) -> str:
+    """A text on one line, without control characters and halves of characters."""
+    if len(text) > _READ_CHARACTERS:
+        text = f"{text[: _READ_CHARACTERS // 2]} {text[-_READ_CHARACTERS // 2 :]}"
+    printable = (" " if unicodedata.category(each) in _UNPRINTABLE else each for each in text)
+    return " ".join("".join(printable).split())
+
+
+def _shortened(line: str, tokens: int) -> str:
+    """A line's beginning and its end, where questions stand."""
+    if estimate_tokens(line) <= tokens:
+        return line
+    beginning = line[: prefix_within(line, tokens * 2 // 3)]
+    backwards = line[::-1]
+    end = backwards[: prefix_within(backwards, tokens // 3)][::-1]
+    return f"{beginning} … {end}"

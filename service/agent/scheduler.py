@@ -102,6 +102,12 @@ class Scheduler:
                 del self._stopping[run_loop_id]
             self.wake(run_loop_id)
 
+    async def at_rest(self, run_loop_id: str) -> None:
+        """Wait until a loop has no task, for the time being."""
+        running = self._runs.get(run_loop_id)
+        if running is not None:
+            await running.ended.wait()
+
     def is_within(self, run_loop_id: str) -> bool:
         """Whether the caller is part of this loop's work: waiting for its end would never end."""
         running = _within.get()

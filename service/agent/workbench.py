@@ -8,7 +8,7 @@ from typing import Literal
 
 from service.agent.hook_runner import HookRunner
 from service.agent.llm.protocol import LLM
-from service.agent.matter import EmbedQueries
+from service.agent.routing.vectors import EmbedQueries
 from service.domain.messages import ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState

@@ -209,6 +209,77 @@ def memory(
     _print(run(plan, tell=_tell))
 
 
+@bench.command()
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The folder of a set, or of several.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME",
+    help="Only this set; a pattern does; may be given several times.",
+)
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice(("embedding", "llm", "full")),
+    help="The trained model alone; the language model for every message; both, as the daemon is"
+    " set; may be given several times. Default: embedding, and full where an endpoint is set.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Route only so many messages of a set, drawn."
+)
+@click.option(
+    "--loops",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Time decisions among so many made-up loops, too; 0: do not.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws what is drawn.")
+@_json
+def routing(
+    data: Path,
+    sets: tuple[str, ...],
+    methods: tuple[Any, ...],
+    limit: int | None,
+    loops: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """How often the router brings a message where it belongs, on data of anybody's own."""
+    from service.agent.assemble import options_from_settings
+    from service.agent.llm import create_llm
+    from service.bench.routing import summary
+    from service.bench.routing.report import Plan, run
+    from service.config import load_settings
+    from service.memory.embedders import create_embedder
+
+    settings = load_settings()
+    near = settings.llm.effective_provider == "embedded"
+    plan = Plan(
+        data=data,
+        sets=sets,
+        methods=tuple(dict.fromkeys(methods))
+        or (("embedding",) if near else ("embedding", "full")),
+        limit=limit,
+        loops=loops,
+        seed=seed,
+        options=options_from_settings(settings).router,
+        make_embedder=lambda: create_embedder(settings),
+        make_llm=lambda: create_llm(settings),
+    )
+    report = run(plan, tell=_tell)
+    for line in summary.lines(report):
+        _tell(line)
+    _print(report)
+
+
 def _tell(words: str) -> None:
     click.echo(words, err=True)
 

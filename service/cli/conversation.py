@@ -13,6 +13,7 @@ from service.cli.patience import ExplainedWait
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
 from service.cli.wire import Accepted, SeenEvent, is_rest
+from service.domain.events import MessageMoved
 from service.domain.run_loops import SendMode
 
 Item = Accepted | SeenEvent
@@ -126,7 +127,25 @@ class Conversation:
         return turn
 
     def _events(self, run_loop_id: str, after: int) -> Items:
-        yield from self._daemon.events(run_loop_id, after=after, on_break=self._on_break)
+        """Events of a loop; of the next one, where the turn's message is moved there."""
+        while True:
+            moved: MessageMoved | None = None
+            events = self._daemon.events(run_loop_id, after=after, on_break=self._on_break)
+            with closing(events):
+                for item in events:
+                    yield item
+                    moved = self._own_move(item)
+                    if moved is not None:
+                        after = item.seq or after
+                        break
+            if moved is None:
+                return
+            run_loop_id = moved.to_run_loop_id
+
+    def _own_move(self, item: SeenEvent) -> MessageMoved | None:
+        body = item.body
+        own = self.turn.message_id
+        return body if isinstance(body, MessageMoved) and own in body.message_ids else None
 
     def _show(self, items: Items, view: TurnView) -> None:
         with ExplainedWait(self._daemon, view), closing(self._listen(items, view)) as heard:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +19,7 @@ from service.config import ServerSettings, Settings
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.1
+_LISTENS = re.compile(r"ready at http://\S+:(?P<port>\d+) ")  # `service.server.main.greeting`
 
 
 class DaemonStartError(DaemonError):
@@ -33,7 +34,7 @@ class DaemonProcess:
 
     def __init__(self, process: subprocess.Popen[bytes], settings: Settings, log: Path) -> None:
         self.settings = settings
-        """By which commands and clients find it."""
+        """By which commands and clients find it; its port is known once it listens."""
         self.log = log
         """What it writes."""
         self._process = process
@@ -63,16 +64,26 @@ class DaemonProcess:
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise self._failure(f"it ended with exit code {self._process.returncode}")
-            try:
-                with self.client() as client:
-                    readiness = client.readiness()
-            except (DaemonNotRunningError, ConnectionLostError):
-                readiness = {}
+            readiness = self._readiness()
             if readiness and is_ready(readiness):
                 return
             on_wait(readiness)
             time.sleep(_POLL_SECONDS)
         raise self._failure(f"it was not ready after {seconds:.0f} s")
+
+    def _readiness(self) -> Json:
+        """What ``/readyz`` says; nothing while nobody answers."""
+        if not self.settings.server.port:
+            listens = _LISTENS.search(self._written())
+            if listens is None:
+                return {}
+            server = self.settings.server.model_copy(update={"port": int(listens["port"])})
+            self.settings = self.settings.model_copy(update={"server": server})
+        try:
+            with self.client() as client:
+                return client.readiness()
+        except (DaemonNotRunningError, ConnectionLostError):
+            return {}
 
     def stop(self) -> int:
         """Ask it to stop, and wait; its exit code."""
@@ -85,11 +96,13 @@ class DaemonProcess:
             return self._process.wait()
 
     def _failure(self, detail: str) -> DaemonStartError:
-        written = self.log.read_text("utf-8", errors="replace").strip().splitlines()
-        tail = "\n".join(written[-15:])
+        tail = "\n".join(self._written().strip().splitlines()[-15:])
         return DaemonStartError(
             f"{detail}\n{tail}" if tail else detail, advice="`rondo doctor` looks for the reason."
         )
+
+    def _written(self) -> str:
+        return self.log.read_text("utf-8", errors="replace")
 
 
 @contextmanager
@@ -109,7 +122,7 @@ def running_daemon(
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "daemon.log"
     mine = settings.model_copy(
-        update={"data_dir": folder / "data", "server": ServerSettings(port=_free_port())}
+        update={"data_dir": folder / "data", "server": ServerSettings(port=0)}
     )
     command = [sys.executable, "-m", "service.cli", "serve"]
     command += ["--host", mine.server.host, "--port", str(mine.server.port)]
@@ -128,10 +141,3 @@ def running_daemon(
         yield daemon
     finally:
         daemon.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

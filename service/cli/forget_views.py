@@ -13,6 +13,7 @@ _SHOWN = 20  # of each kind; `--json` has all
 _WIDTH = 70
 _KINDS: dict[CopyKind, str] = {
     "fork": "forked from it",
+    "moved": "a message was moved from there",
     "recalled": "was given it from memory",
     "quoted": "quotes it",
     "repeated": "says the same at length",

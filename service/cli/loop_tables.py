@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from service.cli.output import one_line, plain, short_id
+from service.cli.output import one_line, plain, short_id, wrapped
+from service.cli.why import LoopLine, WhyHere, hint, why_lines, whys_at
 from service.cli.wire import SeenEvent
 from service.cli.words import (
     arguments_in_words,
@@ -14,34 +15,14 @@ from service.cli.words import (
     counted,
     route_in_words,
 )
-from service.domain.events import (
-    CompactionFinished,
-    CompactionStarted,
-    ErrorOccurred,
-    ForkPoint,
-    InputReceived,
-    InputRequired,
-    IterationStarted,
-    LLMRetry,
-    MemoryRecalled,
-    MessageCompleted,
-    MessageReceived,
-    RouteDecided,
-    RunLoopCancelled,
-    RunLoopCompleted,
-    RunLoopFailed,
-    RunLoopImported,
-    RunLoopStarted,
-    ToolFinished,
-    ToolStarted,
-    Usage,
-)
-from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary, Status
+from service.domain import events
+from service.domain.run_loops import Iteration, RunLoop, Status
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+_LABEL = 8  # cells before each line of a run loop's words
 STYLES: dict[Status, str] = {
     "running": "bold cyan",
     "waiting_for_human_input": "bold yellow",
@@ -52,7 +33,7 @@ STYLES: dict[Status, str] = {
 }
 
 
-def loops_table(loops: Sequence[RunLoopSummary]) -> Table:
+def loops_table(loops: Sequence[LoopLine]) -> Table:
     """A list of run loops, a line each."""
     from rich.cells import cell_len
     from rich.table import Table
@@ -66,6 +47,7 @@ def loops_table(loops: Sequence[RunLoopSummary]) -> Table:
     table.add_column("status", no_wrap=True)
     table.add_column("changed", no_wrap=True)
     table.add_column("turns", justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True)
     table.add_column("goal")  # the only column that gives way where the terminal is narrow
     for loop in loops:
         table.add_row(
@@ -73,13 +55,27 @@ def loops_table(loops: Sequence[RunLoopSummary]) -> Table:
             Text(status_in_words(loop.status), style=STYLES[loop.status]),
             Text(when(loop.updated_at), style="dim"),
             str(loop.iteration_count),
+            Text(hint(loop), style="dim"),
             Text(one_line(loop.goal, 500), no_wrap=True, overflow="ellipsis"),
         )
     return table
 
 
-def loop_text(loop: RunLoop, *, forked_from: ForkPoint | None = None) -> Text:
-    """A run loop, word for word."""
+def loop_text(
+    loop: RunLoop,
+    *,
+    forked_from: events.ForkPoint | None = None,
+    whys: Sequence[WhyHere] = (),
+    width: int = 500,
+) -> Text:
+    """A run loop, word for word, and why each message came to it.
+
+    Args:
+        loop: the loop.
+        forked_from: for a fork: where.
+        whys: of its messages.
+        width: of the terminal, in cells: why a message came is wrapped to that.
+    """
     from rich.text import Text
 
     text = Text()
@@ -96,8 +92,16 @@ def loop_text(loop: RunLoop, *, forked_from: ForkPoint | None = None) -> Text:
     elif loop.predecessor_id is not None:
         text.append(f"  after {plain(loop.predecessor_id)}", style="dim")
     text.append("\n")
+    last = len(loop.iterations) - 1
     for index, iteration in enumerate(loop.iterations):
-        _append_iteration(text, index, iteration)
+        here = whys_at(whys, index, is_last=index == last)
+        lines = [line for why in here for line in why_lines(why, loop.id)]
+        _append_iteration(
+            text,
+            index,
+            iteration,
+            [each for line in lines for each in wrapped(line, width - _LABEL)],
+        )
     return text
 
 
@@ -134,8 +138,13 @@ def status_in_words(status: Status) -> str:
     return "waits for you" if status == "waiting_for_human_input" else status
 
 
-def _append_iteration(text: Text, index: int, iteration: Iteration) -> None:
+def _append_iteration(text: Text, index: int, iteration: Iteration, why: Sequence[str]) -> None:
     text.append(f"\n{index}  {when(iteration.timestamp)}\n", style="dim")
+    if iteration.moved_to is not None:
+        _append_block(text, "moved", f"to {plain(iteration.moved_to)}", "dim")
+        return
+    if why:
+        _append_block(text, "why", "\n".join(why), "dim")
     results = {result.id: result for result in iteration.tool_results}
     for label, words, style in (
         ("you", iteration.user_message, "bold"),
@@ -155,56 +164,58 @@ def _append_iteration(text: Text, index: int, iteration: Iteration) -> None:
 
 def _append_block(text: Text, label: str, words: str, style: str) -> None:
     for number, line in enumerate(plain(words).strip().splitlines()):
-        text.append(f"{label if number == 0 else '':<8}", style="dim")
+        text.append(f"{label if number == 0 else '':<{_LABEL}}", style="dim")
         text.append(f"{line}\n", style=style)
 
 
 def _event_in_words(event: SeenEvent) -> tuple[str, str]:
     match event.body:
-        case RunLoopStarted(goal=goal):
+        case events.RunLoopStarted(goal=goal):
             return goal, "bold"
-        case RunLoopImported(run_loop=run_loop, source=source):
+        case events.RunLoopImported(run_loop=run_loop, source=source):
             turns = counted(len(run_loop.iterations), "turn")
             return f"{run_loop.goal} ({turns}, from {source})", "bold"
-        case MessageReceived(message=message, mode=mode):
+        case events.MessageReceived(message=message, mode=mode):
             return f"{'' if mode == 'steer' else f'({mode}) '}{message.text}", "bold"
-        case RouteDecided(route=route):
+        case events.RouteDecided(route=route):
             return route_in_words(route, event.run_loop_id), "dim"
-        case MemoryRecalled(recollections=recollections):
+        case events.MessageMoved(message_ids=ids, to_run_loop_id=to):
+            return f"{counted(len(ids), 'message')} → {short_id(to)}", "dim"
+        case events.MemoryRecalled(recollections=recollections):
             return counted(len(recollections), "piece"), "dim"
-        case IterationStarted() as started:
+        case events.IterationStarted() as started:
             return _iteration_in_words(started), "dim"
-        case MessageCompleted(message=message, cut=cut):
+        case events.MessageCompleted(message=message, cut=cut):
             calls = ", ".join(call.name for call in message.tool_calls)
             parts = (message.text, f"→ {calls}" if calls else "", "(stopped here)" if cut else "")
             return " ".join(filter(None, parts)), "cyan"
-        case LLMRetry(attempt=attempt, problem=problem):
+        case events.LLMRetry(attempt=attempt, problem=problem):
             return f"attempt {attempt}: {problem.in_words()}", "yellow"
-        case ToolStarted(name=name, arguments=arguments):
+        case events.ToolStarted(name=name, arguments=arguments):
             return f"{name}({arguments_in_words(arguments)})", "cyan"
-        case ToolFinished(name=name, content=content, is_error=is_error):
+        case events.ToolFinished(name=name, content=content, is_error=is_error):
             return f"{name}: {content}", "red" if is_error else "green"
-        case InputRequired(prompt=prompt):
+        case events.InputRequired(prompt=prompt):
             return prompt, "bold yellow"
-        case InputReceived(approved=approved, text=text):
+        case events.InputReceived(approved=approved, text=text):
             said = "" if approved is None else ("yes" if approved else "no")
             return " ".join(filter(None, (said, text))), "yellow"
-        case CompactionStarted(tokens=tokens, limit=limit):
+        case events.CompactionStarted(tokens=tokens, limit=limit):
             return f"{tokens:,} tokens of {limit:,}", "dim"
-        case CompactionFinished() as compaction:
+        case events.CompactionFinished() as compaction:
             return compaction_in_words(compaction), "dim"
-        case Usage() as usage:
+        case events.Usage() as usage:
             used = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
             return f"{usage.model}: {used}", "dim"
-        case RunLoopFailed(problem=problem) | ErrorOccurred(problem=problem):
+        case events.RunLoopFailed(problem=problem) | events.ErrorOccurred(problem=problem):
             return problem.in_words(), "red"
-        case RunLoopCompleted(reason=reason) | RunLoopCancelled(reason=reason):
+        case events.RunLoopCompleted(reason=reason) | events.RunLoopCancelled(reason=reason):
             return reason, "green" if event.type.endswith("completed") else "dim"
         case _:
             return "", "dim"
 
 
-def _iteration_in_words(started: IterationStarted) -> str:
+def _iteration_in_words(started: events.IterationStarted) -> str:
     seen = len(started.message_ids or ())
     words = f"iteration {started.index}"
     if started.nudge is not None:

@@ -88,6 +88,19 @@ def one_line(text: str, width: int) -> str:
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Words as lines of at most `width` terminal cells, broken between words where there are any.
+
+    >>> wrapped("plan the week", 9)
+    ['plan the', 'week']
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    lines = Text(" ".join(plain(text).split())).wrap(Console(width=width), width)
+    return [line.plain.rstrip() for line in lines]
+
+
 def short_id(run_loop_id: str) -> str:
     """Enough of a run loop's id to tell it from others, and to name it in a command.
 

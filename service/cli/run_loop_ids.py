@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from service.cli.client import Daemon, loop_path
 from service.cli.errors import RefusedError
 from service.cli.output import one_line
+from service.cli.why import LoopLine
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.run_loops import RunLoopSummary
 
@@ -15,20 +16,23 @@ _WHOLE_ID = 16
 
 
 def run_loops(
-    daemon: Daemon, *, statuses: Sequence[str] = (), limit: int | None = None
-) -> Iterator[RunLoopSummary]:
+    daemon: Daemon, *, statuses: Sequence[str] = (), limit: int | None = None, why: bool = False
+) -> Iterator[LoopLine]:
     """The run loops, newest first, page by page.
 
     Args:
         daemon: is asked.
         statuses: only these; ``active`` stands for those that can be joined. Empty: all.
         limit: at most so many; None: all.
+        why: whether to ask why the newest message of each is there.
     """
     before: str | None = None
     while limit is None or limit > 0:
         params: dict[str, str | int | list[str]] = {
             "limit": _PAGE if limit is None else min(limit, _PAGE)
         }
+        if why:
+            params["why"] = "true"
         if statuses:
             params["status"] = list(statuses)
         if before is not None:
@@ -36,7 +40,7 @@ def run_loops(
         page = daemon.get("/v1/run-loops", params)
         found = page["run_loops"]
         for each in found if isinstance(found, list) else []:
-            yield RunLoopSummary.model_validate(each)
+            yield LoopLine.model_validate(each)
             if limit is not None:
                 limit -= 1
         following = page["next_before"]

@@ -5,12 +5,12 @@ Nothing here is shown; `turn_view` shows it, and ``--json`` prints `Turn.as_json
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
 
-from service.cli.wire import Accepted, SeenEvent
+from service.cli.wire import DELIVERED, Accepted, Json, SeenEvent, delivered_part
 from service.domain.errors import Problem
 from service.domain.events import (
     ErrorOccurred,
@@ -19,6 +19,7 @@ from service.domain.events import (
     IterationStarted,
     MemoryRecalled,
     MessageCompleted,
+    MessageMoved,
     RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
@@ -58,6 +59,8 @@ class Turn:
     """How many journaled events came."""
     recalled: int = 0
     """How many pieces of long-term memory were put before the model."""
+    parts: dict[str, Json] = field(default_factory=dict)
+    """Where the other parts of the message went, where it was taken apart; by their messages."""
 
     @property
     def message_id(self) -> str:
@@ -79,6 +82,10 @@ class Turn:
         if isinstance(item, Accepted):
             self.part = OwnPart(item.message_id)
             return
+        if item.type == DELIVERED:
+            part = delivered_part(item)
+            self.parts[str(part["message_id"])] = part
+            return
         if self.part is not None and item.body is not None:
             self.part.add(item.body)
         self.run_loop_id = item.run_loop_id or self.run_loop_id
@@ -96,6 +103,8 @@ class Turn:
                     self.recalled = 0  # it was for others
                 elif self.over:
                     self.outcome = "answered"
+            case MessageMoved(message_ids=ids) if self.message_id in ids:
+                self.response, self.recalled = "", 0  # the next loop tells it again
             case MessageCompleted(message=message, cut=False) if self.landed and not self.over:
                 self.response = message.text or self.response
             case InputRequired() as request:
@@ -131,4 +140,5 @@ class Turn:
             "interrupted_by": self.part.interrupted_by if self.part else None,
             "recalled": self.recalled,
             "events": self.events,
+            "parts": list(self.parts.values()),
         }

@@ -10,10 +10,11 @@ from service.cli.answer_writer import AnswerWriter
 from service.cli.output import one_line, plain
 from service.cli.turn import Turn
 from service.cli.waiting import WaitingLine
-from service.cli.wire import Accepted, SeenEvent
+from service.cli.wire import DELIVERED, Accepted, SeenEvent, delivered_part
 from service.cli.words import (
     arguments_in_words,
     compaction_in_words,
+    part_in_words,
     route_in_words,
 )
 from service.cli.words import counted as counted
@@ -29,6 +30,7 @@ from service.domain.events import (
     MemoryRecalled,
     MessageCompleted,
     MessageDelta,
+    MessageMoved,
     MessageReceived,
     ReasoningDelta,
     RouteDecided,
@@ -114,6 +116,10 @@ class TurnView:
         """Show one thing that came."""
         if isinstance(item, Accepted):
             self.wait("on its way")
+        elif item.type == DELIVERED:
+            self._say(part_in_words(delivered_part(item)))
+        elif isinstance(item.body, MessageMoved) and self._turn.message_id in item.body.message_ids:
+            self._move()
         elif self._turn.landed:
             self._show(item)
         else:
@@ -225,6 +231,13 @@ class TurnView:
         for message_id in started.message_ids or ():
             self._unseen_no_more(message_id, "seen now")
         self.wait("looking over it" if started.nudge is not None else "thinking")
+
+    def _move(self) -> None:
+        dropped = "; the words above are dropped" if self._answer.has_partial else ""
+        self._answer.drop()
+        self._had_landed = self._held_up = False
+        self._say(f"it was moved to another run loop, and goes on there{dropped}")
+        self.wait("on its way")
 
     def _recalled(self, pieces: int) -> None:
         self._say(f"recalled {counted(pieces, 'piece')} of earlier matters")

@@ -35,6 +35,9 @@ class SeenEvent:
     """The event as it was sent."""
 
 
+DELIVERED = "message.delivered"
+"""Tells where a part went, of a message that was taken apart."""
+
 END = frozenset(
     ("run_loop.completed", "run_loop.failed", "run_loop.cancelled", "run_loop.imported")
 )
@@ -47,6 +50,17 @@ REST = END | {"run_loop.idle", "input.required"}
 def is_rest(event: SeenEvent) -> bool:
     """Whether nothing more will come of a message after this event."""
     return event.type in REST or (event.type == "error" and event.seq is None)
+
+
+def delivered_part(event: SeenEvent) -> Json:
+    """Of a `DELIVERED`: the message of the part, its run loop, and what that is about."""
+    data = event.wire.get("data")
+    told = data if isinstance(data, dict) else {}
+    return {
+        "message_id": told.get("message_id"),
+        "run_loop_id": event.run_loop_id or None,
+        "goal": told.get("goal"),
+    }
 
 
 def read(name: str, data: str) -> Accepted | SeenEvent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from service.cli.output import one_line, short_id
+from service.cli.wire import Json
 from service.domain.events import CompactionFinished
 from service.domain.routes import Route
 
@@ -24,6 +25,18 @@ def route_in_words(route: Route, run_loop_id: str) -> str:
     elif route.predecessor_id:
         where += f", after {short_id(route.predecessor_id)}"
     return f"{where} · {reason}"
+
+
+def part_in_words(part: Json) -> str:
+    """Where a part of a message went, as a line.
+
+    >>> part_in_words({"message_id": "m.2", "run_loop_id": "trip", "goal": "book\\na flight"})
+    'also: “book a flight” · in run loop trip'
+    """
+    if part["run_loop_id"] is None:
+        return "also: another part of it is safe, and on its way to its run loop"
+    goal = one_line(str(part["goal"]), 60)
+    return f"also: “{goal}” · in run loop {short_id(str(part['run_loop_id']))}"
 
 
 def arguments_in_words(arguments: str) -> str:

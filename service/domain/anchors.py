@@ -22,13 +22,6 @@ from service.domain.errors import BadAnchorError
 from service.domain.run_loops import RunLoopSummary, Timestamp
 
 SegmentType = Literal["user_message", "reasoning", "tool_call", "tool_result", "response"]
-SEGMENT_TYPES: tuple[SegmentType, ...] = (
-    "user_message",
-    "reasoning",
-    "tool_call",
-    "tool_result",
-    "response",
-)
 
 _FORM = re.compile(r"(?P<loop>\S+):(?P<iteration>\d{1,9})\.(?P<segment>\d{1,9})")
 

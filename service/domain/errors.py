@@ -2,8 +2,7 @@
 
 RondoError
 ├── InvalidInputError          what the person sent cannot be used
-│   ├── BadAnchorError
-│   └── PayloadTooLargeError
+│   └── BadAnchorError
 ├── NotFoundError              no such run loop, anchor, model or tool for this owner
 ├── ConflictError              the thing is there, but not in a state that allows this
 │   └── DataFolderInUseError
@@ -92,13 +91,6 @@ class BadAnchorError(InvalidInputError):
 
     kind = "bad-anchor"
     title = "That is not an anchor"
-
-
-class PayloadTooLargeError(InvalidInputError):
-    """More was sent than is taken."""
-
-    kind = "payload-too-large"
-    title = "The request is too large"
 
 
 class NotFoundError(RondoError):

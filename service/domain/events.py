@@ -83,6 +83,26 @@ class RouteDecided(_Body):
     route: Route
 
 
+class MessageMoved(_Body):
+    """A person moved messages, and what followed from them, to another loop: they are there now.
+
+    Iterations keep their indexes, as anchors name them: those that went stay, without words.
+    """
+
+    type: Literal["message.moved"] = "message.moved"
+    message_ids: tuple[str, ...]
+    to_run_loop_id: str
+    iterations: tuple[int, int]
+    """Those that went, from the first to before the last; the same twice: none had observed the
+    messages."""
+    history: tuple[int, int]
+    """Those messages that the model is not shown any more, counted likewise."""
+    to_iteration: int | None = None
+    """Which iteration the first one is there; None: only the messages went, to be answered anew."""
+    with_goal: bool = False
+    """Whether the words that opened the loop went: what it is about is told by those that stay."""
+
+
 class Recollection(_Body):
     """A piece of long-term memory, word for word, put before the model."""
 
@@ -188,9 +208,17 @@ class InputRequired(_Body):
     """For ``select``: whether several can be chosen."""
     call_id: str | None = None
     """For ``prompt`` and ``select``: the tool call by which the model asks."""
+    about: Literal["route"] | None = Field(default=None, exclude_if=lambda about: about is None)
+    """``route``: the router asks which run loop the message belongs to."""
+    run_loop_ids: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
+    """Then: the run loop of each option but the last, which is a new matter."""
     scopes: dict[str, str | None] = {}
     """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
     see `service.tools.approval.subject`."""
+
+
+NEW_MATTER = "new"
+"""The answer to the router that a message belongs to none of the run loops that it asked about."""
 
 
 class CallDecision(_Body):
@@ -218,7 +246,8 @@ class InputReceived(_Body):
     text: str | None = None
     """The answer in words; for a denial, its reason."""
     choices: tuple[str, ...] = ()
-    """For ``select``: what was chosen."""
+    """For ``select``: what was chosen; where the router had asked, the id of the run loop, or
+    `NEW_MATTER`."""
     decisions: tuple[CallDecision, ...] = ()
     """For ``approve``: where calls differ from the rest."""
     remember: Remember | None = None
@@ -327,6 +356,7 @@ EventBody = Annotated[
     | MessageReceived
     | RunLoopInterrupted
     | RouteDecided
+    | MessageMoved
     | MemoryRecalled
     | IterationStarted
     | IterationAbandoned

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, assert_never
 
+from service.domain.answered import answered
 from service.domain.errors import LLMContextError
 from service.domain.events import (
     CompactionFinished,
@@ -26,6 +27,7 @@ from service.domain.events import (
     MemoryRecalled,
     MessageCompleted,
     MessageDelta,
+    MessageMoved,
     MessageReceived,
     ReasoningDelta,
     RouteDecided,
@@ -44,6 +46,7 @@ from service.domain.events import (
 from service.domain.growing import Growing
 from service.domain.imported import grown, imported
 from service.domain.messages import Message, NotePart, ToolResult
+from service.domain.moved import moved_away
 from service.domain.run_loops import Iteration, Status
 from service.domain.state import (
     PendingCall,
@@ -97,6 +100,8 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
     match event.body:
         case MessageReceived() as received:
             return _receive(state, received)
+        case MessageMoved() as moved:
+            return moved_away(state, moved)
         case MemoryRecalled(recollections=()):
             return state  # it was forgotten since
         case MemoryRecalled(recollections=pieces):
@@ -107,14 +112,14 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
             return _abandon(state)
         case MessageCompleted() as completed:
             return _think(state, completed)
-        case ToolStarted(call_id=call_id):
-            return changed(state, pending=_started(state, call_id))
+        case ToolStarted() as began:
+            return changed(state, pending=_started(state, began))
         case ToolFinished() as finished:
             return _finish_call(state, finished)
         case InputRequired() as request:
             return changed(state, awaiting=request, status="waiting_for_human_input")
         case InputReceived() as answer:
-            return _answered(state, answer)
+            return answered(state, answer)
         case CompactionFinished() as compaction:
             return _compact(state, compaction)
         case Usage() as usage:
@@ -152,7 +157,13 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
 
 
 def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
-    unseen = UnseenMessage(received.message_id, received.message, received.mode, received.metadata)
+    unseen = UnseenMessage(
+        received.message_id,
+        received.message,
+        received.mode,
+        received.metadata,
+        at=state.updated_at,
+    )
     status = "running" if state.status == "idle" else state.status
     return changed(state, unseen=(*state.unseen, unseen), status=status)
 
@@ -282,9 +293,11 @@ def _compact(state: RunLoopState, compaction: CompactionFinished) -> RunLoopStat
 # --- act
 
 
-def _started(state: RunLoopState, call_id: str) -> tuple[PendingCall, ...]:
+def _started(state: RunLoopState, began: ToolStarted) -> tuple[PendingCall, ...]:
     return tuple(
-        replace(waiting, started=True) if waiting.call.id == call_id else waiting
+        replace(waiting, started=True, idempotency_key=began.idempotency_key)
+        if waiting.call.id == began.call_id
+        else waiting
         for waiting in state.pending
     )
 
@@ -321,48 +334,6 @@ def _look_back(state: RunLoopState, iteration: Iteration) -> RunLoopState:
         repetitions=state.repetitions + 1 if same else 1,
         last_outcomes=outcomes,
     )
-
-
-def _answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
-    request = state.awaiting
-    if request is None or request.request_id != answer.request_id:
-        return state  # an answer that comes twice, or too late, counts once
-    state = changed(state, awaiting=None, status="running", last_answer=answer)
-    if request.kind == "approve":
-        return _decided(state, request, answer)
-    words = "\n".join(answer.choices) if answer.choices else answer.text or ""
-    if request.call_id is None:
-        # Nobody's tool call asked: the answer is what the person says next.
-        said = UnseenMessage(answer.request_id, Message.user(words))
-        return changed(state, unseen=(*state.unseen, said))
-    return changed(
-        state,
-        pending=tuple(
-            replace(waiting, answer=words) if waiting.call.id == request.call_id else waiting
-            for waiting in state.pending
-        ),
-    )
-
-
-def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived) -> RunLoopState:
-    asked = {call.id for call in request.tool_calls}
-    pending = []
-    for waiting in state.pending:
-        if waiting.call.id in asked:
-            decision = answer.decision(waiting.call.id)
-            decided = replace(
-                waiting,
-                approved=decision.approved is True,
-                denial=decision.reason or "",
-                arguments=decision.arguments,
-            )
-            pending.append(decided)
-        else:
-            pending.append(waiting)
-    allowed = state.allowed
-    if answer.remember == "run_loop":
-        allowed |= frozenset(answer.scopes)
-    return changed(state, pending=tuple(pending), allowed=allowed)
 
 
 # --- end

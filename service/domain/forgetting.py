@@ -16,9 +16,10 @@ FORGOTTEN = "[forgotten]"
 FORGOTTEN_ARGUMENTS = '{"forgotten": true}'
 """What stands in place of the arguments of a tool call: JSON, as they were."""
 
-CopyKind = Literal["fork", "recalled", "quoted", "repeated", "summary"]
-"""How words got to another place: with a fork; from memory; word for word in what was said later;
-as a long text that was said there too; in a summary of the same run loop."""
+CopyKind = Literal["fork", "moved", "recalled", "quoted", "repeated", "summary"]
+"""How words got to another place: with a fork; with a message that was moved from there; from
+memory; word for word in what was said later; as a long text that was said there too; in a summary
+of the same run loop."""
 PlaceOfWords = Literal["ledger", "files", "vectors"]
 """Where forgotten words may still lie, once the journal is rid of them: in the ledger and its
 indexes; in freed pages and write-ahead logs; in the files of the vector index."""

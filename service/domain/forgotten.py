@@ -17,10 +17,12 @@ def iteration_may_have_been(left: Iteration, whole: Iteration) -> bool:
     """Whether an iteration is what forgetting has left of another one.
 
     Args:
-        left: as it is here; one that was forgotten whole may have been any.
+        left: as it is here; one that was forgotten whole, or moved away, may have been any.
         whole: what it may have been.
     """
-    return left.forgotten or may_have_been(left.model_dump(), whole.model_dump())
+    if left.forgotten or left.moved_to is not None:
+        return True
+    return may_have_been(left.model_dump(), whole.model_dump())
 
 
 def may_have_been(left: Any, whole: Any) -> bool:

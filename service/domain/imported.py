@@ -142,13 +142,17 @@ def standing(known: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standi
 
 
 def without_forgotten(known: RunLoop, new: RunLoop) -> RunLoop:
-    """A loop of a file, without what was forgotten of the one of its id that is here.
+    """A loop of a file, without what was forgotten, or moved away, of the one of its id here.
 
     Iterations, and the goal, that are as here but for what was forgotten are as they are here.
     """
     pairs = list(zip(known.iterations, new.iterations, strict=False))
     iterations = tuple(old if iteration_may_have_been(old, each) else each for old, each in pairs)
-    goal = known.goal if may_have_been(known.goal, new.goal) else new.goal
+    # Where the first words were moved away, others tell what the loop is about.
+    told_by_others = bool(known.iterations) and known.iterations[0].moved_to is not None
+    goal = new.goal
+    if told_by_others or may_have_been(known.goal, new.goal):
+        goal = known.goal
     return new.model_copy(
         update={"iterations": iterations + new.iterations[len(pairs) :], "goal": goal}
     )

@@ -22,9 +22,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.events import (
+    TERMINAL,
+    ErrorOccurred,
+    Event,
     EventBody,
+    InputRequired,
     IterationStarted,
     MessageCompleted,
+    MessageMoved,
+    RunLoopIdle,
     RunLoopInterrupted,
 )
 
@@ -60,5 +66,16 @@ class OwnPart:
                 self.answered = not cut and not message.tool_calls
             case RunLoopInterrupted(message_id=other) if self.going_on and not self.answered:
                 self.interrupted_by = other
+            case MessageMoved(message_ids=ids) if self.message_id in ids:
+                # It goes on in another loop, whose events tell all of it again.
+                self.landed = self.answered = self.over = False
+                self.interrupted_by = None
             case _:
                 pass
+
+
+def is_last(event: Event) -> bool:
+    """Whether a stream that follows a message ends with this event: nothing comes by itself."""
+    if isinstance(event.body, ErrorOccurred):
+        return event.seq is None
+    return isinstance(event.body, (RunLoopIdle, InputRequired, *TERMINAL))

@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "fallback"]
+RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "asked", "fallback"]
 """Who decided: the sender, by naming the loop; the trained model, with vectors or by words alone;
-the language model; a person, by moving the message; or nobody: the house's last resort."""
+the language model; a person, by moving the message or by saying where it belongs; nobody yet, as a
+person is asked; or nobody: the house's last resort."""
 
 
 class RouteCandidate(BaseModel):
@@ -41,6 +42,11 @@ class Route(BaseModel):
     """Likeliest first."""
     new_probability: float | None = None
     """How likely the message opens a new matter; None where nothing was weighed."""
+    model: str | None = None
+    """The version of the trained model that weighed; None: of older journals, or nothing did."""
+    calibration: tuple[float, float] | None = None
+    """Temperature and offset of *new* with which its probabilities were made these; None: they are
+    its own. See `service.agent.routing.calibration`."""
     latency_ms: float | None = None
     """How long deciding took; None where there was nothing to decide."""
     moved_from: str | None = None

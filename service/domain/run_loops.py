@@ -50,6 +50,8 @@ class Iteration(BaseModel):
     none, the one before it. Not written where there is none."""
     forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
     """Whether its words were forgotten: marks stand in their places, and give no segments."""
+    moved_to: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    """The run loop to which a person moved it: nothing of it is here any more but its place."""
 
 
 class RunLoop(BaseModel):

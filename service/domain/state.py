@@ -33,6 +33,8 @@ class UnseenMessage:
     message: Message
     mode: SendMode = "steer"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None
+    """When it came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class PendingCall:
     call: ToolCall
     started: bool = False
     """Whether the tool began to run: after a crash its outcome is in doubt."""
+    idempotency_key: str | None = None
+    """The one with which it began: run again, it is still the same call, in whichever loop."""
     approved: bool | None = None
     """A person's decision; None when none was made."""
     denial: str = ""

@@ -79,6 +79,8 @@ class LongTermMemory:
         """The notes of all owners. Its methods block."""
         self.gives_notes = False
         """Whether searches give notes beside their hits: only where they are still written."""
+        self.on_let_go: Callable[[], None] = lambda: None
+        """Called when words were forgotten: others keep none, either. MUST NOT raise."""
         self.catching_up: tuple[int, int] | None = None
         """While finished run loops are brought in from the journal: how many are, and of how many.
         Set by who brings them."""
@@ -163,6 +165,7 @@ class LongTermMemory:
         if isinstance(self._embedder, QueryCache):
             self._embedder.let_go()
         lexical.let_go()
+        self.on_let_go()
 
     async def scrub_file(self) -> bool:
         """Write the ledger anew, without what was deleted; whether its log could be emptied, too.
@@ -212,6 +215,11 @@ class LongTermMemory:
         Stops at the first failure and raises nothing. See `IndexWorker.work`.
         """
         return await self.index.work()
+
+    @property
+    def embedder_identity(self) -> str | None:
+        """See `Embedder.identity`; None while there is none to use."""
+        return self._dense.identity if self._dense else None
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors | None:
         """Vectors of questions by memory's own embedder; None while there is none to use."""

@@ -21,7 +21,7 @@ import anyio.to_thread
 from service.config import MemorySettings
 from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
-from service.domain.events import TERMINAL, RunLoopResumed
+from service.domain.events import TERMINAL, MessageMoved, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.archive.archivist import Archivist
@@ -29,9 +29,10 @@ from service.memory.archive.bringing_back import bring_back
 from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
+from service.memory.history.appends import Commit
 from service.memory.history.feed import Feed
 from service.memory.history.imports import Import, Written
-from service.memory.history.journal import Commit, Journal
+from service.memory.history.journal import Journal
 from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
 from service.memory.outline import Outline
@@ -75,6 +76,11 @@ class Memory:
         self._warm = anyio.Event()
         self._patience_ends = math.inf
         self._stack = AsyncExitStack()
+
+    @property
+    def folder(self) -> Path:
+        """Where all of it is kept."""
+        return self._folder.path
 
     async def __aenter__(self) -> Self:
         """Take the folder and open what is in it. Loads no model.
@@ -219,7 +225,9 @@ class Memory:
         No loop that goes on shall be remembered as ended.
         """
         states = {state.id: state for state in self.short_term.states()}
-        lacking = set(await self.long_term.lacking(states))
+        lacking = (
+            set(await self.long_term.lacking(states)) - (await self.journal.imports.grown()).keys()
+        )
         for run_loop_id in states.keys() - lacking:
             self.archivist.submit(closed_part(states[run_loop_id]))
         for run_loop_id in lacking:
@@ -228,8 +236,9 @@ class Memory:
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)
         for event in commit.news:
-            if isinstance(event.body, (*TERMINAL, RunLoopResumed)):
+            if isinstance(event.body, (*TERMINAL, RunLoopResumed, MessageMoved)):
                 # What goes on is not remembered as finished any more: its second end will be.
+                # What was moved to another loop is not remembered here.
                 self.archivist.submit(closed_part(commit.state))
         if commit.state.status in ("idle", "waiting_for_human_input"):
             self.archivist.rest(commit.state)

@@ -50,6 +50,17 @@ POSTINGS = 6_000
 """How many places of a query's words in the index of words may be read to find candidates. Measured
 at 100,000 segments: about 1.5 microseconds a place; all words of a dialogue stand in 300,000."""
 
+COMMON_WORD = 200
+"""From how many places on their number is kept in mind. Untuned: counting so many takes longer than
+the search that needs it."""
+
+FREQUENCIES_OUTDATED_BY = 0.1
+"""By which share the number of segments may change before numbers kept in mind are counted anew.
+Untuned: frequencies are compared by their logarithms."""
+
+WORDS_WITH_PREFIX = 50
+"""Most words that the beginning of a word stands for. Untuned."""
+
 SEEDS = 15
 """How many segments each index offers to the ranking, which looks at those beside them as well. On
 the data of `RANKING`, 15 to 40 give the same recall at 5 and 10 within half a point."""
@@ -147,6 +158,9 @@ removed, one at a time: an index that lost its graph answers without an error, a
 of 100. A sound one misses none of real texts, but up to 2 of 64 that are all equally far from each
 other. It takes 0.2 seconds."""
 
+PROBED_SAME = 0.01
+"""Cosine distance within which such a vector has found itself, or one like it. Untuned."""
+
 INDEX_BATCH = 256
 """How many vectors go into Chroma at a time."""
 
@@ -179,6 +193,19 @@ FORGOTTEN_REPETITION = 160
 """The same for a run loop that was not shown them: there, only a long text is no coincidence.
 Untuned: a paragraph."""
 
+QUOTE_LEAST_DIFFERENT = 5
+"""Of how many different characters a quote consists at least: a ruled line is none. Untuned."""
+
+QUOTE_PLACES = 4
+"""How many places of one block of forgotten words are compared with another text. Untuned."""
+
+SAME_MATTER = 0.5
+"""Relevance from which on a hit may speak of the matter that is to be forgotten. Untuned."""
+
+SAME_MATTER_ASKED = 10
+"""How many of the texts that go are searched for, to find such hits. Untuned: more would only take
+time."""
+
 FILTERED_EXACTLY = 1_500
 """Where at most so many segments pass the filters, their vectors are compared one by one; where
 more do, what the vector index offers is sifted. Reading so many vectors takes about as long as
@@ -188,6 +215,14 @@ SIFTED_AT_MOST = 2_000
 """How many segments the vector index is asked for, at most, to be sifted by filters; if too few of
 them pass, all that pass are compared one by one. Untuned."""
 
+SIFTED_AT_FIRST = 4
+"""How many times as many as are wanted it is asked for at first. Untuned: Chroma takes as long for
+fewer."""
+
+DISTINCT_METADATA = 500
+"""Up to how many metadata of an owner that differ a filter is compared with each of them, and not
+with those of every segment. Untuned."""
+
 FOLD_SHORT = 16
 """Texts of fewer bytes, spaces and punctuation aside, are folded only when exactly equal. Untuned:
 "Yes, please." and "OK!" are below it, as is anything of five Chinese characters."""
@@ -196,6 +231,13 @@ FOLD_LEAST_WORDS = 12
 """From how many words on (a Chinese character is one), articles and particles aside, texts are
 folded that differ by these only. Untuned."""
 
+FOLD_AMONG = 2
+"""How many times as many as are wanted are folded. Untuned: what says the same word for word stands
+near each other."""
+
+FOLD_WIDER = 5
+"""How many times as many are looked for where folding has left too few. Untuned."""
+
 LATEST_FIT = 0.5
 """How well the newest candidate fits a question that asks for the latest, against 1 for a moment
 that a question names. Untuned."""
@@ -203,6 +245,13 @@ that a question names. Untuned."""
 TIME_FIT_LEAST_SPAN = 86_400.0
 """The shortest distance, in seconds, over which the fit falls beyond a stretch of time that a
 question names. Untuned: what was said on a day is often written down on the next."""
+
+DATES_READ_IN = 2_000
+"""In how many characters of a question dates are looked for. Untuned: who writes more than that
+asks about more than a date."""
+
+DATES_READ = 8
+"""Most stretches of time of one question. Untuned."""
 
 RERANKED = 40
 """How many of the best hits a reranker is given, unless settings say otherwise. Untuned."""

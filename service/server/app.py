@@ -26,6 +26,8 @@ from service.server.routes import (
     memory_index,
     memory_notes,
     probes,
+    reroute,
+    routing,
     run_loops,
     send,
     tools,
@@ -83,6 +85,8 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
     add_problem_handlers(app)
     for module in (probes, send, events, run_loops, answers, approvals, memory, tools, usage):
         app.include_router(module.router)
+    app.include_router(routing.router)
+    app.include_router(reroute.router)
     app.include_router(memory_exchange.router)
     app.include_router(memory_notes.router)
     app.include_router(memory_index.router)

@@ -10,9 +10,11 @@ from service.domain.errors import Problem
 from service.domain.events import (
     ErrorOccurred,
     Event,
+    InputReceived,
     InputRequired,
     IterationStarted,
     MessageCompleted,
+    MessageMoved,
     RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
@@ -70,8 +72,12 @@ class Outcome:
                 self.iterations = range(first, index + 1)
             case MessageCompleted(message=message, cut=False) if self.part.going_on:
                 self.response = message.text or self.response
+            case MessageMoved(message_ids=ids) if self.message_id in ids:
+                self.iterations, self.response = range(0), None  # the next loop tells it again
             case InputRequired() as request:
                 self.status, self.input_required = "waiting_for_human_input", request
+            case InputReceived():
+                self.status, self.input_required = None, None
             case RunLoopIdle():
                 self.status = "idle"
             case RunLoopCompleted():

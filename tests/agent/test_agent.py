@@ -361,7 +361,7 @@ async def test_every_route_has_a_reason_in_words(tmp_path: Path) -> None:
             for event in (*first, *second, *third)
             if isinstance(event.body, RouteDecided)
         ]
-        assert [route.method for route in routes] == ["fallback", "explicit", "fallback"]
+        assert [route.method for route in routes] == ["fallback", "explicit", "words"]
         assert all(route.reason for route in routes)
 
 

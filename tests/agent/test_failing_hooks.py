@@ -14,7 +14,7 @@ from service.agent.loop import Loop
 from service.domain.errors import ConfigurationError, StorageError
 from service.domain.events import ErrorOccurred, EventBody
 from service.domain.messages import Message, ToolCall, ToolResult
-from service.memory.history.journal import Commit
+from service.memory.history.appends import Commit
 from tests.agent.hooking import (
     MISHAPS,
     Looks,

@@ -10,6 +10,7 @@ import pytest
 
 from service.agent.hooks import Hooks
 from service.agent.loop import Loop
+from service.agent.routing.options import RouterOptions
 from service.domain.events import MessageReceived
 from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.routes import Route
@@ -256,7 +257,9 @@ async def test_the_words_to_route_by_can_be_changed_and_those_that_are_stored_no
             told.append((route.method, run_loop_id))
 
     judge = Judge()
-    async with running_agent(tmp_path, judge, hooks=[Strips()]) as agent:
+    async with running_agent(
+        tmp_path, judge, hooks=[Strips()], router=RouterOptions(sure_above=1)
+    ) as agent:
         first = await sent(agent, "Plan a trip")
         second = await sent(agent, "[from my phone] and a hotel", metadata={"channel": "sms"})
         received = [e.body for e in second if isinstance(e.body, MessageReceived)]

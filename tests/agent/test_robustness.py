@@ -17,8 +17,8 @@ from service.domain.errors import InvalidInputError, StorageError
 from service.domain.events import EventBody
 from service.domain.messages import ImageUrlPart, Message, ToolCall
 from service.domain.routes import Route
+from service.memory.history.appends import Commit
 from service.memory.history.inbox import Delivery
-from service.memory.history.journal import Commit
 from service.tools.decorator import tool
 from tests.agent.support import (
     Answer,

@@ -1,120 +1,39 @@
-"""The router: where a message belongs, decided by what is sure first, always with a reason."""
+"""The router: where a message belongs, decided by what is sure first, always with a reason.
+
+Without an embedder, so by words alone: that is quick, and leads through the same steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import re
 from datetime import timedelta
 from typing import Any
 
-import anyio
-import numpy as np
 import pytest
 
-from service.agent.llm.protocol import LLMStatus
-from service.agent.router import Router
+from service.agent.assemble import options_from_settings
+from service.agent.router import Router, agreed
+from service.agent.routing.options import RouterOptions
+from service.config import Settings
 from service.domain.errors import LLMConnectionError
-from service.domain.events import (
-    EventBody,
-    IterationStarted,
-    MessageCompleted,
-    RunLoopCompleted,
-    RunLoopIdle,
-    RunLoopStarted,
-)
-from service.domain.fold import evolve, fold
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
-from service.domain.stream import StreamPart, TextDelta
-from service.domain.tools import ToolDefinition
-from service.memory.protocol import Vectors
-from tests.histories import BEGINNING, event_at, received
+from service.domain.events import RunLoopCancelled, RunLoopCompleted
+from service.domain.fold import evolve
+from service.domain.routes import Route
+from tests.agent.routing_loops import INVOICE, LISBON, NOW, Judge, loop, no_embedder
+from tests.histories import event_at
 
 pytestmark = pytest.mark.anyio
 
-NOW = BEGINNING + timedelta(seconds=30)
+HOTEL = "Is the Hotel Aurora quiet at night?"
+PRICE = "And how much was it?"
+JUGGLE = "Hello, I'd like to learn how to juggle."
+ALWAYS = RouterOptions(sure_above=0)
+NEVER_SURE = RouterOptions(sure_above=1, llm_timeout_seconds=0.05)
 
 
-def loop(run_loop_id: str, goal: str, answer: str = "Fine.") -> RunLoopState:
-    bodies: tuple[EventBody, ...] = (
-        RunLoopStarted(goal=goal),
-        received(goal),
-        IterationStarted(index=0),
-        MessageCompleted(message=Message.assistant(answer)),
-        RunLoopIdle(),
-    )
-    state = fold(
-        event_at(seq, body, run_loop_id=run_loop_id) for seq, body in enumerate(bodies, start=1)
-    )
-    assert state is not None
-    return state
-
-
-LISBON = loop("lisbon", "plan a weekend in Lisbon")
-INVOICE = loop("invoice", "file the invoice of the plumber")
-
-
-class Judge:
-    """A model that gives a fixed judgement, and remembers what it was asked."""
-
-    model = "judge"
-    context_tokens = 8192
-
-    def __init__(self, answer: str | Exception, *, ready: bool = True, hangs: bool = False) -> None:
-        self.answer = answer
-        self.ready = ready
-        self.hangs = hangs
-        self.schemas: list[dict[str, Any] | None] = []
-        self.asked: list[str] = []
-
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[ToolDefinition] = (),
-        response_schema: dict[str, Any] | None = None,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-    ) -> AsyncIterator[StreamPart]:
-        self.schemas.append(response_schema)
-        self.asked.append(messages[-1].text)
-        if self.hangs:
-            await anyio.sleep_forever()
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        yield TextDelta(self.answer)
-
-    async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
-    ) -> None:
-        pass
-
-    def status(self) -> LLMStatus:
-        return LLMStatus(ready=self.ready, detail="")
-
-    async def aclose(self) -> None:
-        pass
-
-
-def embedding(cosines: dict[str, float]) -> Callable[[Sequence[str]], Awaitable[Vectors | None]]:
-    """An embedder under which a text has this cosine to the message, whose text is ``?``."""
-
-    async def embed(texts: Sequence[str]) -> Vectors | None:
-        rows = []
-        for text in texts:
-            cosine = 1.0 if text == "?" else cosines.get(text, 0.0)
-            rows.append([cosine, (1 - cosine**2) ** 0.5])
-        return np.asarray(rows, dtype=np.float32)
-
-    return embed
-
-
-async def no_embedder(texts: Sequence[str]) -> Vectors | None:
-    return None
-
-
-NEAR = embedding({LISBON.goal: 0.97, INVOICE.goal: 0.7})
-FAR = embedding({LISBON.goal: 0.5, INVOICE.goal: 0.4})
-BETWEEN = embedding({LISBON.goal: 0.82, INVOICE.goal: 0.81})
+def total(route: Route) -> float:
+    assert route.new_probability is not None
+    return sum(each.probability for each in route.candidates) + route.new_probability
 
 
 async def test_a_named_active_loop_is_joined() -> None:
@@ -124,62 +43,123 @@ async def test_a_named_active_loop_is_joined() -> None:
     assert (route.decision, route.run_loop_id, route.method) == ("join", "invoice", "explicit")
 
 
+async def test_a_named_cancelled_loop_is_joined_and_goes_on() -> None:
+    stopped = evolve(INVOICE, event_at(99, RunLoopCancelled(), run_loop_id="invoice"))
+    route = await Router(Judge("{}"), no_embedder).route("?", active=[], now=NOW, requested=stopped)
+    assert (route.run_loop_id, route.method) == ("invoice", "explicit")
+    assert "cancelled" in route.reason
+
+
 async def test_a_named_finished_loop_becomes_the_predecessor_of_a_new_one() -> None:
-    done = evolve(INVOICE, event_at(9, RunLoopCompleted(), run_loop_id="invoice"))
+    done = evolve(INVOICE, event_at(99, RunLoopCompleted(), run_loop_id="invoice"))
     route = await Router(Judge("{}"), no_embedder).route(
         "?", active=[LISBON], now=NOW, requested=done
     )
     assert (route.decision, route.predecessor_id) == ("new", "invoice")
 
 
+async def test_without_classifying_every_message_opens_a_loop() -> None:
+    router = Router(Judge("{}"), no_embedder, auto_classify=False)
+    route = await router.route(HOTEL, active=[LISBON], now=NOW)
+    assert route.decision == "new"
+    assert "auto_classify" in route.reason
+    assert route.latency_ms is None
+
+
 async def test_with_nothing_active_a_message_opens_a_loop_and_no_model_is_asked() -> None:
     judge = Judge("{}")
-    route = await Router(judge, NEAR).route("?", active=[], now=NOW)
-    assert route.decision == "new"
+    route = await Router(judge, no_embedder, NEVER_SURE).route("?", active=[], now=NOW)
+    assert (route.decision, route.new_probability) == ("new", None)
     assert judge.asked == []
 
 
-async def test_what_is_clearly_near_is_joined_without_asking_the_model() -> None:
+async def test_what_is_sure_is_joined_without_asking_the_language_model() -> None:
     judge = Judge("{}")
-    route = await Router(judge, NEAR).route("?", active=[INVOICE, LISBON], now=NOW)
-    assert (route.run_loop_id, route.method) == ("lisbon", "embedding")
-    assert "Lisbon" in route.reason
-    assert [c.run_loop_id for c in route.candidates] == ["lisbon", "invoice"]
+    route = await Router(judge, no_embedder).route(HOTEL, active=[INVOICE, LISBON], now=NOW)
+    assert (route.decision, route.run_loop_id, route.method) == ("join", "lisbon", "words")
+    assert route.reason.startswith("it goes on with “plan a weekend in Lisbon”: ")
     assert judge.asked == []
 
 
-async def test_what_is_clearly_far_opens_a_loop_without_asking_the_model() -> None:
+async def test_what_surely_opens_a_matter_opens_a_loop_without_asking_the_language_model() -> None:
     judge = Judge("{}")
-    route = await Router(judge, FAR).route("?", active=[INVOICE, LISBON], now=NOW)
-    assert (route.decision, route.method) == ("new", "embedding")
+    route = await Router(judge, no_embedder).route(JUGGLE, active=[INVOICE, LISBON], now=NOW)
+    assert (route.decision, route.run_loop_id, route.method) == ("new", None, "words")
+    assert route.reason.startswith("it opens a new matter: ")
+    assert route.confidence == route.new_probability
     assert judge.asked == []
 
 
-async def test_what_is_unclear_is_judged_by_the_model_from_labels_that_describe() -> None:
-    judge = Judge('{"continues": "file the invoice of the plumber"}')
-    route = await Router(judge, BETWEEN).route("?", active=[INVOICE, LISBON], now=NOW)
-    assert (route.run_loop_id, route.method) == ("invoice", "llm")
-    schema = judge.schemas[0]
-    assert schema is not None
-    assert set(schema["properties"]["continues"]["enum"]) == {
-        LISBON.goal,
-        INVOICE.goal,
-        "a new matter",
-    }
-    assert "Fine." in judge.asked[0]
+async def test_the_record_tells_all_that_was_weighed_the_likeliest_first() -> None:
+    route = await Router(Judge("{}"), no_embedder, ALWAYS).route(
+        HOTEL, active=[INVOICE, LISBON], now=NOW
+    )
+    assert [each.run_loop_id for each in route.candidates] == ["lisbon", "invoice"]
+    assert [each.goal for each in route.candidates] == [LISBON.goal, INVOICE.goal]
+    assert route.confidence == route.candidates[0].probability
+    assert total(route) == pytest.approx(1, abs=1e-3)
+    assert route.latency_ms is not None
 
 
-async def test_the_model_may_judge_that_it_is_a_new_matter() -> None:
+@pytest.mark.parametrize("options", [ALWAYS, NEVER_SURE])
+async def test_from_the_confidence_on_that_was_set_the_language_model_is_not_asked(
+    options: RouterOptions,
+) -> None:
     judge = Judge('{"continues": "a new matter"}')
-    route = await Router(judge, BETWEEN).route("?", active=[INVOICE, LISBON], now=NOW)
+    route = await Router(judge, no_embedder, options).route(HOTEL, active=[LISBON], now=NOW)
+    assert route.method == ("words" if options is ALWAYS else "llm")
+    assert len(judge.asked) == (options is NEVER_SURE)
+
+
+async def test_what_is_unsure_is_judged_by_the_language_model() -> None:
+    judge = Judge('{"continues": "file the invoice of the plumber"}')
+    route = await Router(judge, no_embedder, NEVER_SURE).route(
+        PRICE, active=[INVOICE, LISBON], now=NOW
+    )
+    assert (route.decision, route.run_loop_id, route.method) == ("join", "invoice", "llm")
+    assert "“file the invoice of the plumber”" in route.reason
+    assert [each.run_loop_id for each in route.candidates] == ["invoice", "lisbon"]
+    assert total(route) == pytest.approx(1, abs=1e-3)
+    assert route.latency_ms is not None
+
+
+async def test_the_language_model_may_judge_that_it_is_a_new_matter() -> None:
+    judge = Judge('{"continues": "a new matter"}')
+    route = await Router(judge, no_embedder, NEVER_SURE).route(HOTEL, active=[LISBON], now=NOW)
     assert (route.decision, route.method) == ("new", "llm")
 
 
-async def test_two_loops_of_the_same_goal_can_be_told_apart() -> None:
-    twin = loop("twin", LISBON.goal, "Another answer.")
-    judge = Judge('{"continues": "plan a weekend in Lisbon (2)"}')
-    route = await Router(judge, no_embedder).route("?", active=[LISBON, twin], now=NOW)
-    assert route.run_loop_id == "twin"
+async def test_a_judgement_that_agrees_with_the_trained_model_counts_for_more() -> None:
+    async def confidence(chosen: str) -> float:
+        judge = Judge(f'{{"continues": "{chosen}"}}')
+        router = Router(judge, no_embedder, NEVER_SURE)
+        return (await router.route(PRICE, active=[INVOICE, LISBON], now=NOW)).confidence
+
+    by_itself = await Router(Judge("{}"), no_embedder, ALWAYS).route(
+        PRICE, active=[INVOICE, LISBON], now=NOW
+    )
+    assert by_itself.run_loop_id == "invoice"
+    assert await confidence(INVOICE.goal) > by_itself.confidence > await confidence(LISBON.goal)
+
+
+def test_two_opinions_make_what_both_hold_for_likely_likelier() -> None:
+    assert agreed(0.7) > 0.7
+    assert agreed(0.0) == 0.0
+    assert agreed(1.0) == 1.0
+
+
+async def test_only_loops_that_are_at_all_likely_are_offered_to_the_language_model() -> None:
+    others = [
+        loop(f"n{number}", f"note {number} on topic{number}", "Noted.", ago=60 + number)
+        for number in range(20)
+    ]
+    judge = Judge('{"continues": "a new matter"}')
+    route = await Router(judge, no_embedder, NEVER_SURE).route(
+        HOTEL, active=[*others, LISBON], now=NOW
+    )
+    assert judge.labels[0] == LISBON.goal
+    assert len(judge.labels) <= 7
+    assert len(route.candidates) == 21
 
 
 @pytest.mark.parametrize(
@@ -192,40 +172,73 @@ async def test_two_loops_of_the_same_goal_can_be_told_apart() -> None:
         (Judge("{}", hangs=True), "did not answer within"),
     ],
 )
-async def test_a_model_that_cannot_judge_leaves_it_to_the_fallback_which_says_why(
+async def test_where_the_language_model_cannot_judge_the_likeliest_is_taken_and_the_reason_says_why(
     judge: Judge, why: str
 ) -> None:
-    router = Router(judge, BETWEEN, llm_timeout_seconds=0.05)
-    route = await router.route("?", active=[INVOICE, LISBON], now=NOW)
-    assert route.method == "fallback"
+    router = Router(judge, no_embedder, NEVER_SURE)
+    route = await router.route(HOTEL, active=[INVOICE, LISBON], now=NOW)
+    assert (route.method, route.run_loop_id) == ("fallback", "lisbon")
     assert why in route.reason
+    assert "most likely it goes on with “plan a weekend in Lisbon”: " in route.reason
 
 
-async def test_without_embedder_and_model_a_lone_fresh_loop_is_joined_and_an_old_one_is_not() -> (
-    None
-):
-    router = Router(Judge(LLMConnectionError("gone")), no_embedder)
-    fresh = await router.route("?", active=[LISBON], now=NOW)
-    assert (fresh.decision, fresh.method) == ("join", "fallback")
-    old = await router.route("?", active=[LISBON], now=NOW + timedelta(hours=1))
-    assert old.decision == "new"
+async def test_where_the_language_model_is_not_to_be_asked_the_likeliest_is_taken() -> None:
+    judge = Judge("{}")
+    router = Router(judge, no_embedder, RouterOptions(use_llm=False, sure_above=1))
+    route = await router.route(JUGGLE, active=[INVOICE, LISBON], now=NOW)
+    assert (route.method, route.decision) == ("fallback", "new")
+    assert "router.use_llm" in route.reason
+    assert judge.asked == []
 
 
-async def test_without_classifying_every_message_opens_a_loop() -> None:
-    router = Router(Judge("{}"), NEAR, auto_classify=False)
-    route = await router.route("?", active=[LISBON], now=NOW)
-    assert route.decision == "new"
-    assert "auto_classify" in route.reason
+@pytest.mark.parametrize("answer", ['{"continues": "a new matter"}', "no JSON"])
+async def test_a_goal_is_quoted_so_that_forgetting_finds_it(answer: str) -> None:
+    quoting = loop("quoting", 'He said “no” and "yes" to ” the” trip', "I see. Which trip?")
+    judge = Judge(answer)
+    router = Router(judge, no_embedder, NEVER_SURE)
+    route = await router.route("the trip to Bonn", active=[quoting], now=NOW)
+    quoted = re.search("“(.*)”", route.reason)
+    assert quoted is None or quoted[1] == route.candidates[0].goal
 
 
-async def test_a_turn_is_embedded_once() -> None:
-    embedded: list[str] = []
+@pytest.mark.parametrize(
+    "text", ["", " \n ", "\ud83d", "👍🏽", "?", "\x00", "那" * 100_000, "a" * 1_000_000, "]}\n- x"]
+)
+@pytest.mark.parametrize("options", [ALWAYS, NEVER_SURE])
+async def test_any_text_is_routed(text: str, options: RouterOptions) -> None:
+    silent = loop("silent", text or "(an image)")
+    judge = Judge('{"continues": "a new matter"}')
+    router = Router(judge, no_embedder, options)
+    route = await router.route(text, active=[LISBON, silent], now=NOW)
+    assert total(route) == pytest.approx(1, abs=1e-3)
+    assert route.reason
 
-    async def embed(texts: Sequence[str]) -> Vectors | None:
-        embedded.extend(texts)
-        return await NEAR(texts)
 
-    router = Router(Judge("{}"), embed)
-    for _ in range(3):
-        await router.route("?", active=[LISBON, INVOICE], now=NOW)
-    assert sorted(embedded) == sorted({"?", LISBON.goal, INVOICE.goal, "Fine."})
+async def test_a_clock_that_was_set_back_is_no_obstacle() -> None:
+    router = Router(Judge("{}"), no_embedder, ALWAYS)
+    route = await router.route(HOTEL, active=[LISBON, INVOICE], now=NOW - timedelta(days=2))
+    assert route.run_loop_id == "lisbon"
+
+
+async def test_of_very_many_open_loops_the_newest_are_weighed() -> None:
+    crowd = [loop(f"n{number}", f"note {number}", "Noted.") for number in range(60)]
+    router = Router(Judge("{}"), no_embedder, ALWAYS)
+    route = await router.route(HOTEL, active=[LISBON, *crowd], now=NOW)
+    assert route.run_loop_id == "lisbon"
+    assert len(route.candidates) == 48
+
+
+@pytest.mark.parametrize(
+    ("llm", "router", "asks"),
+    [
+        ({"provider": "embedded"}, {}, False),
+        ({"provider": "embedded"}, {"use_llm": True}, True),
+        ({"base_url": "http://localhost:1/v1"}, {}, True),
+        ({"base_url": "http://localhost:1/v1"}, {"use_llm": "false"}, False),
+    ],
+)
+def test_the_embedded_model_is_asked_only_where_the_settings_say_so(
+    llm: dict[str, Any], router: dict[str, Any], asks: bool
+) -> None:
+    settings = Settings.model_validate({"llm": llm, "router": router})
+    assert options_from_settings(settings).router == RouterOptions(use_llm=asks)

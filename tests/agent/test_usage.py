@@ -11,6 +11,7 @@ import pytest
 from service.agent.agent import Agent
 from service.agent.brain import Limits
 from service.agent.options import AgentOptions
+from service.agent.routing.options import RouterOptions
 from service.domain.errors import ConfigurationError
 from service.domain.events import Event, RunLoopFailed, Usage
 from service.domain.messages import Message
@@ -83,6 +84,9 @@ async def test_what_an_endpoint_does_not_report_is_estimated_and_marked(
     assert state.measured_tokens == 0  # nobody has measured
 
 
+ASKING = RouterOptions(sure_above=1)
+
+
 class Judge(FunctionLLM):
     """Is asked where messages belong, and answers as told; reports what that used."""
 
@@ -107,7 +111,7 @@ async def test_what_routing_used_is_counted_where_the_message_went(
 ) -> None:
     judge = Judge(lambda _: [TextDelta("Yes."), reports(100, 1)])
     judge.verdict = verdict
-    async with running_agent(tmp_path, judge, prices=PRICES) as agent:
+    async with running_agent(tmp_path, judge, prices=PRICES, router=ASKING) as agent:
         first = await sent(agent, "Plan a trip")
         second = await sent(agent, "and a hotel")
         assert (second[0].run_loop_id == first[0].run_loop_id) is joins
@@ -122,7 +126,7 @@ async def test_what_routing_used_is_counted_where_the_message_went(
 async def test_a_judgement_that_cannot_be_used_was_paid_for_all_the_same(tmp_path: Path) -> None:
     judge = Judge(lambda _: "Yes.")
     judge.verdict = "the first one, I suppose"
-    async with running_agent(tmp_path, judge) as agent:
+    async with running_agent(tmp_path, judge, router=ASKING) as agent:
         await sent(agent, "Plan a trip")
         events = await sent(agent, "and a hotel")
     assert used(events)[0].purpose == "routing"

@@ -18,6 +18,9 @@ from service.bench.memory.report import of_archiving, of_searching
 from service.bench.retrieval.asking import Answer
 from service.bench.retrieval.dataset import Evidence, Query
 from service.bench.retrieval.report import of_answers
+from service.bench.routing.deciding import Decided
+from service.bench.routing.figures import of_decided
+from service.bench.routing.metrics import Decision
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -40,6 +43,8 @@ def test_every_figure_is_explained() -> None:
     evidence = Evidence(run_loop_id="a", iteration_index=0, segment_type="response")
     answer = Answer(Query(id="q", query="?", evidence=(evidence,)), (), 1.0)
     told |= {name.split("@")[0] for name in of_answers([answer])}
+    routed = of_decided([Decided(Decision(0, 0, 1.0), 1, "embedding", 2.0, 1, 1.0)])
+    told |= {*routed}
     assert told <= explained()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -26,11 +27,10 @@ ASKING = (
 
 
 @pytest.fixture
-def nobody(tmp_path: Path) -> Terminal:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return Terminal(tmp_path, port)
+def nobody(tmp_path: Path) -> Iterator[Terminal]:
+    with socket.socket() as taken:  # by us, who do not listen: nobody else gets it meanwhile
+        taken.bind(("127.0.0.1", 0))
+        yield Terminal(tmp_path, taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)

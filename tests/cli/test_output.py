@@ -16,8 +16,8 @@ from rich.console import Console
 from service.cli.loop_tables import loops_table
 from service.cli.output import one_line, plain, visible
 from service.cli.run_loop_ids import choose
+from service.cli.why import LoopLine
 from service.domain.errors import InvalidInputError, NotFoundError
-from service.domain.run_loops import RunLoopSummary
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_shown_words_hold_no_control_characters(text: str) -> None:
         assert all(char in "\t\n" or char.isprintable() or ord(char) > 0x9F for char in words)
 
 
-def loop(run_loop_id: str) -> RunLoopSummary:
+def loop(run_loop_id: str) -> LoopLine:
     at = datetime(2026, 3, 31, tzinfo=UTC)
-    return RunLoopSummary(
+    return LoopLine(
         id=run_loop_id, owner="me", goal="x", status="idle", created_at=at, updated_at=at
     )
 

@@ -289,3 +289,24 @@ def test_the_route_of_another_message_is_not_taken_for_ones_own() -> None:
     turn.apply(Accepted("m2", replayed=False))
     turn.apply(ROUTED)
     assert turn.route is None
+
+
+def part(run_loop_id: str, goal: str) -> SeenEvent:
+    data: dict[str, JsonValue] = {"message_id": "m1.2", "goal": goal}
+    wire: dict[str, JsonValue] = {"run_loop_id": run_loop_id, "data": data}
+    return SeenEvent(None, run_loop_id, "", "message.delivered", None, wire)
+
+
+def test_where_another_part_of_the_message_went_is_told_and_kept() -> None:
+    turn = Turn()
+    _, aside = shown(ACCEPTED, ROUTED, LANDED, part("trip", "订周五的机票"), IDLE, turn=turn)
+    assert "also: “订周五的机票” · in run loop trip" in aside
+    assert turn.run_loop_id == LOOP
+    expected = {"message_id": "m1.2", "run_loop_id": "trip", "goal": "订周五的机票"}
+    assert turn.as_json()["parts"] == [expected]
+
+
+def test_a_part_that_is_still_on_its_way_is_told_as_such() -> None:
+    turn = Turn()
+    _, aside = shown(ACCEPTED, ROUTED, LANDED, part("", ""), IDLE, turn=turn)
+    assert "on its way to its run loop" in aside

@@ -144,7 +144,7 @@ def test_showing_a_run_loop_tells_what_it_has_used(
         iterations=(),
         created_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
-    details = {**loop.model_dump(mode="json"), "usage": usage}
+    details = {**loop.model_dump(mode="json"), "usage": usage, "routes": []}
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         write(handler, json.dumps(details), media_type="application/json")

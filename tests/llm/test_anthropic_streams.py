@@ -248,11 +248,11 @@ async def test_a_silence_in_mid_stream_runs_into_the_time_out_too() -> None:
 
 
 async def test_an_endpoint_that_nobody_serves_is_named_with_advice() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(LLMConnectionError) as raised:
-        await collect(client(f"http://127.0.0.1:{port}"))
+    with socket.socket() as taken:  # by us, who do not listen: nobody else gets it meanwhile
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(LLMConnectionError) as raised:
+            await collect(client(f"http://127.0.0.1:{port}"))
     assert raised.value.detail == f"nothing listens at 127.0.0.1:{port}"
     assert "ANTHROPIC_BASE_URL" in raised.value.advice
 

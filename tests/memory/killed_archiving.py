@@ -14,7 +14,7 @@ from service.memory.archive.ledger import Ledger
 from service.memory.archive.segmenter import segment
 from tests.memory.remembering import run_loop, tool_turn
 
-LOOPS = 60
+LOOPS = 30
 
 
 def loop_at(number: int, stage: int) -> RunLoop:

@@ -27,8 +27,9 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
+from service.memory.history.appends import Commit
 from service.memory.history.inbox import InboxEntry
-from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Commit, Journal
+from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
 from tests.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -114,10 +115,10 @@ async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreeme
     writing = threading.Event()
     write = opened.journal._write
 
-    def slowly(commit: Commit, wanted: Any, *, durable: bool) -> None:
+    def slowly(commits: Any, wanted: Any, *, durable: bool) -> None:
         writing.set()
         time.sleep(0.2)
-        write(commit, wanted, durable=durable)
+        write(commits, wanted, durable=durable)
 
     monkeypatch.setattr(opened.journal, "_write", slowly)
     if natively:

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from service.memory.archive.ledger import Ledger
 from tests.memory.killed_archiving import LOOPS, archive_all, check
+
+pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
 

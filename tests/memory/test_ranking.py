@@ -145,7 +145,7 @@ def test_parts_add_up_and_relevance_lies_between_nought_and_one() -> None:
     ]
     found = search("红色飞艇在哪里", *OTHERS, loop)
     assert [entry.score for entry in found] == [
-        pytest.approx(sum(entry.scores.values())) for entry in found
+        pytest.approx(sum(entry.scores.values()), abs=0.001) for entry in found
     ]
     assert all(0 <= entry.relevance <= 1 for entry in found)
     relevances = [entry.relevance for entry in found]
@@ -167,6 +167,14 @@ def test_the_order_does_not_depend_on_the_order_of_the_candidates() -> None:
 def test_equal_passages_stand_in_the_order_of_their_places() -> None:
     loops = [[passage(loop, 0, "the same words", 0.8)] for loop in "cab"]
     assert [loop for loop, _ in places(search("same words", *loops))] == ["a", "b", "c"]
+
+
+def test_the_last_digits_of_a_cosine_do_not_tell_equal_passages_apart() -> None:
+    cosines = {"c": 0.8000001, "a": 0.8, "b": 0.8000002}
+    loops = [[passage(loop, 0, "the same words", cosine)] for loop, cosine in cosines.items()]
+    found = search("same words", *loops)
+    assert [loop for loop, _ in places(found)] == ["a", "b", "c"]
+    assert len({entry.relevance for entry in found}) == 1
 
 
 def test_a_single_chinese_character_finds_the_words_that_begin_with_it() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,9 @@ import pytest
 from service.domain.errors import ConflictError, IndexDamagedError
 from service.memory.archive.ledger import Ledger
 from service.memory.index.chroma import EmbeddedPlace
-from service.memory.index.embedding_states import PendingSegment, as_matrix
+from service.memory.index.embedding_states import PendingSegment
 from service.memory.index.vectors import ChromaIndex
-from service.memory.protocol import IndexEntry, Vectors
+from service.memory.protocol import IndexEntry
 from tests.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()
@@ -127,35 +129,53 @@ def test_the_ledger_gives_vectors_back_in_any_order_and_tells_which_it_lacks(
     ledger.close()
 
 
-def test_the_mean_vector_follows_what_comes_and_goes(tmp_path: Path) -> None:
+def test_vectors_go_with_their_segments_and_storing_them_again_changes_nothing(
+    tmp_path: Path,
+) -> None:
     ledger = Ledger(tmp_path / "memory.sqlite3")
     ledger.open()
     ledger.archive(run_loop("r", ("apples are red", "pears"), ("plums", "figs"), status="idle"))
     ledger.archive(run_loop("hers", ("her", "own"), owner="ann"))
     states = ledger.embedding
     embedder = states.embedder("words")
-    assert states.mean_vector(embedder, "me") is None
     waiting = pending(ledger, embedder)
-    states.store(embedder, waiting, EMBEDDER.embed_passages([piece.text for piece in waiting]))
-    states.store(embedder, waiting, EMBEDDER.embed_passages([piece.text for piece in waiting]))
-
-    def mean_of(owner: str) -> Vectors:
-        rows = ledger.embedding._file.select(
-            "SELECT v.vector FROM vectors v JOIN segments s ON v.id = (? << 40) + s.id"
-            " WHERE s.owner = ?",
-            (embedder, owner),
-        )
-        mean: Vectors = as_matrix([row[0] for row in rows]).mean(axis=0)
-        return mean
-
-    def known_mean(owner: str) -> Vectors:
-        found = states.mean_vector(embedder, owner)
-        assert found is not None
-        return found
-
-    assert np.allclose(known_mean("me"), mean_of("me"), atol=1e-3)
-    assert np.allclose(known_mean("ann"), mean_of("ann"), atol=1e-3)
+    vectors = EMBEDDER.embed_passages([piece.text for piece in waiting])
+    states.store(embedder, waiting, vectors)
+    states.store(embedder, waiting, vectors[::-1])
+    assert states.count_vectors(embedder) == 6
+    matrix, _ = states.vectors_of(embedder, [piece.number for piece in waiting], 1024)
+    assert np.allclose(matrix, vectors, atol=1e-3), "the first ones stay"
     ledger.archive(run_loop("r", ("apples are red", "cherries"), ("plums", "figs")))
     assert states.count_vectors(embedder) == 5
-    assert np.allclose(known_mean("me"), mean_of("me"), atol=1e-3)
+    states.store(embedder, waiting, vectors)
+    assert states.count_vectors(embedder) == 5, "what is gone gets none"
+    assert [piece.text for piece in pending(ledger, embedder)] == ["cherries"]
     ledger.close()
+
+
+def test_a_ledger_of_the_second_schema_loses_its_sums_and_keeps_its_vectors(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "memory.sqlite3"
+    ledger = Ledger(path)
+    ledger.open()
+    ledger.archive(run_loop("r", ("apples are red", "pears")))
+    embedder = ledger.embedding.embedder("words")
+    waiting = pending(ledger, embedder)
+    vectors = EMBEDDER.embed_passages([piece.text for piece in waiting])
+    ledger.embedding.store(embedder, waiting, vectors)
+    ledger.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            "CREATE TABLE vector_sums (embedder, owner, vectors, total);"
+            "INSERT INTO vector_sums VALUES (1, 'me', 2, x'00');"
+            "PRAGMA user_version = 2;"
+        )
+    ledger.open()
+    assert ledger.count() == (1, 2)
+    assert ledger.embedding.count_vectors(embedder) == 2
+    assert pending(ledger, embedder) == []
+    ledger.close()
+    with closing(sqlite3.connect(path)) as db:
+        tables = db.execute("SELECT name FROM sqlite_master WHERE name = 'vector_sums'").fetchall()
+    assert tables == []

@@ -18,7 +18,7 @@ from tests.memory.exchanging import lines, loop, turn
 
 pytestmark = pytest.mark.slow
 
-LOOPS = 1_200
+LOOPS = 600
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 

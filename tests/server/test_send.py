@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from service.agent.options import AgentOptions
+from service.agent.routing.options import RouterOptions
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from tests.server.house import PatientLLM, running
 
@@ -100,7 +101,7 @@ async def test_a_stream_begins_with_the_receipt_and_ends_when_the_loop_rests(
 
 
 async def test_the_receipt_comes_before_the_route_is_decided(tmp_path: Path) -> None:
-    options = AgentOptions(router_uses_llm=True)
+    options = AgentOptions(router=RouterOptions(sure_above=1))
     async with running(tmp_path, options=options) as house:
         await house.send("The weather in Bergen")
         house.llm.hold()

@@ -17,7 +17,7 @@ from service.agent.offered import offered_tools
 from service.agent.recall import recall_for
 from service.agent.retry import retrying
 from service.agent.workbench import Workbench
-from service.domain.errors import LLMContextError, LLMError
+from service.domain.errors import ConflictError, LLMContextError, LLMError
 from service.domain.events import (
     ErrorOccurred,
     EventBody,
@@ -47,7 +47,8 @@ _NOTHING_FOUND = "I have used all the steps that I may take, and have no answer 
 
 async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     """Observe what came in, ask the model, and record what it said."""
-    await _observe(bench, instruction, loop)
+    if not await _observe(bench, instruction, loop):
+        return  # a message was moved away just now: the brain looks again
     tools = offered_tools(bench, loop.state) if instruction.last_answer is None else ()
     system = system_message(
         loop.state.created_at, instructions=bench.instructions, last_answer=instruction.last_answer
@@ -72,10 +73,11 @@ async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     await loop.emit(MessageCompleted(message=message), usage_of(bench, generated), *begun)
 
 
-async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
+async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
+    """Begin an iteration; whether all that it was to observe is still there."""
     state = loop.state
     if state.thinking and not instruction.message_ids:
-        return  # a crash interrupted this very iteration: it is taken up again
+        return True  # a crash interrupted this very iteration: it is taken up again
     recalled: list[EventBody] = []
     if instruction.message_ids:
         recalled = await recall_for(bench, state, instruction.message_ids)
@@ -84,7 +86,16 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
         message_ids=instruction.message_ids,
         nudge=_nudge(state, instruction),
     )
-    await loop.emit(*recalled, iteration)
+    while set(instruction.message_ids) <= {unseen.id for unseen in loop.state.unseen}:
+        last_seq = loop.state.last_seq
+        try:
+            await loop.emit(*recalled, iteration, if_last_seq=last_seq)
+        except ConflictError:
+            if loop.state.last_seq == last_seq:
+                raise  # the loop has ended
+        else:
+            return True
+    return False
 
 
 def _nudge(state: RunLoopState, instruction: CallLLM) -> str | None:
@@ -117,7 +128,7 @@ class _Showing:
     async def stop(self) -> None:
         """The person stopped the answer: what they have read of it stays."""
         text = "".join(self.words).strip()
-        if self.loop.stopping is None or not text:
+        if self.loop.stopping not in ("cancel", "interrupt") or not text:
             return
         message = Message(role="assistant", content=(TextPart(text=text), NotePart(note=_STOPPED)))
         with anyio.CancelScope(shield=True):

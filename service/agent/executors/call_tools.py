@@ -126,6 +126,9 @@ def _has_changed(bench: Workbench, waiting: PendingCall, state: RunLoopState) ->
 
 
 def _key(state: RunLoopState, call: ToolCall) -> str:
+    for waiting in state.pending:
+        if waiting.call.id == call.id and waiting.idempotency_key is not None:
+            return waiting.idempotency_key
     return f"{state.id}/{state.iteration_count - 1}/{call.id}"
 
 

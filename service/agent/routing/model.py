@@ -12,7 +12,7 @@ it trusts recency so much that a matter that rested longer is missed even when i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -35,6 +35,14 @@ from service.domain.errors import ConfigurationError
 FORM = 1
 """The form of the file."""
 
+Recalibrate = Callable[[Sequence[float]], Sequence[float]]
+"""Makes of probabilities (of each candidate and, last, of *new*) others, as many, that sum to 1."""
+
+
+def unchanged(probabilities: Sequence[float]) -> Sequence[float]:
+    """The probabilities as they are."""
+    return probabilities
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -48,6 +56,8 @@ class Judgement:
     """The likeliest candidate; None when *new* is likelier than any."""
     reason: str
     """What spoke for that, in words."""
+    by_meaning: bool = False
+    """Whether vectors were weighed beside the words."""
 
     @property
     def confidence(self) -> float:
@@ -87,6 +97,8 @@ class RouteModel:
         at: float,
         candidates: Sequence[Candidate],
         vector: Vector | None = None,
+        *,
+        recalibrated: Recalibrate = unchanged,
     ) -> Judgement:
         """Judge a message. It takes about a millisecond and more with many candidates.
 
@@ -96,6 +108,7 @@ class RouteModel:
             candidates: the loops it may belong to.
             vector: the message's, by `embedder`, as a query. Without it, or where no candidate
                 has any vector, words alone decide.
+            recalibrated: makes of the forests' probabilities those that count.
         """
         if not candidates:
             return Judgement((), 1.0, None, "no run loop is active")
@@ -105,20 +118,14 @@ class RouteModel:
         )
         scorer = self.with_vectors if known else self.words_only
         found = features(text, at, candidates, vector if known else None, self.projection)
-        found_probabilities = scorer.probabilities(found)
-        probabilities = tuple(float(each) for each in found_probabilities[:-1])
-        new = float(found_probabilities[-1])
-        best = int(np.argmax(found_probabilities[:-1]))
+        weighed = np.array(recalibrated(scorer.probabilities(found).tolist()), dtype=np.float64)
+        probabilities, new = tuple(weighed[:-1].tolist()), float(weighed[-1])
+        best = int(np.argmax(weighed[:-1]))
         if new >= probabilities[best]:
-            return Judgement(
-                probabilities, new, None, for_new(scorer.new.contributions(found.context))
-            )
-        return Judgement(
-            probabilities,
-            new,
-            best,
-            for_join(_credit(scorer.join, found, found_probabilities[:-1])),
-        )
+            reason = for_new(scorer.new.contributions(found.context))
+            return Judgement(probabilities, new, None, reason, by_meaning=known)
+        reason = for_join(_credit(scorer.join, found, weighed[:-1]))
+        return Judgement(probabilities, new, best, reason, by_meaning=known)
 
 
 def _credit(forest: Forest, found: Features, probabilities: Matrix) -> Matrix:

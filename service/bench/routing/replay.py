@@ -1,25 +1,23 @@
 """Conversations replayed: each message of a person's with the threads it could have joined.
 
-A set is a folder of `.jsonl` files, one stream each, in order of time:
-`{"id", "text", "at", "thread", "role"}`. Replay is teacher-forced: whatever was decided, each
-message then joins its true thread.
+Teacher-forced: whatever was decided, each message then joins its true thread. For the training,
+which wants the features of many messages at once; `rondo bench routing` goes through the router.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, Vector
+from service.bench.routing.active import ACTIVE_SECONDS
+from service.bench.routing.dataset import files as files
+from service.bench.routing.dataset import said_in
 
-ACTIVE_SECONDS = 900.0
-"""How old a thread's last message may be for the thread to be a candidate."""
 EMBEDDED_CHARACTERS = 400
 """How much of a text is embedded."""
 _BATCH = 64
@@ -46,35 +44,27 @@ class _Thread:
     count: int
 
 
-def files(folder: Path) -> list[Path]:
-    """The streams of a set, by name."""
-    return sorted(folder.glob("*.jsonl"))
-
-
 def replay(folder: Path, vectors: Mapping[str, Vector]) -> Iterator[Asked]:
     """Every message of a person's, in order; `vectors` by `embedded_text`, missing ones are None.
 
     Raises:
-        OSError: a file cannot be read.
-        ValueError: a line is not of the form.
+        BenchmarkError: a file cannot be read, or a line is not of the form.
     """
     for number, path in enumerate(files(folder)):
         threads: dict[str, _Thread] = {}
-        for line in path.read_text("utf-8").splitlines():
-            said = json.loads(line)
-            at = datetime.fromisoformat(said["at"]).timestamp()
-            vector = vectors.get(embedded_text(said["text"]))
-            turn = Turn(said["text"], said["role"], at, vector)
+        for said in said_in(path):
+            at = said.at.timestamp()
+            turn = Turn(said.text, said.role, at, vectors.get(embedded_text(said.text)))
             if turn.role == "user":
                 active = [
                     key
                     for key, thread in threads.items()
                     if at - thread.turns[-1].at <= ACTIVE_SECONDS
                 ]
-                right = active.index(said["thread"]) if said["thread"] in active else -1
+                right = active.index(said.thread) if said.thread in active else -1
                 candidates = tuple(_candidate(key, threads[key]) for key in active)
-                yield Asked(number, said["id"], turn, candidates, right)
-            thread = threads.setdefault(said["thread"], _Thread(turn, [], 0))
+                yield Asked(number, said.id, turn, candidates, right)
+            thread = threads.setdefault(said.thread, _Thread(turn, [], 0))
             thread.turns = [*thread.turns, turn][-MOST_TURNS:]
             thread.count += 1
 
@@ -97,10 +87,10 @@ def embedded(
         with np.load(cache, allow_pickle=False) as stored:
             known = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
     wanted = dict.fromkeys(
-        embedded_text(json.loads(line)["text"])
+        embedded_text(said.text)
         for folder in folders
         for path in files(folder)
-        for line in path.read_text("utf-8").splitlines()
+        for said in said_in(path)
     )
     missing = [text for text in wanted if text not in known]
     for start in range(0, len(missing), _BATCH):

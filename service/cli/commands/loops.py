@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from service.cli.commands.calibrate import calibrate
+from service.cli.commands.reroute import reroute
 from service.cli.connect import connect, json_option, patiently
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
     from service.cli.run_loop_ids import run_loops
 
     with connect() as daemon:
-        found = list(run_loops(daemon, statuses=status, limit=limit))
+        found = list(run_loops(daemon, statuses=status, limit=limit, why=True))
     if as_json:
         print_json([loop.model_dump(mode="json") for loop in found])
         return
@@ -72,6 +74,7 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
     from service.cli.output import aside, out, print_json
     from service.cli.run_loop_ids import resolve
     from service.cli.usage_tables import print_used
+    from service.cli.why import whys_of
     from service.domain.events import ForkPoint, InputRequired
     from service.domain.run_loops import RunLoop
 
@@ -83,7 +86,13 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
         return
     origin = details.get("forked_from")
     forked_from = ForkPoint.model_validate(origin) if origin else None
-    out().print(loop_text(RunLoop.model_validate(details), forked_from=forked_from), end="")
+    text = loop_text(
+        RunLoop.model_validate(details),
+        forked_from=forked_from,
+        whys=whys_of(details["routes"]),
+        width=out().width if out().is_terminal else 500,
+    )
+    out().print(text, end="")
     print_used(details)
     if at is not None:
         aside().print(f"So it was after event {details['last_seq']}.", style="dim")
@@ -209,6 +218,10 @@ def answer(
         print_json(now)
     else:
         aside().print(f"{now['id']} goes on: rondo loops watch {now['id']}", style="dim")
+
+
+loops.add_command(calibrate)
+loops.add_command(reroute)
 
 
 def _act(

@@ -35,7 +35,11 @@ from service.memory.archive.surroundings import Surroundings
 from service.memory.forgetting import ledger_side
 from service.memory.forgetting.ledger_side import Gone
 from service.memory.history.run_loop_table import millis_of
-from service.memory.index.embedding_states import EMBEDDING_SCHEMA, EmbeddingStates
+from service.memory.index.embedding_states import (
+    DROP_SUMS_OF_SCHEMA_2,
+    EMBEDDING_SCHEMA,
+    EmbeddingStates,
+)
 from service.memory.notes.note_tables import NOTES_SCHEMA
 from service.memory.notes.notes import Notes
 from service.memory.outline import Outline
@@ -44,7 +48,7 @@ from service.memory.search.filtering import Passing
 from service.memory.search.full_text import FULL_TEXT_SCHEMA, FullTextIndex
 from service.memory.sqlite import SqliteFile
 
-_VERSION = 2
+_VERSION = 3
 _LOOPS_KEPT_IN_MIND = 1_000
 
 
@@ -113,7 +117,7 @@ class Ledger:
             when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
             " again: finished run loops are brought in anew from the journal.",
             version=_VERSION,
-            upgrades={1: DROP_ALL_OF_SCHEMA_1},
+            upgrades={1: DROP_ALL_OF_SCHEMA_1, 2: DROP_SUMS_OF_SCHEMA_2},
         )
         self._writing = threading.Lock()
         self._in_mind: dict[tuple[str, str], _Archived] = {}
@@ -242,11 +246,6 @@ class Ledger:
         """Write the file anew without what was deleted; whether its log could be emptied too."""
         with self._writing:
             return self._file.scrub()
-
-    def let_go_of(self, run_loop_id: str, *, owner: str) -> None:
-        """Keep nothing of a loop in the process's memory; the file is not touched."""
-        with self._writing:
-            self._in_mind.pop((owner, run_loop_id), None)
 
     def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         """A remembered run loop; None when this owner has none of that id."""

@@ -18,9 +18,6 @@ from service.memory.memory import Memory
 
 log = logging.getLogger(__name__)
 
-UNREADABLE = b'{"problem":'
-"""How the line of a run loop begins that cannot be read. An import names it as a bad line."""
-
 
 @dataclass(frozen=True, slots=True)
 class Exporting:

@@ -12,6 +12,7 @@ from service.domain.events import (
     InputReceived,
     IterationStarted,
     MemoryRecalled,
+    MessageMoved,
     MessageReceived,
     RouteDecided,
     RunLoopIdle,
@@ -31,6 +32,7 @@ _OF_NO_ITERATION = (
     RunLoopResumed,
     RunLoopIdle,
     RunLoopInterrupted,
+    MessageMoved,
     Usage,
 )
 
@@ -48,7 +50,11 @@ class History:
     forgotten: frozenset[int] = frozenset()
     """Iterations that were forgotten before."""
     message_ids: dict[int, str] = field(default_factory=dict)
-    """By the number of a ``message.received``: the message's id."""
+    """By the number of a ``message.received``, or of an answer heard as one: the message's id."""
+    moved_unseen: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By the number of a ``message.moved``: events of messages that no iteration had observed."""
+    shown: tuple[frozenset[int], ...] = ()
+    """For each message that the model is shown: the iterations whose words it holds."""
 
     @property
     def iteration_count(self) -> int:
@@ -104,6 +110,7 @@ class _Reading:
         for seqs in (*self._waiting.values(), self._recalled):
             self._assign(seqs, self._current + 1)
         self.history.state = state
+        self.history.shown = tuple(self._makers)
         self.history.forgotten = frozenset(forgotten)
 
     def _import(self, event: Event, forgotten: set[int]) -> None:
@@ -133,6 +140,10 @@ class _Reading:
                 self._recalled.append(seq)
             case InputReceived(request_id=request_id) if len(state.unseen) > len(before.unseen):
                 self._waiting.setdefault(request_id, []).append(seq)  # heard as a message
+                self.history.message_ids[seq] = request_id
+            case MessageMoved(message_ids=message_ids):
+                gone = [self._waiting.pop(each, []) for each in message_ids]
+                self.history.moved_unseen[seq] = tuple(number for seqs in gone for number in seqs)
             case IterationStarted():
                 self._current += 1
                 still_waiting = {unseen.id for unseen in state.unseen}
@@ -152,6 +163,8 @@ class _Reading:
             of = frozenset[int]().union(*gone)
             self.history.summarised[event.seq or 0] = of
             self._makers = [of] * len(body.replacement) + self._makers[body.messages :]
+        elif isinstance(body, MessageMoved):
+            del self._makers[slice(*body.history)]
         new = len(state.history) - len(self._makers)
         if new < 0:
             del self._makers[new:]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from service.domain.events import EventBody, RouteDecided, RunLoopStarted
+from service.domain.events import EventBody, InputRequired, RouteDecided, RunLoopStarted
 from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Plan
-from service.memory.forgetting.routes import Goals, without_goals
+from service.memory.forgetting.routes import Goals, without_goals, without_options
 from service.memory.history.journal import Journal
 
 
@@ -48,6 +48,8 @@ class Latecomers:
         if isinstance(body, RouteDecided):
             route = without_goals(body.route, self._goals, Goals(()))
             return body if route is body.route else body.model_copy(update={"route": route})
+        if isinstance(body, InputRequired):
+            return without_options(body, self._goals, Goals(()))
         if not (self._whole or self._single):
             return body
         refs = pieces_in(body)

@@ -1,22 +1,23 @@
 """Makes the plan: follows words from where they were said to where copies of them stand.
 
-Copies are what demonstrably came from there: the events that a fork began with; pieces that memory
-put before a model, or gave to its tools, with their anchors; from then on, in such a run loop,
-stretches that are the same to the letter; long texts that were said elsewhere just so; summaries of
-the same run loop that were made of them. What only speaks of the same matter is left as it is.
+Copies are what demonstrably came from there: what `Descent` follows; pieces that memory put before
+a model, or gave to its tools, with their anchors; from then on, in such a run loop, stretches that
+are the same to the letter; long texts that were said elsewhere just so; summaries of the same run
+loop that were made of them. What only speaks of the same matter is left as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.domain.events import (
     Event,
     EventBody,
     InputReceived,
+    InputRequired,
+    MessageMoved,
     MessageReceived,
     RouteDecided,
     RunLoopImported,
@@ -25,14 +26,14 @@ from service.domain.events import (
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN, CopyKind
 from service.memory.archive.segmenter import split
-from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.journal_reads import unread_state
+from service.memory.forgetting.descent import Descent, Doomed
+from service.memory.forgetting.histories import History
 from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.quotes import Quotes, weight
 from service.memory.forgetting.redaction import reworded
-from service.memory.forgetting.routes import Goals, without_goals
-from service.memory.forgetting.words import first_words, redactions, texts_of
+from service.memory.forgetting.routes import Goals, without_goals, without_options
+from service.memory.forgetting.words import first_words, texts_of
 from service.memory.history.journal import Journal
 from service.memory.tuned import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
@@ -53,21 +54,6 @@ class _Shown(NamedTuple):
     """Run loop and iteration of each piece."""
 
 
-@dataclass(slots=True)
-class _Doomed:
-    """A run loop that stays, and what of it goes."""
-
-    history: History
-    bodies: dict[int, EventBody] = field(default_factory=dict)
-    iterations: frozenset[int] = frozenset()
-    """Those that go whole."""
-    altered: set[int] = field(default_factory=set)
-    """Those that lose quotes."""
-    kinds: set[CopyKind] = field(default_factory=set)
-    own: set[int] = field(default_factory=set)
-    """Numbers of the events of what was named."""
-
-
 def make_plan(
     journal: Journal, owner: str, selection: Selection, where_repeated: WhereRepeated
 ) -> Plan:
@@ -80,16 +66,13 @@ def make_plan(
     return _Planning(journal, owner, selection, where_repeated).plan()
 
 
-class _Planning:
+class _Planning(Descent):
     def __init__(
         self, journal: Journal, owner: str, selection: Selection, where_repeated: WhereRepeated
     ) -> None:
-        self._journal = journal
-        self._owner = owner
+        super().__init__(journal, owner)
         self._selection = selection
         self._where_repeated = where_repeated
-        self._whole: dict[str, History] = {}
-        self._staying: dict[str, _Doomed] = {}
         self._exposed: dict[str, int] = {}
         """Run loops that were shown some of the words, and by which event first."""
 
@@ -100,7 +83,7 @@ class _Planning:
         for run_loop_id, iterations in sorted(self._selection.iterations.items()):
             self._doom(run_loop_id, iterations, None)
         if not self._selection.everything and not self._selection.is_empty:
-            self._follow_forks()
+            self._follow_copies()
             self._follow_words()
         found.whole = {key: history.state for key, history in self._whole.items()}
         found.events = sum(len(history.events) for history in self._whole.values())
@@ -114,75 +97,6 @@ class _Planning:
             if doomed.bodies:
                 found.changes[run_loop_id] = self._change(run_loop_id, doomed)
         return found
-
-    def _read(self, run_loop_id: str) -> History:
-        return history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
-
-    def _read_whole(self, run_loop_id: str) -> History:
-        """What goes whole need not be read; then copies of it are not known by their words."""
-        try:
-            return self._read(run_loop_id)
-        except ValueError:  # pydantic's errors are of this kind too
-            return History([], unread_state(self._journal, run_loop_id))
-
-    def _stays(self, run_loop_id: str) -> _Doomed:
-        if run_loop_id not in self._staying:
-            self._staying[run_loop_id] = _Doomed(self._read(run_loop_id))
-        return self._staying[run_loop_id]
-
-    # --- what was named, and what a fork has of it
-
-    def _doom(self, run_loop_id: str, iterations: frozenset[int], kind: CopyKind | None) -> None:
-        """Let iterations of a loop that stays go whole."""
-        doomed = self._stays(run_loop_id)
-        doomed.iterations |= iterations
-        for seq, body in redactions(doomed.history, doomed.iterations):
-            doomed.bodies[seq] = body
-            if kind is None:
-                doomed.own.add(seq)
-        if kind is not None:
-            doomed.kinds.add(kind)
-
-    def _follow_forks(self) -> None:
-        forks: dict[str, list[tuple[str, int]]] = {}
-        for event in self._journal.read_blocking(owner=self._owner, kind="run_loop.started"):
-            if isinstance(event.body, RunLoopStarted) and event.body.forked_from is not None:
-                point = event.body.forked_from
-                forks.setdefault(point.run_loop_id, []).append((event.run_loop_id, point.seq))
-        waiting = [*self._whole, *self._staying]
-        while waiting:
-            parent_id = waiting.pop()
-            for fork_id, seq in forks.get(parent_id, ()):
-                if fork_id not in self._whole and self._follow_fork(parent_id, fork_id, seq):
-                    waiting.append(fork_id)
-
-    def _follow_fork(self, parent_id: str, fork_id: str, last_seq: int) -> bool:
-        """Doom what a fork has copied of what goes; whether there is any of it."""
-        whole = self._whole.get(parent_id)
-        parent = whole or self._staying[parent_id].history
-        fork = self._stays(fork_id).history
-        gone = frozenset[int]()
-        copies = iter(fork.events[1:])
-        copy = next(copies, None)
-        for event in parent.events:
-            if copy is None or (event.seq or 0) > last_seq:
-                break
-            if copy.body != event.body:
-                continue  # of the parent's alone
-            if isinstance(event.body, RunLoopImported):
-                mine = frozenset(range(len(event.body.run_loop.iterations)))
-                gone |= mine if whole else mine & self._staying[parent_id].iterations
-            else:
-                place = parent.iteration_of.get(event.seq or 0)
-                its = fork.iteration_of.get(copy.seq or 0)
-                doomed = whole or place in self._staying[parent_id].iterations
-                if place is not None and its is not None and doomed:
-                    gone |= {its}
-            copy = next(copies, None)
-        gone -= fork.forgotten | self._staying[fork_id].iterations
-        if gone:
-            self._doom(fork_id, gone, "fork")
-        return bool(gone)
 
     # --- where else the words have gone
 
@@ -217,7 +131,7 @@ class _Planning:
     def _scan(self) -> tuple[list[_Shown], list[Event]]:
         """The events of loops that stay which hold pieces of memory; and those of the router."""
         seen, named = list[_Shown](), list[Event]()
-        for kind in ("memory.recalled", "tool.finished", "route.decided"):
+        for kind in ("memory.recalled", "tool.finished", "route.decided", "input.required"):
             after = 0
             while page := self._journal.read_blocking(
                 owner=self._owner, kind=kind, after=after, limit=_PAGE
@@ -226,7 +140,7 @@ class _Planning:
                 for event in page:
                     if event.run_loop_id in self._whole:
                         continue
-                    if isinstance(event.body, RouteDecided):
+                    if _names_goals(event.body):
                         named.append(event)
                     elif refs := pieces_in(event.body):
                         seen.append(_Shown(event.run_loop_id, event.seq or 0, refs))
@@ -239,7 +153,9 @@ class _Planning:
         known = Goals(goal for goal in goals.values() if weight(goal) >= FORGOTTEN_QUOTE)
         for event in named:
             body = self._body(event)
-            if isinstance(body, RouteDecided):
+            if isinstance(body, InputRequired):
+                self._put(event, without_options(body, goals.keys(), known), "quoted")
+            elif isinstance(body, RouteDecided):
                 route = without_goals(body.route, goals.keys(), known)
                 # A fork's copies name the loop that it came from: its own goal is known by words.
                 if event.run_loop_id in goals:
@@ -258,7 +174,12 @@ class _Planning:
         for key, doomed in self._staying.items():
             goal = doomed.history.state.goal
             opened = any(isinstance(each, _OPENINGS) for each in doomed.bodies.values())
-            if opened and self._change(key, doomed).after.goal != goal:
+            # Once its first words were moved away, others tell what a loop is about.
+            told_by_others = any(
+                isinstance(each.body, MessageMoved) and each.body.with_goal
+                for each in doomed.history.events
+            )
+            if (opened or told_by_others) and self._change(key, doomed).after.goal != goal:
                 goals[key] = goal
         return goals
 
@@ -335,7 +256,7 @@ class _Planning:
         elif isinstance(body, RunLoopImported):
             doomed.altered.update(range(len(body.run_loop.iterations)))
 
-    def _change(self, run_loop_id: str, doomed: _Doomed) -> Change:
+    def _change(self, run_loop_id: str, doomed: Doomed) -> Change:
         history = doomed.history
         events = [
             event.model_copy(update={"body": doomed.bodies[event.seq or 0]})
@@ -369,6 +290,12 @@ class _Planning:
             },
             copies=len(doomed.bodies.keys() - doomed.own),
         )
+
+
+def _names_goals(body: EventBody) -> bool:
+    """Whether the router tells here what run loops are about."""
+    asks = isinstance(body, InputRequired) and body.about == "route"
+    return asks or isinstance(body, RouteDecided)
 
 
 def _event(history: History, seq: int) -> Event:

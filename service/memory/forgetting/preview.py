@@ -14,9 +14,7 @@ from service.domain.state import RunLoopState
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import clipped
 from service.memory.protocol import MemoryReader
-
-_ASKED_ABOUT = 10  # of what goes; more would only take time
-_LIKELY = 0.5  # relevance from which on a hit may speak of the same matter
+from service.memory.tuned import SAME_MATTER, SAME_MATTER_ASKED
 
 
 def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
@@ -81,13 +79,13 @@ async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...
     found = dict.fromkeys(sorted(plan.shown - named))
     asked = [state.goal for state in plan.whole.values()]
     asked += [words for each in plan.single.values() for words in each.values()]
-    for words in asked[:_ASKED_ABOUT]:
+    for words in asked[:SAME_MATTER_ASKED]:
         try:
             hits = (await memory.search(words, owner=plan.owner)).hits if words.strip() else ()
         except RondoError:
             break  # it is a help, not a condition
         for hit in hits:
-            if hit.relevance >= _LIKELY and hit.anchor.run_loop_id not in named:
+            if hit.relevance >= SAME_MATTER and hit.anchor.run_loop_id not in named:
                 found[hit.anchor.run_loop_id] = None
     mentions = []
     for run_loop_id in found:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from service.memory.tuned import QUOTE_LEAST_DIFFERENT, QUOTE_PLACES
+
 _WIDE = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 _FILLER = "\uffff"  # no character of any text
-_FEWEST_CHARACTERS = 5  # different ones: a ruled line is no quote
-_PLACES = 4  # of one block that are tried
 
 
 class Quotes:
@@ -39,12 +39,12 @@ class Quotes:
             for at in range(0, len(source) - self._length + 1, self._length):
                 block = source[at : at + self._length]
                 places = self._blocks.setdefault(block, [])
-                if len(places) < _PLACES:
+                if len(places) < QUOTE_PLACES:
                     places.append((number, at))
         self._blocks = {
             block: places
             for block, places in self._blocks.items()
-            if len(set(block)) >= _FEWEST_CHARACTERS
+            if len(set(block)) >= QUOTE_LEAST_DIFFERENT
         }
 
     def without(self, text: str, mark: str) -> str:

@@ -10,28 +10,8 @@ import json
 from collections.abc import Callable, Container
 from typing import Any
 
+from service.domain import events
 from service.domain.errors import Problem
-from service.domain.events import (
-    BODY,
-    CompactionFinished,
-    ErrorOccurred,
-    EventBody,
-    InputReceived,
-    InputRequired,
-    IterationStarted,
-    LLMRetry,
-    MemoryRecalled,
-    MessageCompleted,
-    MessageReceived,
-    RouteDecided,
-    RunLoopCancelled,
-    RunLoopCompleted,
-    RunLoopFailed,
-    RunLoopImported,
-    RunLoopStarted,
-    ToolFinished,
-    ToolStarted,
-)
 from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.messages import Message, TextPart, ToolCall
 from service.domain.run_loops import Iteration
@@ -58,44 +38,46 @@ _NO_WORDS = frozenset(
         "remember",
         "decision",
         "predecessor_id",
+        "about",
+        "run_loop_ids",
     )
 )
 """Members of a body that hold no words of anybody's."""
 
 
-def redacted(body: EventBody) -> EventBody:
+def redacted(body: events.EventBody) -> events.EventBody:
     """An event's body without any words of a person, a model or a tool."""
     match body:
-        case RunLoopStarted():
+        case events.RunLoopStarted():
             return body.model_copy(update={"goal": FORGOTTEN})
-        case MessageReceived():
+        case events.MessageReceived():
             return body.model_copy(update={"message": _message(body.message), "metadata": {}})
-        case RouteDecided():
+        case events.RouteDecided():
             return body.model_copy(
                 update={"route": body.route.model_copy(update={"reason": FORGOTTEN})}
             )
-        case MemoryRecalled():
+        case events.MemoryRecalled():
             return body.model_copy(update={"recollections": ()})
-        case IterationStarted():
+        case events.IterationStarted():
             return body.model_copy(update={"forgotten": True, "nudge": _marked(body.nudge)})
-        case MessageCompleted():
+        case events.MessageCompleted():
             return body.model_copy(update={"message": _message(body.message)})
-        case ToolStarted():
+        case events.ToolStarted():
             return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
-        case ToolFinished():
+        case events.ToolFinished():
             return body.model_copy(update={"content": FORGOTTEN, "whole": None})
-        case InputRequired() | InputReceived():
+        case events.InputRequired() | events.InputReceived():
             return _without_question(body)
-        case CompactionFinished():
+        case events.CompactionFinished():
             return body.model_copy(update={"replacement": tuple(map(_message, body.replacement))})
-        case LLMRetry() | ErrorOccurred() | RunLoopFailed():
+        case events.LLMRetry() | events.ErrorOccurred() | events.RunLoopFailed():
             return body.model_copy(update={"problem": _problem(body.problem)})
-        case RunLoopCompleted() | RunLoopCancelled():
+        case events.RunLoopCompleted() | events.RunLoopCancelled():
             return body.model_copy(update={"reason": FORGOTTEN})
     return body
 
 
-def redacted_import(body: RunLoopImported, gone: Container[int]) -> RunLoopImported:
+def redacted_import(body: events.RunLoopImported, gone: Container[int]) -> events.RunLoopImported:
     """A run loop that came in from a file, with these of its iterations forgotten.
 
     The same body where it has none of them. Its goal is what opened it, and goes with that.
@@ -126,8 +108,8 @@ def _iteration(iteration: Iteration) -> Iteration:
     )
 
 
-def _without_question(body: InputRequired | InputReceived) -> EventBody:
-    if isinstance(body, InputRequired):
+def _without_question(body: events.InputRequired | events.InputReceived) -> events.EventBody:
+    if isinstance(body, events.InputRequired):
         return body.model_copy(
             update={
                 "prompt": FORGOTTEN,
@@ -175,14 +157,14 @@ def _marked(text: str | None) -> str | None:
     return None if text is None else FORGOTTEN
 
 
-def reworded(body: EventBody, change: Callable[[str], str]) -> EventBody:
+def reworded(body: events.EventBody, change: Callable[[str], str]) -> events.EventBody:
     """A body with `change` applied to each text in it; the same object where nothing changes.
 
     Arguments of tool calls stay valid JSON: what is changed is the texts in them.
     """
     before = body.model_dump(mode="json")
     after = _reworded(before, change)
-    return body if after == before else BODY.validate_python(after)
+    return body if after == before else events.BODY.validate_python(after)
 
 
 def _reworded(value: Any, change: Callable[[str], str], *, name: str = "") -> Any:

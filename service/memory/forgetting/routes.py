@@ -1,4 +1,4 @@
-"""Routes without what they tell of goals that were forgotten.
+"""Routes, and questions about them, without what they tell of goals that were forgotten.
 
 The router writes down what the run loops that it chose from are about: as the goal of each
 candidate, and in quotation marks in its reason; on one line, and shortened where they are long.
@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Container, Iterable
 
+from service.domain.events import InputRequired
 from service.domain.forgetting import FORGOTTEN
 from service.domain.routes import Route
 
@@ -36,6 +37,27 @@ class Goals:
             return False
         found = self._lines[at]
         return found == quoted or (shortened and found.startswith(begins))
+
+
+def without_options(request: InputRequired, gone: Container[str], goals: Goals) -> InputRequired:
+    """A question that tells nothing of some goals; the same where it does not.
+
+    Args:
+        request: any; only one that asks where a message belongs tells of goals.
+        gone: ids of the run loops whose goals go.
+        goals: these goals, for options that came along from another loop.
+    """
+    if request.about != "route":
+        return request
+    named = zip(request.options, request.run_loop_ids, strict=False)  # the last is a new matter
+    options = [
+        FORGOTTEN if each in gone or option.removesuffix(f" · {each}") in goals else option
+        for option, each in named
+    ]
+    options += request.options[len(options) :]
+    if tuple(options) == request.options:
+        return request
+    return request.model_copy(update={"options": tuple(options)})
 
 
 def without_goals(route: Route, gone: Container[str], goals: Goals) -> Route:

@@ -98,9 +98,7 @@ class _Selecting:
         for ref in request.anchors:
             self._check_owner(ref.run_loop_id)
             if not self._stands(ref):
-                raise NotFoundError(
-                    f"nothing stands at {ref}", advice="Copy an anchor from a memory search."
-                )
+                raise NotFoundError(f"nothing stands at {ref}", advice=self._advice(ref))
             if self._is_of_the_time(self._loop(ref.run_loop_id)[ref.iteration_index]):
                 self._single[ref.run_loop_id].add(ref.iteration_index)
         for run_loop_id, iteration in hits:
@@ -129,6 +127,13 @@ class _Selecting:
         segments = segments_of(run_loop, ref.iteration_index)
         was_forgotten = run_loop.iterations[ref.iteration_index].forgotten
         return bool(was_forgotten) or ref.segment_index < len(segments)
+
+    def _advice(self, ref: AnchorRef) -> str:
+        there = self._loop(ref.run_loop_id)[ref.iteration_index : ref.iteration_index + 1]
+        moved_to = there[0].moved_to if there else None
+        if moved_to is not None:
+            return f"It was moved to run loop {moved_to}: name it there."
+        return "Copy an anchor from a memory search."
 
     def _loop(self, run_loop_id: str) -> tuple[Iteration, ...]:
         return self._read(run_loop_id).iterations
@@ -167,7 +172,11 @@ class _Selecting:
             if run_loop_id in self._whole:
                 continue
             run_loop = self._read(run_loop_id)
-            old = {index for index, each in enumerate(run_loop.iterations) if each.forgotten}
+            old = {
+                index
+                for index, each in enumerate(run_loop.iterations)
+                if each.forgotten or each.moved_to is not None
+            }
             new = {index for index in named if index < len(run_loop.iterations)} - old
             if new and len(new | old) == len(run_loop.iterations) and run_loop.status not in ACTIVE:
                 self._whole.add(run_loop_id)

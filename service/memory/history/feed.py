@@ -176,10 +176,16 @@ class Reader:
     async def events(
         self, *, run_loop_id: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Event]:
-        """What happened after a sequence number (None: since ``with``), and then what happens."""
+        """What happened after a sequence number (None: since ``with``), and then what happens.
+
+        May be called again, for another loop: what that did meanwhile is read from the journal.
+        """
         last = self._horizon if after is None else after
         if run_loop_id is not None:
+            turns = self._mailbox.run_loop_id not in (None, run_loop_id)
             self._feed.narrow(self._mailbox, run_loop_id)
+            if turns:
+                self._horizon = self._feed.journal.last_seq
         while True:
             while last < self._horizon:
                 page = await self._feed.journal.read(

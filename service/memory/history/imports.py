@@ -210,6 +210,11 @@ def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:
     return newest
 
 
+def put_on_list(db: sqlite3.Connection, run_loop_id: str) -> None:
+    """Within a transaction: put a loop on the list of `Imports.grown`."""
+    db.execute("INSERT OR IGNORE INTO grown_imports VALUES (?)", (run_loop_id,))
+
+
 def _write_one(
     db: sqlite3.Connection, wanted: Import, *, owner: str, at: datetime, seq: int
 ) -> RunLoopState:
@@ -222,5 +227,5 @@ def _write_one(
     )
     project(db, state)
     if wanted.grown_from:
-        db.execute("INSERT OR IGNORE INTO grown_imports VALUES (?)", (wanted.run_loop_id,))
+        put_on_list(db, wanted.run_loop_id)
     return state

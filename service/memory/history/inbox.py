@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +70,8 @@ class Receipt:
     message_id: str
     replayed: bool
     """True when the same idempotency key was used for the same request before."""
+    parts: tuple[str, ...] = ()
+    """The ids of the other messages that it was taken apart into."""
 
 
 class Inbox:
@@ -84,27 +87,44 @@ class Inbox:
     async def accept(
         self,
         entry: InboxEntry,
-        *,
+        *parts: InboxEntry,
         idempotency_key: str | None = None,
         request_hash: str | None = None,
     ) -> Receipt:
         """Store a message so that it survives power loss.
 
+        Args:
+            entry: the message.
+            parts: what else was said in it, as messages of their own, see `part_id`: stored in the
+                same transaction.
+            idempotency_key: accepts the message, with its parts, once.
+            request_hash: the same for the same request.
+
         Raises:
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
-        return await run_to_end(self._accept_in_turn(entry, idempotency_key, request_hash))
+        return await run_to_end(self._accept_in_turn(entry, parts, idempotency_key, request_hash))
 
     async def _accept_in_turn(
-        self, entry: InboxEntry, key: str | None, request_hash: str | None
+        self,
+        entry: InboxEntry,
+        parts: Sequence[InboxEntry],
+        key: str | None,
+        request_hash: str | None,
     ) -> Receipt:
         async with self._lock:
             return await to_thread.run_sync(
-                self._accept, entry, key, request_hash, limiter=self._threads
+                self._accept, entry, parts, key, request_hash, limiter=self._threads
             )
 
-    def _accept(self, entry: InboxEntry, key: str | None, request_hash: str | None) -> Receipt:
+    def _accept(
+        self,
+        entry: InboxEntry,
+        parts: Sequence[InboxEntry],
+        key: str | None,
+        request_hash: str | None,
+    ) -> Receipt:
         with self._file.transaction(durable=True) as db:
             if key is not None:
                 known = db.execute(
@@ -118,21 +138,12 @@ class Inbox:
                         advice="Use a new key for a new message.",
                     )
                 if known is not None:
-                    return Receipt(known[0], replayed=True)
-            db.execute(
-                # Later than all that wait, whatever the clock says: it tells their order.
-                "INSERT INTO inbox SELECT ?, ?, max(?, coalesce(max(accepted_at) + 1, 0)),"
-                " ?, ?, ?, NULL, NULL FROM inbox WHERE run_loop_id IS NULL",
-                (
-                    entry.message_id,
-                    entry.owner,
-                    time.time_ns() // 1_000_000,
-                    _Request.of(entry).model_dump_json(),
-                    key,
-                    request_hash,
-                ),
-            )
-        return Receipt(entry.message_id, replayed=False)
+                    return Receipt(known[0], replayed=True, parts=_parts_of(db, known[0]))
+            _store(db, entry, key, request_hash)
+            for part in parts:
+                _store(db, part, None, None)
+        ids = tuple(part.message_id for part in parts)
+        return Receipt(entry.message_id, replayed=False, parts=ids)
 
     async def undelivered(self) -> list[InboxEntry]:
         """Messages that were accepted and are in no run loop yet, in the order of acceptance.
@@ -181,6 +192,38 @@ class Inbox:
         return None if run_loop_id is None else Delivery(run_loop_id, first_seq)
 
 
+def part_id(message_id: str, number: int) -> str:
+    """The id of a message that is the second (2), third … part of another one."""
+    return f"{message_id}.{number}"
+
+
+def _store(
+    db: sqlite3.Connection, entry: InboxEntry, key: str | None, request_hash: str | None
+) -> None:
+    db.execute(
+        # Later than all that wait, whatever the clock says: it tells their order.
+        "INSERT INTO inbox SELECT ?, ?, max(?, coalesce(max(accepted_at) + 1, 0)),"
+        " ?, ?, ?, NULL, NULL FROM inbox WHERE run_loop_id IS NULL",
+        (
+            entry.message_id,
+            entry.owner,
+            time.time_ns() // 1_000_000,
+            _Request.of(entry).model_dump_json(),
+            key,
+            request_hash,
+        ),
+    )
+
+
+def _parts_of(db: sqlite3.Connection, message_id: str) -> tuple[str, ...]:
+    rows = db.execute(
+        # A dot, and what comes next behind it.
+        "SELECT message_id FROM inbox WHERE message_id > ? AND message_id < ?",
+        (f"{message_id}.", f"{message_id}/"),
+    ).fetchall()
+    return tuple(sorted((row[0] for row in rows), key=lambda each: (len(each), each)))
+
+
 def deliver(db: sqlite3.Connection, message_id: str, run_loop_id: str, first_seq: int) -> None:
     """Within a transaction that writes a message into a loop: let it leave the inbox.
 
@@ -194,6 +237,17 @@ def deliver(db: sqlite3.Connection, message_id: str, run_loop_id: str, first_seq
     )
     if done.rowcount != 1:
         raise ConflictError(f"message {message_id} was delivered before")
+
+
+def redeliver(
+    db: sqlite3.Connection, message_ids: Iterable[str], run_loop_id: str, first_seq: int
+) -> None:
+    """Within a transaction that moves messages into another loop: let their senders find them."""
+    db.executemany(
+        "UPDATE inbox SET run_loop_id = ?, first_seq = ?"
+        " WHERE message_id = ? AND run_loop_id IS NOT NULL",
+        [(run_loop_id, first_seq, message_id) for message_id in message_ids],
+    )
 
 
 class _Request(BaseModel):

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from service.domain.events import (
     TRANSIENT,
     Event,
     EventBody,
+    InputRequired,
     MemoryRecalled,
     RouteDecided,
     RunLoopResumed,
@@ -38,6 +39,7 @@ from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
 from service.memory.forgetting import records
 from service.memory.history import imports, inbox, run_loop_table, standing_approvals, usage_table
+from service.memory.history.appends import Append, Commit
 from service.memory.history.imports import Imports
 from service.memory.history.inbox import Inbox
 from service.memory.history.journal_reads import JournalReads
@@ -63,39 +65,6 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What an append wrote, and the state that it led to."""
-
-    events: tuple[Event, ...]
-    state: RunLoopState
-    copied: bool = False
-    """Whether the events are a fork's beginning: of these only the first happened just now."""
-
-    @property
-    def news(self) -> tuple[Event, ...]:
-        """The events that happened just now, and did not only come along from another loop."""
-        return self.events[:1] if self.copied else self.events
-
-
-@dataclass(frozen=True, slots=True)
-class _Append:
-    """What somebody wants to be written."""
-
-    run_loop_id: str
-    bodies: Sequence[EventBody]
-    owner: str | None
-    if_last_seq: int | None
-    delivering: str | None
-    ended: RunLoopState | None = None
-    """For ``run_loop.resumed``: the loop as it ended."""
-    moments: Sequence[datetime] | None = None
-    """When each thing happened; None: now."""
-    granting: Sequence[StandingApproval] = ()
-    rewrites: int = 0
-    """With `ended`: how many had been rewritten when it was read."""
 
 
 Listener = Callable[[Commit], None]
@@ -206,12 +175,13 @@ class Journal(JournalReads):
                 was delivered before.
             StorageError: the disk refuses; nothing was written.
         """
-        ended, rewrites = None, self._rewrites
+        ended, rewrites = None, None
         if bodies and isinstance(bodies[0], RunLoopResumed):
+            rewrites = self._rewrites
             ended = await self.replay(run_loop_id)
             if ended.status not in RESUMABLE:
                 raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
-        wanted = _Append(
+        wanted = Append(
             run_loop_id,
             bodies,
             owner,
@@ -222,8 +192,19 @@ class Journal(JournalReads):
             rewrites=rewrites,
         )
         if not durable and not self._lock.locked():
-            return self._commit(wanted)
-        return await run_to_end(self._append_in_turn(wanted, durable=durable))
+            return self._commit([wanted])[0]
+        return (await run_to_end(self._append_in_turn([wanted], durable=durable)))[0]
+
+    async def append_together(self, *wanted: Append) -> list[Commit]:
+        """Write events of several loops, each at most once, in one transaction.
+
+        It survives power loss. Listeners hear of one loop after another, in the order given.
+
+        Raises:
+            ConflictError: one of the loops has ended, or has gone on since its `if_last_seq`.
+            StorageError: the disk refuses; nothing was written.
+        """
+        return await run_to_end(self._append_in_turn(wanted, durable=True))
 
     async def append_copies(
         self, run_loop_id: str, events: Sequence[Event], *, owner: str
@@ -238,8 +219,8 @@ class Journal(JournalReads):
         """
         bodies = [event.body for event in events]
         moments = [event.at for event in events]
-        wanted = _Append(run_loop_id, bodies, owner, None, None, moments=moments)
-        return await run_to_end(self._append_in_turn(wanted, durable=True))
+        wanted = Append(run_loop_id, bodies, owner, moments=moments, copied=True)
+        return (await run_to_end(self._append_in_turn([wanted], durable=True)))[0]
 
     @property
     def rewrites(self) -> int:
@@ -255,32 +236,41 @@ class Journal(JournalReads):
         self._last_seq += events
         self._count_commit()
 
-    async def _append_in_turn(self, wanted: _Append, *, durable: bool) -> Commit:
+    async def _append_in_turn(self, wanted: Sequence[Append], *, durable: bool) -> list[Commit]:
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
-            if wanted.moments is not None:
-                check = partial(self.is_current, wanted.bodies)
+            for copies in (each.bodies for each in wanted if each.copied):
+                check = partial(self.is_current, copies)
                 if not await to_thread.run_sync(check, limiter=self._threads):
                     raise ConflictError(
                         "the run loop that is copied has lost words just now",
                         advice="Fork it again, if it is still there.",
                     )
-            commit = self._prepare(wanted)
-            write = partial(self._write, commit, wanted, durable=True)
+            commits = self._prepare_all(wanted)
+            write = partial(self._write, commits, wanted, durable=True)
             await to_thread.run_sync(write, limiter=self._threads)
-            return self._take_over(commit, wanted)
+            return self._take_over(commits, wanted)
 
-    def _commit(self, wanted: _Append) -> Commit:
-        commit = self._prepare(wanted)
-        self._write(commit, wanted, durable=False)
-        return self._take_over(commit, wanted)
+    def _commit(self, wanted: Sequence[Append]) -> list[Commit]:
+        commits = self._prepare_all(wanted)
+        self._write(commits, wanted, durable=False)
+        return self._take_over(commits, wanted)
 
-    def _prepare(self, wanted: _Append) -> Commit:
+    def _prepare_all(self, wanted: Sequence[Append]) -> list[Commit]:
+        commits = list[Commit]()
+        last_seq = self._last_seq
+        for each in wanted:
+            commits.append(self._prepare(each, last_seq))
+            last_seq = commits[-1].state.last_seq
+        return commits
+
+    def _prepare(self, wanted: Append, last_seq: int) -> Commit:
         state = self._states.get(wanted.run_loop_id)
+        if wanted.rewrites not in (None, self._rewrites):
+            raise ConflictError("words were forgotten while this was on its way")
         if wanted.ended is not None:
-            old = wanted.rewrites != self._rewrites
-            if state or old or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
+            if state or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
                 raise ConflictError(f"run loop {wanted.run_loop_id} was taken up meanwhile")
             state = wanted.ended
         if state is None and wanted.owner is None:
@@ -288,7 +278,7 @@ class Journal(JournalReads):
         expected = wanted.if_last_seq
         if expected is not None and (state is None or state.last_seq != expected):
             raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
-        return self._stamp(state, wanted)
+        return self._stamp(state, wanted, last_seq)
 
     def _newest(self, run_loop_id: str) -> int | None:
         rows = self._file.select(
@@ -296,16 +286,18 @@ class Journal(JournalReads):
         )
         return rows[0][0] if rows else None
 
-    def _take_over(self, commit: Commit, wanted: _Append) -> Commit:
-        self._last_seq = commit.state.last_seq
-        if commit.state.is_active:
-            self._states[commit.state.id] = commit.state
-        else:
-            self._states.pop(commit.state.id, None)
-        self.standing_approvals.take_over(wanted.granting)
-        self._listener(commit)
+    def _take_over(self, commits: list[Commit], wanted: Sequence[Append]) -> list[Commit]:
+        for commit, each in zip(commits, wanted, strict=True):
+            self._last_seq = commit.state.last_seq
+            if commit.state.is_active:
+                self._states[commit.state.id] = commit.state
+            else:
+                self._states.pop(commit.state.id, None)
+            self.standing_approvals.take_over(each.granting)
+        for commit in commits:
+            self._listener(commit)
         self._count_commit()
-        return commit
+        return commits
 
     def _count_commit(self) -> None:
         self._commits += 1
@@ -322,16 +314,16 @@ class Journal(JournalReads):
         finally:
             self._tidying = None
 
-    def _stamp(self, state: RunLoopState | None, wanted: _Append) -> Commit:
+    def _stamp(self, state: RunLoopState | None, wanted: Append, last_seq: int) -> Commit:
         now = _now()
         events = []
         for index, body in enumerate(wanted.bodies):
             if isinstance(body, TRANSIENT):
                 raise ValueError(f"{body.type} is transient and is not journaled")
-            if isinstance(body, (MemoryRecalled, ToolFinished, RouteDecided)):
+            if isinstance(body, (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)):
                 body = self.without_forgotten(body)
             event = Event(
-                seq=self._last_seq + 1 + index,
+                seq=last_seq + 1 + index,
                 at=_stored(wanted.moments[index]) if wanted.moments else now,
                 owner=state.owner if state else wanted.owner or "",
                 run_loop_id=wanted.run_loop_id,
@@ -342,22 +334,12 @@ class Journal(JournalReads):
             events.append(event)
         if state is None:
             raise ValueError("nothing to append")
-        return Commit(tuple(events), state, copied=wanted.moments is not None)
+        return Commit(tuple(events), state, copied=wanted.copied)
 
-    def _write(self, commit: Commit, wanted: _Append, *, durable: bool) -> None:
-        rows = [
-            (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
-            for e in commit.events
-        ]
+    def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
-            db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-            project(db, commit.state)
-            usage_table.project(db, commit.events)
-            if wanted.granting:
-                standing_approvals.grant(db, wanted.granting)
-            if wanted.delivering is not None:
-                first = rows[0][0] or 0
-                inbox.deliver(db, wanted.delivering, commit.state.id, first)
+            for commit, each in zip(commits, wanted, strict=True):
+                _write_one(db, commit, each)
 
     async def in_turn(
         self,
@@ -387,6 +369,26 @@ class Journal(JournalReads):
                     self._states[each.id] = each
             await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
         return outcome
+
+
+def _write_one(db: sqlite3.Connection, commit: Commit, wanted: Append) -> None:
+    """Within a transaction: write events, and what is told of them elsewhere in the file."""
+    rows = [
+        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
+        for e in commit.events
+    ]
+    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+    project(db, commit.state)
+    usage_table.project(db, commit.events)
+    if wanted.granting:
+        standing_approvals.grant(db, wanted.granting)
+    first = rows[0][0] or 0
+    if wanted.delivering is not None:
+        inbox.deliver(db, wanted.delivering, commit.state.id, first)
+    if wanted.redelivering:
+        inbox.redeliver(db, wanted.redelivering, commit.state.id, first)
+    if wanted.to_archive:
+        imports.put_on_list(db, commit.state.id)
 
 
 def _now() -> datetime:

@@ -21,8 +21,9 @@ from reactivex.disposable import Disposable
 from service.domain.events import Event
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
+from service.memory.history.appends import Commit
 from service.memory.history.feed import Feed
-from service.memory.history.journal import Commit, Journal
+from service.memory.history.journal import Journal
 from service.memory.history.subscribers import EventSubscriber, StateSubscriber, Subscriber
 
 T = TypeVar("T")

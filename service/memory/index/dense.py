@@ -137,15 +137,6 @@ class DenseSide:
         loaded = self._loaded()
         return self._states.vectors_of(loaded.number, numbers, loaded.dimension)
 
-    def mean_vector(self, owner: str) -> Vectors | None:
-        """The mean of an owner's vectors, not of length 1; None when there are none.
-
-        Raises:
-            EmbeddingError: the embedder is not loaded.
-            StorageError: the ledger cannot be read.
-        """
-        return self._states.mean_vector(self._loaded().number, owner)
-
     def _loaded(self) -> LoadedEmbedder:
         if self.loaded is None:
             raise EmbeddingError("the embedder is not loaded", advice="Try again in a moment.")

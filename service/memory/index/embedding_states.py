@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from service.memory.sqlite import SqliteFile
 
 # A vector is its numbers as 16-bit floats, little-endian, of length 1 as nearly as these allow. Its
 # key joins embedder and segment, since a table of long rows is read twice as fast by an integer
-# key as by a pair. A sum is of 64-bit floats, from which the mean of an owner's vectors is known.
+# key as by a pair.
 EMBEDDING_SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS embedders (
@@ -34,24 +33,17 @@ CREATE TABLE IF NOT EXISTS vectors (
     id INTEGER PRIMARY KEY,  -- (embedder << 40) + segment
     vector BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS vector_sums (
-    embedder INTEGER NOT NULL,
-    owner TEXT NOT NULL,
-    vectors INTEGER NOT NULL,
-    total BLOB NOT NULL,
-    PRIMARY KEY (embedder, owner)
-);
 """
     + GENERATIONS_SCHEMA
 )
 
+DROP_SUMS_OF_SCHEMA_2 = "DROP TABLE IF EXISTS vector_sums;"
+"""That schema kept the sum of each owner's vectors, which nothing asked for."""
+
 _STORED = np.dtype("<f2")
-_SUMMED = np.dtype("<f8")
 _SHIFT = 40
 _NUMBERS = 1 << _SHIFT
 _DROPPED_AT_ONCE = 2000
-
-_Sum = npt.NDArray[np.float64]
 
 
 class PendingSegment(NamedTuple):
@@ -118,18 +110,16 @@ class EmbeddingStates:
             vectors: a row of length 1 for each of them.
         """
         rows = vectors.astype(_STORED)
-        change: dict[tuple[int, str], tuple[int, _Sum]] = {}
+        first = embedder << _SHIFT
         with self._writing:
             with self._file.transaction(durable=False) as db:
-                for piece, row in zip(pending, rows, strict=True):
-                    stored = db.execute(
-                        "INSERT OR IGNORE INTO vectors SELECT ? + id, ? FROM segments WHERE id = ?",
-                        (embedder << _SHIFT, row.tobytes(), piece.number),
-                    ).rowcount
-                    if stored:
-                        count, total = change.get((embedder, piece.owner), (0, 0.0))
-                        change[embedder, piece.owner] = (count + 1, total + row.astype(_SUMMED))
-                _change_sums(db, change)
+                db.executemany(
+                    "INSERT OR IGNORE INTO vectors SELECT ? + id, ? FROM segments WHERE id = ?",
+                    [
+                        (first, row.tobytes(), piece.number)
+                        for piece, row in zip(pending, rows, strict=True)
+                    ],
+                )
             self._file.checkpoint()
 
     def vectors_of(self, embedder: int, numbers: Sequence[int], dimension: int) -> KnownVectors:
@@ -147,18 +137,6 @@ class EmbeddingStates:
             matrix[places] = as_matrix([row[1] for row in rows])
             known[places] = True
         return KnownVectors(matrix, known)
-
-    def mean_vector(self, embedder: int, owner: str) -> Vectors | None:
-        """The mean of an owner's vectors, not of length 1; None when there are none."""
-        rows = self._file.select(
-            "SELECT vectors, total FROM vector_sums WHERE embedder = ? AND owner = ?",
-            (embedder, owner),
-        )
-        if not rows:
-            return None
-        count, total = rows[0]
-        mean: Vectors = (np.frombuffer(total, dtype=_SUMMED) / count).astype(np.float32)
-        return mean
 
     def to_index(
         self, generation: int, embedder: int, *, beyond: int, limit: int
@@ -225,7 +203,6 @@ class EmbeddingStates:
                     (first, first + _NUMBERS - 1, _DROPPED_AT_ONCE),
                 ).rowcount
                 if dropped < _DROPPED_AT_ONCE:
-                    db.execute("DELETE FROM vector_sums WHERE embedder = ?", (embedder,))
                     db.execute("DELETE FROM embedders WHERE id = ?", (embedder,))
             self._file.checkpoint()
         return True
@@ -245,40 +222,8 @@ def drop_states(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
     Comes before the segments' own rows are deleted. Notes what the indexes must drop.
     """
     embedders = [row[0] for row in db.execute("SELECT id FROM embedders")]
-    change: defaultdict[tuple[int, str], list[npt.NDArray[np.float16]]] = defaultdict(list)
-    for number in numbers:
-        for embedder in embedders:
-            key = (embedder << _SHIFT) + number
-            found = db.execute(
-                "SELECT s.owner, v.vector FROM segments s JOIN vectors v ON v.id = ?"
-                " WHERE s.id = ?",
-                (key, number),
-            ).fetchone()
-            if found is not None:
-                db.execute("DELETE FROM vectors WHERE id = ?", (key,))
-                change[embedder, found[0]].append(np.frombuffer(found[1], dtype=_STORED))
-    _change_sums(
-        db,
-        {
-            key: (-len(rows), -np.stack(rows).sum(axis=0, dtype=_SUMMED))
-            for key, rows in change.items()
-        },
+    db.executemany(
+        "DELETE FROM vectors WHERE id = ?",
+        [((embedder << _SHIFT) + number,) for number in numbers for embedder in embedders],
     )
     drop_indexed(db, numbers)
-
-
-def _change_sums(db: sqlite3.Connection, change: dict[tuple[int, str], tuple[int, _Sum]]) -> None:
-    for key, (count, total) in change.items():
-        row = db.execute(
-            "SELECT vectors, total FROM vector_sums WHERE embedder = ? AND owner = ?", key
-        ).fetchone()
-        if row is not None:
-            count += row[0]
-            total = total + np.frombuffer(row[1], dtype=_SUMMED)
-        if count:
-            db.execute(
-                "INSERT OR REPLACE INTO vector_sums VALUES (?, ?, ?, ?)",
-                (*key, count, total.astype(_SUMMED).tobytes()),
-            )
-        else:
-            db.execute("DELETE FROM vector_sums WHERE embedder = ? AND owner = ?", key)

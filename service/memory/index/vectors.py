@@ -20,12 +20,10 @@ from service.domain.errors import ConflictError
 from service.memory.index.chroma import Place, collection_names
 from service.memory.index.embedding_states import as_matrix
 from service.memory.protocol import IndexEntry, Nearest, Vectors
-from service.memory.tuned import HNSW
+from service.memory.tuned import HNSW, PROBED_SAME
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
-
-_SAME = 0.01  # cosine distance within which a vector has found itself, or one like it
 
 
 class ChromaIndex:
@@ -138,7 +136,7 @@ class ChromaIndex:
                     query_embeddings=as_matrix(vectors), n_results=1, include=["distances"]
                 )["distances"]
                 nearest = [row[0] if row else 1.0 for row in distances or []]
-                found += int(np.sum(np.array(nearest) < _SAME))
+                found += int(np.sum(np.array(nearest) < PROBED_SAME))
         return found
 
     def close(self) -> None:

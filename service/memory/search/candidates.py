@@ -22,11 +22,10 @@ from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.filtering import Passing, narrows
 from service.memory.search.question import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
-from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_MOST
+from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 
 _EVERYTHING = SearchFilters()
 _THREADS = 4
-_SIFTED_AT_FIRST = 4  # times as many as are wanted: Chroma takes as long for fewer
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -140,7 +139,7 @@ class CandidateSource:
     def _by_words(self, question: Question, wanted: Wanted | None, owner: str) -> OfWords:
         """What the words offer; nothing where nothing is wanted of them."""
         index = self._ledger.words
-        corpus = Corpus(index.statistics().segments, index.frequencies(question.terms))
+        corpus = Corpus(index.segments(), index.frequencies(question.terms))
         found: dict[int, float] = {}
         if wanted is not None:
             terms = rare_terms(question.terms, corpus.frequency)
@@ -183,7 +182,7 @@ class CandidateSource:
         """What the vector index offers, as far as it passes the filters."""
         if wanted.filters == _EVERYTHING:
             return dict(dense.nearest(vector, owner=wanted.owner, limit=wanted.count))
-        asked = _SIFTED_AT_FIRST * wanted.count
+        asked = SIFTED_AT_FIRST * wanted.count
         while True:
             offered = dense.nearest(vector, owner=wanted.owner, limit=asked)
             passed = passing.among([each.number for each in offered])

@@ -16,12 +16,12 @@ from service.domain.errors import InvalidInputError
 from service.memory.archive.segment_rows import epoch
 from service.memory.protocol import SearchFilters
 from service.memory.sqlite import SqliteFile
+from service.memory.tuned import DISTINCT_METADATA
 
 SqlValue = str | int | float
 
 _EXACT_INTEGERS = 10**15
 _LARGEST_INTEGER = 2**63 - 1
-_MOST_DISTINCT = 500  # metadata of an owner, beyond which each segment's own are read
 # Skips from each value to the next by the index: https://sqlite.org/lang_with.html
 _DISTINCT_METADATA = f"""
 WITH RECURSIVE known(metadata) AS (
@@ -29,7 +29,7 @@ WITH RECURSIVE known(metadata) AS (
     UNION ALL
     SELECT (SELECT min(s.metadata) FROM segments s WHERE s.owner = ? AND s.metadata > k.metadata)
     FROM known k WHERE k.metadata IS NOT NULL
-    LIMIT {_MOST_DISTINCT + 2}
+    LIMIT {DISTINCT_METADATA + 2}
 )
 SELECT metadata FROM known WHERE metadata IS NOT NULL
 """
@@ -119,7 +119,7 @@ class Passing:
         if not self._filters.metadata:
             return None
         found = [row[0] for row in self._file.select(_DISTINCT_METADATA, (self._owner,) * 2)]
-        if len(found) > _MOST_DISTINCT:
+        if len(found) > DISTINCT_METADATA:
             return None
         wanted = [_has("m.value", *each) for each in self._filters.metadata.items()]
         passing = self._file.select(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from service.memory.protocol import Scored, SearchFilters
 from service.memory.search.filtering import conditions
 from service.memory.search.lexical import match_expression, terms
 from service.memory.sqlite import SqliteFile
+from service.memory.tuned import COMMON_WORD, FREQUENCIES_OUTDATED_BY, WORDS_WITH_PREFIX
 
 # The terms come ready made, separated by spaces. The `ascii` tokenizer takes them as they are: it
 # splits at nothing beyond ASCII, and within ASCII they hold letters and digits only.
@@ -20,18 +20,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS word_counts USING fts5vocab(words, 'row');
 """
 
 _KEPT = 50_000
-_COMMON = 200  # places, from which on counting them takes longer than the search that needs it
-_OUTDATED_BY = 0.1  # a share of all segments: frequencies are compared by their logarithms
-_MOST_WITH_PREFIX = 50
 _AVERAGES_ROW = 1
-
-
-class WordStatistics(NamedTuple):
-    """How much is indexed, of all owners."""
-
-    segments: int
-    average_terms: float
-    """Mean number of terms in a segment."""
 
 
 class FullTextIndex:
@@ -73,19 +62,18 @@ class FullTextIndex:
         Raises:
             StorageError: the index cannot be read.
         """
-        return self._frequencies.of(wanted, self.statistics().segments)
+        return self._frequencies.of(wanted, self.segments())
 
-    def statistics(self) -> WordStatistics:
-        """How much is indexed, at once.
+    def segments(self) -> int:
+        """How many segments, of all owners, are indexed; known at once.
 
         Raises:
             StorageError: the index cannot be read.
         """
-        # SQLite's "averages record": variable-length integers, the number of rows and of tokens
-        # in each column (fts5_index.c, "AVERAGES RECORD").
+        # SQLite's "averages record": variable-length integers, the first of them the number of
+        # rows (fts5_index.c, "AVERAGES RECORD").
         rows = self._file.select("SELECT block FROM words_data WHERE id = ?", (_AVERAGES_ROW,))
-        count, tokens = _varints(rows[0][0] if rows else b"", 2)
-        return WordStatistics(count, tokens / count if count else 0.0)
+        return _first_varint(rows[0][0] if rows else b"")
 
 
 class _Frequencies:
@@ -103,7 +91,7 @@ class _Frequencies:
 
     def of(self, wanted: Iterable[str], segments: int) -> dict[str, int]:
         with self._changing:
-            if abs(segments - self._segments) > _OUTDATED_BY * self._segments:
+            if abs(segments - self._segments) > FREQUENCIES_OUTDATED_BY * self._segments:
                 self._known, self._segments = {}, segments
             known = self._known
         found: dict[str, int] = {}
@@ -111,7 +99,7 @@ class _Frequencies:
             count = known.get(term)
             if count is None:
                 count = self._count(term)
-                if count >= _COMMON and len(known) < _KEPT:
+                if count >= COMMON_WORD and len(known) < _KEPT:
                     known[term] = count
             found[term] = count
         return found
@@ -127,7 +115,7 @@ class _Frequencies:
             rows = self._file.select(
                 "SELECT sum(doc) FROM"
                 " (SELECT doc FROM word_counts WHERE term >= ? AND term < ? LIMIT ?)",
-                (start, after, _MOST_WITH_PREFIX),
+                (start, after, WORDS_WITH_PREFIX),
             )
         else:
             rows = self._file.select("SELECT doc FROM word_counts WHERE term = ?", (term,))
@@ -144,20 +132,14 @@ def forget_words(db: sqlite3.Connection, segments: Iterable[int]) -> None:
     db.executemany("DELETE FROM words WHERE rowid = ?", [(segment,) for segment in segments])
 
 
-def _varints(block: bytes, count: int) -> list[int]:
-    """The first integers of a block in SQLite's form: big-endian, seven bits a byte, at most nine
-    bytes, of which the last has eight; 0 where the block ends."""
-    numbers, at = [], 0
-    for _ in range(count):
-        value = 0
-        for place in range(9):
-            byte = block[at] if at < len(block) else 0
-            at += 1
-            if place == 8:
-                value = value << 8 | byte
-                break
-            value = value << 7 | byte & 0x7F
-            if not byte & 0x80:
-                break
-        numbers.append(value)
-    return numbers
+def _first_varint(block: bytes) -> int:
+    """The first integer of a block in SQLite's form: big-endian, seven bits a byte, at most nine
+    bytes, of which the last has eight; 0 for an empty block."""
+    value = 0
+    for place, byte in enumerate(block[:9]):
+        if place == 8:
+            return value << 8 | byte
+        value = value << 7 | byte & 0x7F
+        if not byte & 0x80:
+            break
+    return value

@@ -29,6 +29,10 @@ from service.domain.anchors import AnchorRef
 from service.memory.search.question import Question
 from service.memory.tuned import RANKING
 
+SCORE_DIGITS = 3
+"""To how many decimals a score is reckoned, so that equal passages are equal: what is the same in
+two of them differs by a millionth where their vectors were multiplied in another order."""
+
 
 class Passage(NamedTuple):
     """A segment, as something to rank or as the context of another."""
@@ -77,7 +81,8 @@ class Ranked(NamedTuple):
     ``meaning_nearby``, ``meaning_of_loop``, ``words`` with those nearby, ``words_of_loop``,
     ``question`` (a turn that only asks), ``time``. A part that adds nothing is left out."""
     score: float
-    """The sum of the parts; 0 without words in common is the average passage of the search."""
+    """The sum of the parts, to `SCORE_DIGITS`; 0 without words in common is the average passage of
+    the search."""
 
 
 def rank(question: Question, candidates: Iterable[InContext], corpus: Corpus) -> list[Ranked]:
@@ -268,7 +273,7 @@ def _ranked(
         "time": RANKING.time * passage.time,
     }
     parts = {name: part for name, part in parts.items() if part}
-    score = sum(parts.values())
+    score = round(sum(parts.values()), SCORE_DIGITS)
     return Ranked(passage.ref, _relevance(score), parts, score)
 
 

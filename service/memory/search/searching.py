@@ -21,10 +21,7 @@ from service.memory.search.reranking import reranked
 from service.memory.search.scoring import ScoredRow, Scorer
 from service.memory.search.timeliness import Timeliness
 from service.memory.tokens import estimate_tokens
-from service.memory.tuned import SEEDS
-
-_WIDER = 5  # times, when folding has left too few hits
-_FOLDED = 2  # times the limit: what says the same word for word stands near each other
+from service.memory.tuned import FOLD_AMONG, FOLD_WIDER, SEEDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class Searcher:
         shown = self._shown(search, scored)
         if len(shown) < min(search.limit, len(scored)) and found.more:
             # Much is said again and again: what is not may stand further down.
-            found, scored = self._find(search, _WIDER)
+            found, scored = self._find(search, FOLD_WIDER)
             shown = self._shown(search, scored)
         notices = [_notice(found)]
         if search.rerank:
@@ -126,7 +123,7 @@ class Searcher:
         rows = [each.row for each in scored]
         if not search.fold:
             return [Folded(row) for row in rows]
-        shown = fold(rows[: _FOLDED * search.limit])
+        shown = fold(rows[: FOLD_AMONG * search.limit])
         return shown if len(shown) >= search.limit else fold(rows)
 
     def _hits(

@@ -27,9 +27,8 @@ from typing import NamedTuple
 from service.memory.search.when_calendar import Calendar, TimeRange
 from service.memory.search.when_chinese import CHINESE
 from service.memory.search.when_english import ENGLISH
+from service.memory.tuned import DATES_READ, DATES_READ_IN
 
-_LONGEST_READ = 2_000  # characters: who writes more than that asks about more than a date
-_MOST_RANGES = 8
 _MOST_DISTANT = datetime(1900, 1, 1, tzinfo=UTC)
 
 _LATEST = re.compile(
@@ -66,14 +65,14 @@ def times(query: str, now: datetime) -> list[TimeRange]:
     """
     if now.tzinfo is None:
         raise ValueError("`now` has no time zone")
-    text = unicodedata.normalize("NFKC", query[:_LONGEST_READ])
+    text = unicodedata.normalize("NFKC", query[:DATES_READ_IN])
     found = _joined(text, _apart(_all(text, Calendar(now))))
-    return list(dict.fromkeys(_bounded(text, each, now) for each in found))[:_MOST_RANGES]
+    return list(dict.fromkeys(_bounded(text, each, now) for each in found))[:DATES_READ]
 
 
 def asks_for_latest(query: str) -> bool:
     """Whether a question wants what was said last of several like it."""
-    return _LATEST.search(unicodedata.normalize("NFKC", query[:_LONGEST_READ])) is not None
+    return _LATEST.search(unicodedata.normalize("NFKC", query[:DATES_READ_IN])) is not None
 
 
 def _all(text: str, calendar: Calendar) -> Iterator[_Found]:

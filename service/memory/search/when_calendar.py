@@ -7,6 +7,8 @@ winter belongs to the year in which it begins. What is ambiguous is taken as pas
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
@@ -167,6 +169,21 @@ class Calendar:
     def _hour(self, day: date, hour: int) -> datetime:
         day += hour // 24 * _DAY
         return datetime.combine(day, time(hour % 24), tzinfo=self.now.tzinfo)
+
+
+Match = re.Match[str]
+Meaning = Callable[[Match, Calendar], Sequence[TimeRange]]
+"""What a time expression may mean; raises as `Calendar` does."""
+Rule = tuple[re.Pattern[str], Meaning]
+"""How a language says something of the calendar."""
+
+
+def day_or_part(
+    match: Match, day: TimeRange, calendar: Calendar, parts: Mapping[str, str]
+) -> Sequence[TimeRange]:
+    """A day, or the part of it that the group ``part`` names; `parts` has those of `DAY_PARTS`."""
+    part = match.groupdict().get("part")
+    return [calendar.part(day, parts[part.lower()]) if part else day]
 
 
 def _months_later(day: date, months: int) -> date:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 
-from service.memory.search.when_calendar import Calendar, TimeRange
-from service.memory.search.when_english import Match, Rule
+from service.memory.search.when_calendar import (
+    Calendar,
+    Match,
+    Meaning,
+    Rule,
+    TimeRange,
+    day_or_part,
+)
 
 _DIGITS = {character: value for value, character in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
@@ -65,7 +71,7 @@ _NOT_AHEAD = r"(?![端后後台沿途往面景提言缀锋线排辈任夫妻女�
 _NOT_A_MONTH = r"(?![薪租票费供球亮饼光经經刊度怀嫂历])"
 
 
-def _rule(pattern: str, meaning: Callable[[Match, Calendar], Sequence[TimeRange]]) -> Rule:
+def _rule(pattern: str, meaning: Meaning) -> Rule:
     return re.compile(pattern), meaning
 
 
@@ -92,8 +98,7 @@ def _number(text: str) -> int:
 
 
 def _part(match: Match, day: TimeRange, calendar: Calendar) -> Sequence[TimeRange]:
-    part = match.groupdict().get("part")
-    return [calendar.part(day, _PARTS[part]) if part else day]
+    return day_or_part(match, day, calendar, _PARTS)
 
 
 def _day_back(match: Match, calendar: Calendar) -> Sequence[TimeRange]:

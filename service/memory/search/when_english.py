@@ -8,13 +8,18 @@ group ``core`` is the expression itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 
-from service.memory.search.when_calendar import Calendar, TimeRange
-
-Match = re.Match[str]
-Rule = tuple[re.Pattern[str], Callable[[Match, Calendar], Sequence[TimeRange]]]
+from service.memory.search.when_calendar import (
+    DAY_PARTS,
+    Calendar,
+    Match,
+    Meaning,
+    Rule,
+    TimeRange,
+    day_or_part,
+)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -39,6 +44,7 @@ _NUMBERS = {
     "eleven": 11,
     "twelve": 12,
 }
+_PARTS = {part: part for part in DAY_PARTS}
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4}
 
 _MONTH = (
@@ -68,7 +74,7 @@ _COUNTED = (  # "in 2000 words" names no year
 )
 
 
-def _rule(pattern: str, meaning: Callable[[Match, Calendar], Sequence[TimeRange]]) -> Rule:
+def _rule(pattern: str, meaning: Meaning) -> Rule:
     return re.compile(rf"(?<![\w-]){pattern}", re.IGNORECASE), meaning
 
 
@@ -86,8 +92,7 @@ def _weekday(match: Match) -> int:
 
 
 def _in_part(match: Match, day: TimeRange, calendar: Calendar) -> Sequence[TimeRange]:
-    part = match.groupdict().get("part")
-    return [calendar.part(day, part.lower()) if part else day]
+    return day_or_part(match, day, calendar, _PARTS)
 
 
 def _today(match: Match, calendar: Calendar) -> Sequence[TimeRange]:

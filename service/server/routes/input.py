@@ -56,9 +56,13 @@ class InputAnswer(BaseModel):
 
 @router.post("/{run_loop_id:path}/input")
 async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner: Owner) -> RunLoop:
-    """Answer a run loop that waits for a person. Anything but ``"approved": true`` is a no."""
+    """Answer a run loop that waits for a person. Anything but ``"approved": true`` is a no.
+
+    Gives the run loop that goes on with it: another one only where the router had asked where a
+    message belongs, and it belongs there.
+    """
     agent = await daemon.agent()
-    await agent.answer(
+    goes_on = await agent.answer(
         run_loop_id,
         approved=answer.approved,
         text=answer.text,
@@ -77,7 +81,7 @@ async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner
         request_id=answer.request_id,
         owner=owner,
     )
-    return await agent.run_loop(run_loop_id, owner=owner)
+    return await agent.run_loop(goes_on, owner=owner)
 
 
 def _written(arguments: dict[str, JsonValue] | None) -> str | None:

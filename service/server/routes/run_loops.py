@@ -8,14 +8,19 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.errors import Problem
-from service.domain.events import ForkPoint, InputRequired, RouteDecided
-from service.domain.routes import Route
-from service.domain.run_loops import ACTIVE, RunLoop, RunLoopSummary, Status, Timestamp
+from service.domain.events import ForkPoint, InputRequired
+from service.domain.run_loops import ACTIVE, RunLoop, Status, Timestamp
 from service.domain.usage import LoopUsage
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
 from service.server.routes.moments import Moment
+from service.server.routes.reroute import (
+    DecidedRoute,
+    RunLoopLine,
+    decided_routes,
+    lines_of,
+)
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 
@@ -27,17 +32,9 @@ Seq = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
 class RunLoopPage(BaseModel):
     """A part of the list."""
 
-    run_loops: list[RunLoopSummary]
+    run_loops: list[RunLoopLine]
     next_before: str | None
     """What to send as `before` for the part after this one; None at the end."""
-
-
-class DecidedRoute(BaseModel):
-    """Why a message came to a run loop."""
-
-    message_id: str
-    at: Timestamp
-    route: Route
 
 
 class RunLoopDetails(RunLoop):
@@ -87,6 +84,9 @@ async def list_run_loops(
     since: Annotated[Moment | None, Query(description="Opened then or later.")] = None,
     until: Annotated[Moment | None, Query(description="Opened before then.")] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    why: Annotated[
+        bool, Query(description="Tell of each why its newest message is there, too.")
+    ] = False,
     before: Annotated[
         str | None, Query(description="Go on after this run loop: `next_before` of the last page.")
     ] = None,
@@ -104,7 +104,7 @@ async def list_run_loops(
         before_id=before,
         limit=limit + 1,
     )
-    page = found[:limit]
+    page = await lines_of(journal, found[:limit], why=why)
     return RunLoopPage(run_loops=page, next_before=page[-1].id if len(found) > limit else None)
 
 
@@ -159,17 +159,13 @@ async def show(
     """A run loop, whole, and why each message came to it; as it is, or as it was."""
     agent = await daemon.agent()
     state = await agent.replay(run_loop_id, at=at, owner=owner)
-    routed = await agent.memory.journal.read(run_loop_id=run_loop_id, kind="route.decided")
+    routes = await decided_routes(agent.memory.journal, run_loop_id, until=state.last_seq)
     return RunLoopDetails(
         **dict(state.run_loop()),
         updated_at=state.updated_at,
         last_seq=state.last_seq,
         forked_from=state.forked_from,
-        routes=[
-            DecidedRoute(message_id=event.body.message_id, at=event.at, route=event.body.route)
-            for event in routed
-            if isinstance(event.body, RouteDecided) and (event.seq or 0) <= state.last_seq
-        ],
+        routes=routes,
         input_required=state.awaiting,
         problem=state.problem,
         usage=LoopUsage.of(state, agent.options.prices),

@@ -19,8 +19,9 @@ from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.json_body import JSONRoute
 from service.server.outcome import Outcome
+from service.server.parts import Part, delivered, frames_with_parts
 from service.server.problems import ProblemDetails, RequestError, problem_response
-from service.server.sse import EventStream, accepts_stream, event_frames, frame
+from service.server.sse import EventStream, accepts_stream, frame
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -72,6 +73,8 @@ class Sent(BaseModel):
     """Why it came to this run loop."""
     input_required: InputRequired | None
     """What a person is asked."""
+    parts: tuple[Part, ...] = ()
+    """What else was said in the message, where it was taken apart; see `router.split_matters`."""
 
 
 @router.post(
@@ -124,27 +127,32 @@ async def send(
         events = agent.follow(receipt.message_id, reader=reader)
         if accepts_stream(request.headers):
             return EventStream(
-                _frames(receipt, events),
+                _frames(agent, receipt, events, owner),
                 closing=daemon.closing,
                 headers=await _headers(agent, receipt),
                 on_end=held.pop_all().close,
             )
         outcome = Outcome(receipt.message_id)
-        ending = await attend(
-            lambda: outcome.gather(events), receive=request.receive, closing=daemon.closing
-        )
+        parts: list[Part] = []
+
+        async def gather() -> None:
+            await outcome.gather(events)
+            parts.extend(await delivered(agent, receipt.parts, owner))
+
+        ending = await attend(gather, receive=request.receive, closing=daemon.closing)
     if ending == "client_gone":
         return Response(status_code=204)  # nobody reads it
-    return await _answer(agent, outcome, owner)
+    return await _answer(agent, outcome, owner, tuple(parts))
 
 
 async def _frames(
-    receipt: Receipt, events: AsyncGenerator[Event, None]
+    agent: Agent, receipt: Receipt, events: AsyncGenerator[Event, None], owner: str
 ) -> AsyncGenerator[bytes, None]:
     yield frame(
         "message.accepted", {"message_id": receipt.message_id, "replayed": receipt.replayed}
     )
-    async with aclosing(event_frames(events)) as frames:
+    following = frames_with_parts(agent, events, receipt.parts, owner)
+    async with aclosing(following) as frames:
         async for chunk in frames:
             yield chunk
 
@@ -163,7 +171,7 @@ def _loop_header(run_loop_id: str) -> dict[str, str]:
     return {RUN_LOOP_ID: run_loop_id} if run_loop_id.isascii() and run_loop_id.isprintable() else {}
 
 
-async def _answer(agent: Agent, outcome: Outcome, owner: str) -> Response:
+async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part, ...]) -> Response:
     headers = {MESSAGE_ID: outcome.message_id}
     if outcome.run_loop_id is not None:
         headers |= _loop_header(outcome.run_loop_id)
@@ -197,5 +205,6 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str) -> Response:
         iterations=run_loop.iterations[outcome.iterations.start : outcome.iterations.stop],
         route=outcome.route,
         input_required=outcome.input_required,
+        parts=parts,
     )
     return Response(sent.model_dump_json(), headers=headers, media_type="application/json")

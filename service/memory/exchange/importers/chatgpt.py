@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.memory.exchange.importers.pieces import (
-    BadConversationError,
     Conversation,
     Node,
     Piece,
     as_arguments,
     as_json,
     attached_text,
+    conversation,
     file_marker,
     moment,
     objects,
@@ -38,20 +38,14 @@ def read_chatgpt(value: dict[str, Any]) -> Conversation:
     Raises:
         BadConversationError: it is not of that form.
     """
-    found = value.get("conversation_id") or value.get("id")
     mapping = value.get("mapping")
-    if not isinstance(found, str) or not found.strip():
-        raise BadConversationError("it has no id")
-    if not isinstance(mapping, dict):
-        raise BadConversationError("it has no messages (`mapping` is missing)")
-    current = value.get("current_node")
-    return Conversation(
-        id=f"chatgpt-{found.strip()}",
-        title=text_of(value.get("title")),
-        nodes=_nodes(mapping),
-        current=current if isinstance(current, str) else None,
-        created_at=moment(value.get("create_time")),
-        metadata={"source": "chatgpt", "conversation": found.strip()},
+    return conversation(
+        "chatgpt",
+        value.get("conversation_id") or value.get("id"),
+        title=value.get("title"),
+        nodes=_nodes(mapping) if isinstance(mapping, dict) else "`mapping` is missing",
+        current=value.get("current_node"),
+        created_at=value.get("create_time"),
     )
 
 

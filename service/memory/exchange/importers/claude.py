@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.memory.exchange.importers.pieces import (
-    BadConversationError,
     Conversation,
     Node,
     Piece,
     as_arguments,
     as_json,
     attached_text,
+    conversation,
     file_marker,
     moment,
     objects,
@@ -36,19 +36,16 @@ def read_claude(value: dict[str, Any]) -> Conversation:
     Raises:
         BadConversationError: it is not of that form.
     """
-    found = text_of(value.get("uuid")).strip()
     messages = value.get("chat_messages")
-    if not found:
-        raise BadConversationError("it has no id")
-    if not isinstance(messages, list):
-        raise BadConversationError("it has no messages (`chat_messages` is missing)")
-    return Conversation(
-        id=f"claude-{found}",
-        title=text_of(value.get("name")),
-        nodes=_nodes(objects(messages)),
-        current=text_of(value.get("current_leaf_message_uuid")) or None,
-        created_at=moment(value.get("created_at")),
-        metadata={"source": "claude", "conversation": found},
+    return conversation(
+        "claude",
+        value.get("uuid"),
+        title=value.get("name"),
+        nodes=_nodes(objects(messages))
+        if isinstance(messages, list)
+        else "`chat_messages` is missing",
+        current=value.get("current_leaf_message_uuid"),
+        created_at=value.get("created_at"),
     )
 
 

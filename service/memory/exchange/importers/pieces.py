@@ -65,6 +65,43 @@ class Conversation:
     """Goes with every iteration."""
 
 
+def conversation(
+    source: str,
+    found: object,
+    *,
+    title: object,
+    nodes: Sequence[Node] | str,
+    current: object,
+    created_at: object,
+) -> Conversation:
+    """A conversation of this source that has the id `found` there.
+
+    Args:
+        source: the service, in one word.
+        found: its id, and so on: as they stand in the archive, whatever they are.
+        title: of it.
+        nodes: its messages; or why there are none, in words.
+        current: the last message of the branch that is shown.
+        created_at: when it began.
+
+    Raises:
+        BadConversationError: it has no id, or no messages.
+    """
+    there = text_of(found).strip()
+    if not there:
+        raise BadConversationError("it has no id")
+    if isinstance(nodes, str):
+        raise BadConversationError(f"it has no messages ({nodes})")
+    return Conversation(
+        id=f"{source}-{there}",
+        title=text_of(title),
+        nodes=nodes,
+        current=text_of(current) or None,
+        created_at=moment(created_at),
+        metadata={"source": source, "conversation": there},
+    )
+
+
 def moment(value: object) -> datetime | None:
     """A moment as archives write it: seconds since 1970, or ISO 8601; None for anything else.
 

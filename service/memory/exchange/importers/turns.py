@@ -52,10 +52,6 @@ class _Open:
     def has_acted(self) -> bool:
         return bool(self.calls or self.results)
 
-    @property
-    def has_begun(self) -> bool:
-        return bool(self.reasoning or self.response) or self.has_acted
-
     def closed(self, metadata: dict[str, Any]) -> Iteration:
         return Iteration(
             user_message=self.user or None,

@@ -1,0 +1,161 @@
+"""The events by which moved messages, and what followed from them, come to their new loop.
+
+They are copies with their times, but for what was for the first loop alone: what it has paid for,
+and a person's yes for as long as it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from service.agent.moving.rounds import Round
+from service.domain.events import (
+    Event,
+    EventBody,
+    InputReceived,
+    InputRequired,
+    IterationAbandoned,
+    IterationStarted,
+    MemoryRecalled,
+    MessageCompleted,
+    MessageReceived,
+    RouteDecided,
+    ToolFinished,
+    ToolStarted,
+)
+from service.domain.messages import Message
+from service.domain.routes import Route
+
+
+class Copy(NamedTuple):
+    """Something that happened, and when."""
+
+    body: EventBody
+    at: datetime
+
+
+def messages(gone: Round, *, run_loop_id: str | None, now: datetime) -> Iterator[Copy]:
+    """The messages alone, each with the reason why it is where it is now.
+
+    Args:
+        gone: what is moved.
+        run_loop_id: the loop that it joins; None: it opens one.
+        now: when a person moved it.
+    """
+    for event in gone.history.events:
+        if event.seq in gone.received:
+            received = _received(event.body, gone.history.message_ids[event.seq or 0])
+            yield Copy(received, event.at)
+            route = _route(gone, received.message_id, run_loop_id)
+            yield Copy(RouteDecided(message_id=received.message_id, route=route), now)
+
+
+def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
+    """What the loop did from where it observed the messages.
+
+    Every call that has a result there has the same one here, so that nothing is done twice.
+
+    Args:
+        gone: what is moved; observed.
+        first_index: which iteration the first one is in its new loop.
+    """
+    asked = _requests_to_keep(gone)
+    start, end = gone.iterations
+    for index in range(start, end):
+        shift = first_index - start
+        finished = set[str]()
+        for event in _events_of(gone, index):
+            body = _copied(event.body, gone, index + shift, asked, first=index == start)
+            if isinstance(body, ToolFinished):
+                finished.add(body.call_id)
+            if body is not None:
+                yield Copy(body, event.at)
+        yield from _closed_calls(gone, index, finished)
+
+
+def _events_of(gone: Round, index: int) -> Iterator[Event]:
+    places = gone.history.iteration_of
+    return (event for event in gone.history.events if places.get(event.seq or 0) == index)
+
+
+def _received(body: EventBody, message_id: str) -> MessageReceived:
+    if isinstance(body, MessageReceived):
+        return body
+    # Nobody's tool call had asked: what a person answered was what they said next.
+    words = ""
+    if isinstance(body, InputReceived):
+        words = "\n".join(body.choices) if body.choices else body.text or ""
+    return MessageReceived(message_id=message_id, message=Message.user(words))
+
+
+def _route(gone: Round, message_id: str, run_loop_id: str | None) -> Route:
+    """Why the message is there now, and, for whoever learns from it, what was weighed before."""
+    before = Route(decision="new", confidence=0, method="fallback", reason="")
+    for event in gone.history.events:
+        if isinstance(event.body, RouteDecided) and event.body.message_id == message_id:
+            before = event.body.route
+    return Route(
+        decision="new" if run_loop_id is None else "join",
+        run_loop_id=run_loop_id,
+        confidence=1.0,
+        method="person",
+        reason="a person moved it here",
+        candidates=before.candidates,
+        new_probability=before.new_probability,
+        moved_from=gone.state.id,
+    )
+
+
+def _requests_to_keep(gone: Round) -> frozenset[str]:
+    """What a person was asked: what they still are, or have answered within what goes."""
+    start, end = gone.iterations
+    answered = {
+        event.body.request_id
+        for index in range(start, end)
+        for event in _events_of(gone, index)
+        if isinstance(event.body, InputReceived) and event.seq not in gone.received
+    }
+    awaiting = gone.state.awaiting
+    if awaiting is not None and gone.is_last:
+        answered.add(awaiting.request_id)
+    return frozenset(answered)
+
+
+def _copied(
+    body: EventBody, gone: Round, index: int, asked: frozenset[str], *, first: bool
+) -> EventBody | None:
+    match body:
+        case IterationStarted(message_ids=ids):
+            # Older journals name none: all that had come in by then.
+            mine = gone.message_ids if ids is None else ids
+            kept = tuple(each for each in mine if each in gone.message_ids)
+            return body.model_copy(update={"index": index, "message_ids": kept if first else ()})
+        case IterationAbandoned():
+            return body.model_copy(update={"index": index})
+        case MemoryRecalled(recollections=()):
+            return None
+        case MemoryRecalled() | MessageCompleted() | ToolStarted() | ToolFinished():
+            return body
+        case InputRequired(request_id=request_id) if request_id in asked:
+            return body
+        case InputReceived(request_id=request_id) if request_id in asked:
+            # What a person allowed for as long as that loop lasts, they have not allowed here.
+            return body.model_copy(update={"remember": None, "scopes": ()})
+    return None
+
+
+def _closed_calls(gone: Round, index: int, finished: set[str]) -> Iterator[Copy]:
+    """Results that calls came to without an event, as the loop was stopped before they ended."""
+    iteration = gone.state.iterations[index]
+    names = {call.id: call.name for call in iteration.tool_calls}
+    for result in iteration.tool_results:
+        if result.id not in finished:
+            body = ToolFinished(
+                call_id=result.id,
+                name=names.get(result.id, ""),
+                content=result.content,
+                is_error=result.is_error,
+            )
+            yield Copy(body, iteration.timestamp)

@@ -1,0 +1,236 @@
+"""The mover: a person says that a message belongs to another run loop, and it goes there."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+from service.agent.moving.planning import is_free, plan
+from service.agent.moving.rounds import Round, WentBefore, all_waiting, round_of
+from service.agent.scheduler import Scheduler
+from service.agent.tuned import MOVE_PATIENCE_SECONDS
+from service.domain.closed_part import closed_part
+from service.domain.errors import ConflictError, InvalidInputError, RondoError, StorageError
+from service.domain.events import InputReceived, MessageMoved
+from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
+from service.memory.history.appends import Commit
+from service.memory.memory import Memory
+from service.memory.tasks import run_to_end
+
+log = logging.getLogger(__name__)
+
+_MOST_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was moved, and where to."""
+
+    message_ids: tuple[str, ...]
+    """Messages that were observed together are moved together."""
+    from_run_loop_id: str
+    to_run_loop_id: str
+    run_loop: RunLoop
+    """The loop that they are in now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a person asked for."""
+
+    run_loop_id: str
+    message_id: str | None
+    to: str | None
+    owner: str
+    answer: InputReceived | None = None
+    """Said to the router, which had asked where the messages of the loop belong: all of them go."""
+
+
+class _BusyError(Exception):
+    """The target is at work."""
+
+
+class _OvertakenError(Exception):
+    """One of the loops has gone on meanwhile."""
+
+
+class Mover:
+    """Moves messages between run loops, one move at a time."""
+
+    def __init__(self, memory: Memory, scheduler: Scheduler) -> None:
+        self._memory = memory
+        self._journal = memory.journal
+        self._scheduler = scheduler
+        self._turn = anyio.Lock()
+        self._threads = anyio.CapacityLimiter(2)  # those that are shared may be used up by tools
+
+    async def move(
+        self, run_loop_id: str, message_id: str | None, to: str | None, owner: str
+    ) -> Moved:
+        """See `Agent.reroute`."""
+        if to == run_loop_id:
+            raise InvalidInputError(
+                "the message is in that run loop already", advice="Name another one, or a new one."
+            )
+        await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
+        if to is not None:
+            await self._journal.run_loops.check_owner(to, owner=owner)
+        if any(self._scheduler.is_within(each) for each in (run_loop_id, to or run_loop_id)):
+            raise ConflictError(
+                "a message cannot be moved by the work of its own run loop, whose end that would"
+                " have to wait for",
+                advice="Move it from outside of tools and hooks.",
+            )
+        wish = _Wish(run_loop_id, message_id, to, owner)
+        if message_id is None:
+            found = await self._read(wish)
+            wish = _Wish(run_loop_id, found.message_ids[-1], to, owner)
+        return await self._try_on(wish)
+
+    async def move_as_answered(
+        self, run_loop_id: str, answer: InputReceived, to: str, owner: str
+    ) -> None:
+        """Take an answer to the router, and move what waits for it to the loop that was chosen.
+
+        Raises:
+            NotFoundError: the owner has no such run loop, any more.
+            ConflictError: the loop does not wait for this answer, any more.
+            StorageError: the disk refuses; nothing was moved.
+        """
+        await self._journal.run_loops.check_owner(to, owner=owner)
+        await run_to_end(self._in_turn(_Wish(run_loop_id, None, to, owner, answer)))
+
+    async def _try_on(self, wish: _Wish) -> Moved:
+        """Move when the target has done with what it is at."""
+        deadline = anyio.current_time() + MOVE_PATIENCE_SECONDS
+        while anyio.current_time() < deadline:
+            try:
+                return await run_to_end(self._in_turn(wish))
+            except _BusyError:
+                with anyio.CancelScope(deadline=deadline):
+                    await self._until_at_rest(wish.to or "")
+        raise ConflictError(
+            f"run loop {wish.to} is at work, and takes in a message with its answer only between"
+            " two of its own",
+            advice="Move it when that has answered; or cancel it first.",
+        )
+
+    async def _until_at_rest(self, run_loop_id: str) -> None:
+        state = self._memory.short_term.state(run_loop_id)
+        if state is not None and state.status == "waiting_for_human_input":
+            raise ConflictError(
+                f"run loop {run_loop_id} waits for an answer to what it has asked",
+                advice="Answer it, or cancel it; then move the message.",
+            )
+        await self._scheduler.at_rest(run_loop_id)
+        await anyio.sleep(0.01)  # it may go on at once, with what came in meanwhile
+
+    async def _in_turn(self, wish: _Wish) -> Moved:
+        async with self._turn:
+            for _ in range(_MOST_ATTEMPTS):
+                try:
+                    outcome = await self._attempt(wish)
+                except _OvertakenError as error:
+                    log.debug("a move begins anew: %s", error)
+                    await anyio.lowlevel.checkpoint()
+                else:
+                    break
+            else:
+                raise ConflictError(
+                    f"run loop {wish.run_loop_id} goes on too fast", advice="Try it again."
+                )
+        if isinstance(outcome, WentBefore):
+            return await self._repeated(wish, outcome)
+        source, target = outcome
+        self._scheduler.wake(target.state.id)
+        await self._archive(source.state, target.state)
+        now = await self._journal.replay(target.state.id)
+        moved = (each.body for each in source.events)
+        message_ids = next(each.message_ids for each in moved if isinstance(each, MessageMoved))
+        return Moved(message_ids, wish.run_loop_id, now.id, now.run_loop())
+
+    async def _attempt(self, wish: _Wish) -> WentBefore | list[Commit]:
+        """Move, unless it was moved before.
+
+        Raises:
+            _OvertakenError: something came in between; nothing was written.
+        """
+        async with AsyncExitStack() as stack:
+            rewrites = self._journal.rewrites
+            found = await self._read(wish)
+            if isinstance(found, Round) and found.is_last:
+                await self._target(wish, found)  # before anything is stopped for it
+                await stack.enter_async_context(self._scheduler.held(wish.run_loop_id, "move"))
+                rewrites = self._journal.rewrites
+                found = await self._read(wish)
+            if isinstance(found, WentBefore):
+                return found
+            target = await self._target(wish, found)
+            planned = plan(found, target, rewrites=rewrites)
+            source = planned.source
+            if wish.answer is not None:
+                source = replace(source, bodies=[wish.answer, *source.bodies])
+            try:
+                return await self._journal.append_together(source, planned.target)
+            except ConflictError as error:
+                raise _OvertakenError(str(error)) from error
+
+    async def _read(self, wish: _Wish) -> Round | WentBefore:
+        def work() -> Round | WentBefore:
+            events = self._journal.read_blocking(run_loop_id=wish.run_loop_id)
+            if wish.answer is not None:
+                return _answered(all_waiting(events), wish.answer)
+            return round_of(events, wish.message_id)
+
+        try:
+            return await to_thread.run_sync(work, limiter=self._threads)
+        except ValueError as error:  # pydantic's errors are of this kind too
+            raise StorageError(
+                f"the history of run loop {wish.run_loop_id} cannot be read: {error}",
+                advice="It may be of a newer version of Rondo; the other run loops go on.",
+            ) from error
+
+    async def _target(self, wish: _Wish, gone: Round) -> RunLoopState | None:
+        if wish.to is None:
+            return None
+        target = await self._journal.replay(wish.to, owner=wish.owner)
+        if gone.came_to_something and not is_free(target):
+            raise _BusyError
+        return target
+
+    async def _repeated(self, wish: _Wish, before: WentBefore) -> Moved:
+        """The same wish again changes nothing."""
+        now = await self._journal.replay(before.to_run_loop_id, owner=wish.owner)
+        if wish.to not in (None, now.id, now.predecessor_id):
+            raise ConflictError(
+                f"message {wish.message_id} is not in run loop {wish.run_loop_id} any more: it was"
+                f" moved to {before.to_run_loop_id}",
+                advice="Move it from there.",
+            )
+        return Moved(before.message_ids, wish.run_loop_id, now.id, now.run_loop())
+
+    async def _archive(self, source: RunLoopState, target: RunLoopState) -> None:
+        """Let memory find the words where they are now, before anybody is told that they are."""
+        loops = [closed_part(state) for state in (source, target)]
+        loops = [run_loop for run_loop in loops if run_loop.iterations]
+        problem = await self._memory.archivist.archive_many(loops)
+        if problem is not None:
+            return  # told in the log, and tried again
+        try:
+            await self._journal.imports.settle({source.id: source.last_seq})
+        except RondoError as error:  # then it is looked at once more, and nothing is new
+            log.warning("a run loop that was moved from stays on its list: %s", error)
+
+
+def _answered(waiting: Round, answer: InputReceived) -> Round:
+    """The round, if its loop waits for this answer still."""
+    asked = waiting.state.awaiting
+    if asked is None or asked.request_id != answer.request_id:
+        raise ConflictError(f"run loop {waiting.state.id} does not wait for this answer any more")
+    return waiting

@@ -1,0 +1,37 @@
+"""A message with several matters as several messages, one for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from service.agent.routing.matters import matters_of
+from service.domain.messages import Message
+from service.memory.history.inbox import InboxEntry, part_id
+
+PART = "part_of"
+"""The name in a part's metadata that tells of which message it is a part, and which part."""
+
+
+def parts_of(entry: InboxEntry) -> tuple[InboxEntry, ...]:
+    """The message itself; or, where it plainly lists several matters, a message for each of them.
+
+    The first part keeps the message's id. A message that names its loop, shows an image, or is more
+    than a word to be said next stays whole: its sender has said what is to be done with it.
+    """
+    alone = entry.requested_run_loop_id is None and entry.mode == "steer"
+    if not alone or any(part.type != "text" for part in entry.message.content):
+        return (entry,)
+    matters = matters_of(entry.message.text)
+    if len(matters) == 1:
+        return (entry,)
+    return tuple(_part(entry, words, number, matters) for number, words in enumerate(matters, 1))
+
+
+def _part(entry: InboxEntry, words: str, number: int, matters: tuple[str, ...]) -> InboxEntry:
+    place = {"message_id": entry.message_id, "number": number, "count": len(matters)}
+    return replace(
+        entry,
+        message_id=entry.message_id if number == 1 else part_id(entry.message_id, number),
+        message=Message.user(words),
+        metadata={**entry.metadata, PART: place},
+    )

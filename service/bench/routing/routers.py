@@ -1,0 +1,103 @@
+"""The daemon's router for each way of deciding, and what its model was trained on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any, Literal
+
+import anyio
+
+from service.agent.llm.protocol import LLM
+from service.agent.llm.script import Script
+from service.agent.llm.scripted import ScriptedLLM
+from service.agent.router import Router
+from service.agent.routing.options import RouterOptions
+from service.bench.routing.embedding import TimedEmbedder
+from service.domain.errors import RondoError
+from service.domain.state import RunLoopState
+
+Method = Literal["embedding", "llm", "full"]
+METHODS: tuple[Method, ...] = ("embedding", "llm", "full")
+"""The trained model alone; the language model for every message; both, as the daemon asks them."""
+
+Warm = Callable[[Sequence[RunLoopState]], Awaitable[None]]
+"""Waits until the router has read what was said in these loops."""
+
+
+def options_for(method: Method, options: RouterOptions) -> RouterOptions:
+    """How a router decides by a method, where `options` are the daemon's own.
+
+    A person is never asked, and no message is taken apart: each is decided upon by itself.
+    """
+    options = replace(options, ask_below=0.0, split_matters=False)
+    if method == "embedding":
+        return replace(options, use_llm=False, sure_above=0.0)
+    if method == "llm":
+        return replace(options, use_llm=True, sure_above=math.inf)
+    return options
+
+
+@asynccontextmanager
+async def router_for(
+    method: Method, embedder: TimedEmbedder, llm: LLM | None, options: RouterOptions
+) -> AsyncGenerator[tuple[Router, Warm]]:
+    """A router that nothing was asked of yet.
+
+    It is kept ready as in the daemon, which embeds what was said in a loop once it comes to rest.
+    `Warm` waits for that.
+    """
+    llm = llm or ScriptedLLM(Script())  # is never asked
+    router = Router(llm, embedder.embed, options_for(method, options))
+    readiness = _Readiness(router)
+    problem: RondoError | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(router.keep_ready, readiness.states)
+        try:
+            yield router, readiness.wait
+        except RondoError as error:
+            problem = error  # raised below: a group would wrap it
+        group.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+
+
+class _Readiness:
+    """Tells when a router is ready for some loops: when it comes back to see whether there are
+    others."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._states: Sequence[RunLoopState] = ()
+        self._looked = anyio.Event()
+
+    def states(self) -> Sequence[RunLoopState]:
+        self._looked.set()
+        return self._states
+
+    async def wait(self, states: Sequence[RunLoopState]) -> None:
+        self._states = states
+        for _ in range(2):  # it takes the loops; it comes back when it is done with them
+            self._looked = anyio.Event()
+            self._router.look_again()
+            await self._looked.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedOn:
+    """The router's model, and the sets that it was trained on."""
+
+    version: str
+    sets: Sequence[dict[str, Any]]
+    """With ``set``, its name, and ``sha256`` of all its files, one after the other."""
+
+
+def trained_on() -> TrainedOn:
+    """What the shipped model says of itself."""
+    file = resources.files("service.agent.routing").joinpath("model.json")
+    written = json.loads(file.read_text("utf-8"))
+    return TrainedOn(written["version"], written["trained_on"])

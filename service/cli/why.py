@@ -1,0 +1,131 @@
+"""Why messages are in the run loop where they are, in words for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from service.cli.output import one_line, short_id
+from service.domain.routes import Route, RouteMethod
+from service.domain.run_loops import RunLoopSummary
+
+_METHODS: dict[RouteMethod, str] = {
+    "explicit": "named",
+    "embedding": "by meaning",
+    "words": "by its words",
+    "llm": "judged by the model",
+    "person": "moved here",
+    "asked": "you are asked",
+    "fallback": "for want of better",
+}
+_MOST_OTHERS = 2
+_LEAST_PROBABILITY = 0.01
+_GOAL_WIDTH = 28
+
+
+class LoopLine(RunLoopSummary):
+    """A run loop in a list, and why its newest message is where it is."""
+
+    route: Route | None = None
+    moved_to: str | None = None
+    """Where its newest message was moved, if it was."""
+
+
+class WhyHere(BaseModel):
+    """Why a message came to a run loop."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    message_id: str
+    route: Route
+    iteration: int | None = None
+    moved_to: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is still in this run loop."""
+        return self.moved_to is None
+
+
+def whys_of(routes: JsonValue) -> list[WhyHere]:
+    """The `routes` of a run loop's details."""
+    return [WhyHere.model_validate(each) for each in (routes if isinstance(routes, list) else [])]
+
+
+def hint(line: LoopLine) -> str:
+    """Why, in two words.
+
+    >>> from datetime import UTC, datetime
+    >>> now = datetime(2026, 3, 1, tzinfo=UTC)
+    >>> route = Route(decision="join", confidence=0.914, method="embedding", reason="it is near")
+    >>> loop = {"id": "a", "owner": "me", "goal": "a", "status": "idle"}
+    >>> hint(LoopLine(**loop, created_at=now, updated_at=now, route=route))
+    'joined 91 %'
+    """
+    if line.moved_to is not None:
+        return f"→ {short_id(line.moved_to)}"
+    route = line.route
+    if route is None:
+        return ""
+    if route.method == "person" and route.moved_from is None:
+        return "as you said"
+    if route.method in ("explicit", "person", "asked"):
+        return _METHODS[route.method]
+    what = "joined" if route.decision == "join" else "new"
+    return what if route.confidence == 1 else f"{what} {_percent(route.confidence)}"
+
+
+def why_lines(why: WhyHere, run_loop_id: str) -> list[str]:
+    """Why a message is in a run loop: who decided and why; and what else was weighed, if anything.
+
+    >>> route = Route(decision="new", confidence=0.9, method="words", reason="its words are new",
+    ...     candidates=[{"run_loop_id": "b", "goal": "A bill", "probability": 0.1}],
+    ...     new_probability=0.9)
+    >>> why_lines(WhyHere(message_id="m", route=route), "a")
+    ['by its words, 90 %: its words are new', 'else “A bill” 10 %']
+    """
+    route = why.route
+    if route.method == "asked" or (route.method == "person" and route.moved_from is None):
+        first, others = route.reason, "weighed: "
+    elif route.method == "person":
+        came = f" from {short_id(route.moved_from)}" if route.moved_from else ""
+        first, others = f"you moved it here{came}", "weighed before: "
+    elif route.confidence == 1:  # there was nothing to weigh
+        first, others = route.reason, "else "
+    else:
+        sure = _percent(route.confidence)
+        first, others = f"{_METHODS[route.method]}, {sure}: {route.reason}", "else "
+    weighed = ", ".join(_weighed(route, run_loop_id))
+    return [first, f"{others}{weighed}"] if weighed else [first]
+
+
+def whys_at(whys: Iterable[WhyHere], iteration: int, *, is_last: bool) -> list[WhyHere]:
+    """Those of the messages that an iteration has observed; in the last one, of those that wait."""
+    return [
+        why
+        for why in whys
+        if why.is_here and (why.iteration == iteration or (why.iteration is None and is_last))
+    ]
+
+
+def _weighed(route: Route, run_loop_id: str) -> Sequence[str]:
+    """The likeliest of what was not chosen."""
+    moved = route.method == "person"
+    others = [
+        (candidate.probability, f"“{one_line(candidate.goal, _GOAL_WIDTH)}”")
+        for candidate in route.candidates
+        if moved or candidate.run_loop_id != run_loop_id
+    ]
+    if route.new_probability is not None and (moved or route.decision == "join"):
+        others.append((route.new_probability, "a new one"))
+    others.sort(key=lambda each: each[0], reverse=True)
+    return [
+        f"{name} {_percent(probability)}"
+        for probability, name in others[: _MOST_OTHERS + moved]
+        if probability >= _LEAST_PROBABILITY
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"

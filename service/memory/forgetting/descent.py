@@ -1,0 +1,161 @@
+"""What goes because it was named, and what of it stands in other run loops by descent.
+
+A fork begins with the events of the loop that it came from; and a loop that a person moved a
+message out of still holds the events by which it came there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from service.domain.events import (
+    Event,
+    EventBody,
+    InputReceived,
+    MessageReceived,
+    RouteDecided,
+    RunLoopImported,
+    RunLoopStarted,
+)
+from service.domain.forgetting import CopyKind
+from service.memory.forgetting.histories import History, history_of
+from service.memory.forgetting.journal_reads import unread_state
+from service.memory.forgetting.moves import Move, moves_to
+from service.memory.forgetting.redaction import redacted
+from service.memory.forgetting.words import redactions
+from service.memory.history.journal import Journal
+
+_MESSAGES = (MessageReceived, RouteDecided, InputReceived)
+
+
+@dataclass(slots=True)
+class Doomed:
+    """A run loop that stays, and what of it goes."""
+
+    history: History
+    bodies: dict[int, EventBody] = field(default_factory=dict)
+    iterations: frozenset[int] = frozenset()
+    """Those that go whole."""
+    altered: set[int] = field(default_factory=set)
+    """Those that lose quotes."""
+    kinds: set[CopyKind] = field(default_factory=set)
+    own: set[int] = field(default_factory=set)
+    """Numbers of the events of what was named."""
+
+
+class Descent:
+    """Follows what goes to forks, and back to where moved messages were. Blocks; reads only."""
+
+    def __init__(self, journal: Journal, owner: str) -> None:
+        self._journal = journal
+        self._owner = owner
+        self._whole: dict[str, History] = {}
+        """Run loops that go whole."""
+        self._staying: dict[str, Doomed] = {}
+        """Run loops that stay, and what of them goes."""
+
+    def _read(self, run_loop_id: str) -> History:
+        return history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
+
+    def _read_whole(self, run_loop_id: str) -> History:
+        """What goes whole need not be read; then copies of it are not known by their words."""
+        try:
+            return self._read(run_loop_id)
+        except ValueError:  # pydantic's errors are of this kind too
+            return History([], unread_state(self._journal, run_loop_id))
+
+    def _stays(self, run_loop_id: str) -> Doomed:
+        if run_loop_id not in self._staying:
+            self._staying[run_loop_id] = Doomed(self._read(run_loop_id))
+        return self._staying[run_loop_id]
+
+    def _doom(self, run_loop_id: str, iterations: frozenset[int], kind: CopyKind | None) -> None:
+        """Let iterations of a loop that stays go whole."""
+        doomed = self._stays(run_loop_id)
+        doomed.iterations |= iterations
+        for seq, body in redactions(doomed.history, doomed.iterations):
+            doomed.bodies[seq] = body
+            if kind is None:
+                doomed.own.add(seq)
+        if kind is not None:
+            doomed.kinds.add(kind)
+
+    def _follow_copies(self) -> None:
+        """Go on from what was named to forks, and to where moved messages were before."""
+        moves = moves_to(self._journal, self._owner)
+        forks: dict[str, list[tuple[str, int]]] = {}
+        for event in self._journal.read_blocking(owner=self._owner, kind="run_loop.started"):
+            if isinstance(event.body, RunLoopStarted) and event.body.forked_from is not None:
+                point = event.body.forked_from
+                forks.setdefault(point.run_loop_id, []).append((event.run_loop_id, point.seq))
+        waiting = [*self._whole, *self._staying]
+        while waiting:
+            parent_id = waiting.pop()
+            waiting.extend(
+                move.run_loop_id
+                for move in moves.get(parent_id, ())
+                if move.run_loop_id not in self._whole and self._follow_move(parent_id, move)
+            )
+            for fork_id, seq in forks.get(parent_id, ()):
+                if fork_id not in self._whole and self._follow_fork(parent_id, fork_id, seq):
+                    waiting.append(fork_id)
+
+    def _follow_move(self, target_id: str, move: Move) -> bool:
+        """Doom what a loop still holds of what was moved to another; whether there is any of it."""
+        target = self._whole.get(target_id) or self._staying[target_id].history
+        left = self._stays(move.run_loop_id)
+        iterations, seqs = move.originals(
+            left.history, target, lambda seq: self._is_doomed(target_id, target, seq)
+        )
+        gone = iterations - left.history.forgotten - left.iterations
+        events = [event for event in left.history.events if event.seq in seqs - left.bodies.keys()]
+        if gone:
+            self._doom(move.run_loop_id, gone, "moved")
+        for event in events:
+            left.bodies[event.seq or 0] = redacted(event.body)
+            left.kinds.add("moved")
+        opened = min(left.history.message_ids, default=None) in seqs
+        if events and opened:
+            first = left.history.events[0]
+            left.bodies[first.seq or 0] = redacted(first.body)
+        return bool(gone or events)
+
+    def _is_doomed(self, run_loop_id: str, history: History, seq: int) -> bool:
+        """Whether an event's words go, in a loop that goes whole or in one that stays."""
+        if run_loop_id in self._whole:
+            return True
+        doomed = self._staying[run_loop_id]
+        return seq in doomed.bodies or history.iteration_of.get(seq) in doomed.iterations
+
+    def _follow_fork(self, parent_id: str, fork_id: str, last_seq: int) -> bool:
+        """Doom what a fork has copied of what goes; whether there is any of it."""
+        whole = self._whole.get(parent_id)
+        parent = whole or self._staying[parent_id].history
+        fork = self._stays(fork_id).history
+        gone, alone = frozenset[int](), list[Event]()
+        copies = iter(fork.events[1:])
+        copy = next(copies, None)
+        for event in parent.events:
+            if copy is None or (event.seq or 0) > last_seq:
+                break
+            if copy.body != event.body:
+                continue  # of the parent's alone
+            if isinstance(event.body, RunLoopImported):
+                mine = frozenset(range(len(event.body.run_loop.iterations)))
+                gone |= mine if whole else mine & self._staying[parent_id].iterations
+            else:
+                place = parent.iteration_of.get(event.seq or 0)
+                its = fork.iteration_of.get(copy.seq or 0)
+                doomed = whole or self._is_doomed(parent_id, parent, event.seq or 0)
+                if place is None and its is None and doomed and isinstance(copy.body, _MESSAGES):
+                    alone.append(copy)
+                if place is not None and its is not None and doomed:
+                    gone |= {its}
+            copy = next(copies, None)
+        gone -= fork.forgotten | self._staying[fork_id].iterations
+        if gone:
+            self._doom(fork_id, gone, "fork")
+        for event in alone:  # it was moved away before an iteration had observed it
+            self._staying[fork_id].bodies[event.seq or 0] = redacted(event.body)
+            self._staying[fork_id].kinds.add("fork")
+        return bool(gone)

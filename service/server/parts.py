@@ -1,0 +1,74 @@
+"""Where the parts of a message went that was taken apart, told to its sender."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, JsonValue
+
+from service.domain.errors import NotFoundError, Problem
+from service.domain.events import Event
+from service.domain.own_part import is_last
+from service.server.sse import event_frame, frame
+
+if TYPE_CHECKING:
+    from service.agent.agent import Agent
+
+DELIVERED = "message.delivered"
+"""The name of the frame that tells where a part went."""
+
+
+class Part(BaseModel):
+    """A part of a message that became a message of its own."""
+
+    message_id: str
+    run_loop_id: str | None
+    """Where it went; None where it could not be brought there yet."""
+    goal: str
+    """Of that run loop."""
+
+
+async def delivered(agent: Agent, message_ids: Sequence[str], owner: str) -> tuple[Part, ...]:
+    """Where these messages went; waits until that is decided."""
+    return tuple([await _delivered(agent, message_id, owner) for message_id in message_ids])
+
+
+async def _delivered(agent: Agent, message_id: str, owner: str) -> Part:
+    nowhere = Part(message_id=message_id, run_loop_id=None, goal="")
+    try:
+        found = await agent.delivery(message_id)
+        if isinstance(found, Problem):
+            return nowhere
+        run_loop = await agent.run_loop(found.run_loop_id, owner=owner)
+    except NotFoundError:
+        return nowhere  # it was forgotten meanwhile
+    return Part(message_id=message_id, run_loop_id=run_loop.id, goal=run_loop.goal)
+
+
+async def frames_with_parts(
+    agent: Agent, events: AsyncGenerator[Event, None], message_ids: Sequence[str], owner: str
+) -> AsyncGenerator[bytes, None]:
+    """Events as frames; before the last one, a frame for each of these messages."""
+    told = False
+    async with aclosing(events):
+        async for event in events:
+            if not told and is_last(event):
+                told = True
+                for part in await delivered(agent, message_ids, owner):
+                    yield _frame(part)
+            yield event_frame(event)
+
+
+def _frame(part: Part) -> bytes:
+    """In the form of an event, of the loop that the part went to."""
+    wire: JsonValue = {
+        "seq": None,
+        "type": DELIVERED,
+        "at": datetime.now(UTC).isoformat(),
+        "run_loop_id": part.run_loop_id or "",
+        "data": {"message_id": part.message_id, "goal": part.goal},
+    }
+    return frame(DELIVERED, wire)

@@ -1,0 +1,64 @@
+"""An agent in a process of its own, which is killed at the commit by which it moves a message."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from service.agent.agent import Agent
+from service.memory.history.journal import Journal
+from tests.agent.support import running_agent, sent
+from tests.memory.forgetting_support import archived
+from tests.memory.remembering import WordEmbedder
+
+Moment = Literal["before", "after"]
+WORDS = "By train along the coast"
+
+_forkserver = multiprocessing.get_context("forkserver")
+_forkserver.set_forkserver_preload(["tests.agent.mortal_moves"])
+
+
+def move_and_die(folder: Path, *, moment: Moment, ended: bool) -> None:
+    """Move the newest message of one loop to another one, and be killed at that commit.
+
+    Args:
+        folder: the data folder.
+        moment: whether death comes just before the commit is written, or just after.
+        ended: whether the loop that the message leaves is completed.
+    """
+    process = _forkserver.Process(target=_live, args=(folder, moment, ended))
+    process.start()
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL, f"it ended with {process.exitcode}"
+
+
+def _live(folder: Path, moment: Moment, ended: bool) -> None:
+    anyio.run(_move, folder, moment, ended)
+
+
+async def _move(folder: Path, moment: Moment, ended: bool) -> None:
+    async with running_agent(folder, embedder=WordEmbedder(), auto_classify=False) as agent:
+        trip = await _opened(agent, "A trip to Rome")
+        bill = await _opened(agent, "The bill")
+        await sent(agent, WORDS, bill)
+        if ended:
+            await agent.complete(bill)
+        await archived(agent.memory)
+        write = Journal._write
+
+        def deadly(*args: Any, **options: Any) -> None:
+            if moment == "after":
+                write(*args, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Journal._write = deadly  # type: ignore[method-assign]
+        await agent.reroute(bill, to=trip)
+
+
+async def _opened(agent: Agent, words: str) -> str:
+    return (await sent(agent, words))[-1].run_loop_id

@@ -1,0 +1,116 @@
+"""Calibration of the router's probabilities: on simulated decisions whose right map is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.agent.routing.calibration import (
+    UNCALIBRATED,
+    Calibration,
+    Case,
+    expected_quality,
+    fitted,
+    quality,
+)
+
+
+def decisions(true: Calibration, count: int, *, seed: int = 1) -> list[Case]:
+    """Decisions with one to five candidates; what is right follows the true probabilities."""
+    rng = np.random.default_rng(seed)
+    cases = []
+    for _ in range(count):
+        options = int(rng.integers(2, 7))
+        probabilities = np.round(rng.dirichlet(np.full(options, 0.5)), 4)
+        chances = np.array(true.applied(probabilities.tolist()))
+        right = rng.choice(options, p=chances / chances.sum())
+        cases.append(Case(probabilities.tolist(), int(right)))
+    return cases
+
+
+@pytest.mark.parametrize(
+    "true",
+    [Calibration(1.6, 0.0), Calibration(1.0, 1.2), Calibration(0.75, -0.8), UNCALIBRATED],
+    ids=["too sure", "new too rare", "too unsure", "right already"],
+)
+def test_the_map_that_is_right_is_found(true: Calibration) -> None:
+    found = fitted(decisions(true, 3000))
+    assert found.temperature == pytest.approx(true.temperature, rel=0.12)
+    assert found.new_offset == pytest.approx(true.new_offset, abs=0.15)
+
+
+def test_with_nothing_to_learn_from_all_stays_as_it_is() -> None:
+    assert fitted([]) == UNCALIBRATED
+
+
+def test_few_decisions_move_it_little() -> None:
+    few = fitted(decisions(Calibration(1.0, 3.0), 3))
+    many = fitted(decisions(Calibration(1.0, 3.0), 300))
+    assert 0 < few.new_offset < many.new_offset
+
+
+def test_what_counts_half_moves_it_as_much_as_half_as_many() -> None:
+    cases = decisions(Calibration(2.0, 1.0), 50)
+    half = fitted([case._replace(weight=0.5) for case in (*cases, *cases)])
+    assert half.temperature == pytest.approx(fitted(cases).temperature)
+    assert half.new_offset == pytest.approx(fitted(cases).new_offset)
+
+
+def test_a_fitted_map_is_expected_to_be_better_and_is_on_new_decisions() -> None:
+    true = Calibration(1.8, 1.0)
+    cases, fresh = decisions(true, 200), decisions(true, 500, seed=2)
+    assert expected_quality(cases).log_loss < quality(cases, UNCALIBRATED).log_loss - 0.01
+    assert quality(fresh, fitted(cases)).log_loss < quality(fresh, UNCALIBRATED).log_loss
+
+
+def test_where_nothing_is_wrong_no_gain_is_expected() -> None:
+    cases = decisions(UNCALIBRATED, 200)
+    assert expected_quality(cases).log_loss > quality(cases, UNCALIBRATED).log_loss - 0.01
+
+
+def test_each_decision_is_judged_by_what_the_others_have_fitted() -> None:
+    """One that contradicts all others is not let off because it was learned from."""
+    cases = [Case((0.9, 0.1), 0)] * 9 + [Case((0.9, 0.1), 1)]
+    assert expected_quality(cases).log_loss > quality(cases, fitted(cases)).log_loss
+
+
+def test_wholly_wrong_and_certain_decisions_do_not_break_the_fit() -> None:
+    found = fitted([Case((0.0, 0.0, 1.0), 0), Case((1.0, 0.0), 1)] * 500)
+    assert np.isfinite([found.temperature, found.new_offset]).all()
+    assert found.temperature > 0
+
+
+PROBABILITIES = st.lists(st.floats(0.001, 1), min_size=2, max_size=20).map(
+    lambda raw: [each / sum(raw) for each in raw]
+)
+MAPS = st.builds(Calibration, st.floats(0.5, 3), st.floats(-3, 3))
+
+
+@given(PROBABILITIES, MAPS)
+def test_calibrated_probabilities_are_probabilities_still(
+    probabilities: list[float], calibration: Calibration
+) -> None:
+    found = calibration.applied(probabilities)
+    assert len(found) == len(probabilities)
+    assert min(found) >= 0
+    assert sum(found) == pytest.approx(1)
+
+
+@given(PROBABILITIES, MAPS)
+def test_what_was_calibrated_can_be_told_back(
+    probabilities: list[float], calibration: Calibration
+) -> None:
+    found = calibration.applied(probabilities)
+    if min(found) > 1e-4:
+        assert calibration.undone(found) == pytest.approx(probabilities, rel=1e-3, abs=1e-6)
+
+
+@given(PROBABILITIES, MAPS)
+def test_the_order_of_the_candidates_stays(
+    probabilities: list[float], calibration: Calibration
+) -> None:
+    before = np.array(probabilities[:-1])
+    after = np.array(calibration.applied(probabilities)[:-1])
+    assert (np.diff(after[np.argsort(before)]) >= -1e-12).all()

@@ -1,0 +1,104 @@
+"""Several matters in one message: told apart only where they are plainly listed, word for word."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.agent.routing.matters import matters_of
+from service.agent.tuned import MATTERS_MOST, MATTERS_MOST_CHARACTERS
+from tests.agent.matter_lists import ONE, SEVERAL
+
+
+@pytest.mark.parametrize(("text", "keys"), SEVERAL)
+def test_listed_requests_are_matters_of_their_own(text: str, keys: tuple[str, ...]) -> None:
+    matters = matters_of(text)
+    assert len(matters) == len(keys)
+    for matter, key in zip(matters, keys, strict=True):
+        assert key in matter
+        assert [other for other in keys if other in matter] == [key]
+
+
+@pytest.mark.parametrize("text", ONE)
+def test_a_list_of_something_else_is_one_matter(text: str) -> None:
+    assert matters_of(text) == (text,)
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+def together(matters: tuple[str, ...]) -> set[str]:
+    """What the parts hold together, for each beginning that all of them may share."""
+    lines = [matters[0][: found.end()] for found in re.finditer("\n", matters[0])]
+    heads = ["", *(line for line in lines if all(each.startswith(line) for each in matters))]
+    return {
+        squeezed(matters[0] + "".join(each[len(head) :] for each in matters[1:])) for head in heads
+    }
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SEVERAL])
+def test_parts_together_hold_every_character_but_white_space(text: str) -> None:
+    assert squeezed(text) in together(matters_of(text))
+
+
+def test_what_announces_the_list_is_said_in_each_part() -> None:
+    text = "Two questions:\n1. What is a lemur?\n2. How do I bake bread?\n\nThanks!"
+    assert matters_of(text) == (
+        "Two questions:\n1. What is a lemur?",
+        "Two questions:\n2. How do I bake bread?\n\nThanks!",
+    )
+
+
+def test_a_list_within_an_item_stays_with_it() -> None:
+    text = "1. Plan a weekend in Porto:\n   - museums\n   - seafood\n2. Find me a plumber"
+    assert matters_of(text)[0] == "1. Plan a weekend in Porto:\n   - museums\n   - seafood"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Find a flight to Rome\n2. Book it with my usual card",
+        "1. Write a poem about rain\n2. Translate the result into French",
+        "1. What is a lemur?\n2. How big is the same animal in Asia?",
+        "1. 查一下周六去成都的机票\n2. 把它发给小李",
+        "1. 写一首关于雨的诗\n2. 翻译上面的诗",
+    ],
+)
+def test_a_request_that_needs_another_one_is_no_matter_of_its_own(text: str) -> None:
+    assert matters_of(text) == (text,)
+
+
+def test_numbers_that_do_not_count_up_are_no_list() -> None:
+    text = "1. Find me a plumber\n3. Write a letter to Anna"
+    assert matters_of(text) == (text,)
+
+
+def test_what_lists_very_much_stays_whole() -> None:
+    lines = [f"{n}. Find me the plumber of street {n}" for n in range(1, MATTERS_MOST + 2)]
+    assert len(matters_of("\n".join(lines))) == 1
+    assert len(matters_of("\n".join(lines[:-1]))) == MATTERS_MOST
+
+
+def test_a_long_text_stays_whole() -> None:
+    text = "1. Find me a plumber\n2. Tell me about " + "x" * MATTERS_MOST_CHARACTERS
+    assert matters_of(text) == (text,)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["1. ", "2. ", "- ", "①", "②", "find me a plumber", "查一下天气", "\n", " ", "?", "。"]
+        ),
+        max_size=14,
+    ).map("".join)
+)
+def test_nothing_of_any_text_is_lost(text: str) -> None:
+    matters = matters_of(text)
+    if len(matters) == 1:
+        assert matters == (text,)
+    else:
+        assert squeezed(text) in together(matters)

@@ -1,0 +1,237 @@
+"""Where memory finds words that were moved, and that forgetting them leaves them nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.agent.agent import Agent
+from service.domain.anchors import AnchorRef
+from service.domain.errors import NotFoundError
+from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.messages import Message
+from service.tools.decorator import tool
+from tests.agent.moves import heard, whole
+from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
+from tests.agent.test_moving import message_ids, opened, unseen
+from tests.memory.forgetting_support import archived, finished, traces
+from tests.memory.remembering import WordEmbedder
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "Xylophone heist at the Quixotic Bank"
+RESULT = "zugzwang-9913"
+SECRETS = (SECRET, "Quixotic", RESULT)
+
+
+@tool(effect="side_effects")
+async def look(at: str) -> str:
+    """Look."""
+    return f"It says {RESULT}."
+
+
+def respond(messages: Sequence[Message]) -> Answer:
+    if messages[-1].role == "tool":
+        return f"I found it: {messages[-1].text}"
+    if "heist" in messages[-1].text:
+        return [call("look", '{"at": "Quixotic"}')]
+    return "Very well."
+
+
+def house(folder: Path):  # type: ignore[no-untyped-def]
+    return running_agent(folder, respond, look, embedder=WordEmbedder(), auto_classify=False)
+
+
+async def places(agent: Agent, query: str) -> set[tuple[str, int]]:
+    await archived(agent.memory)
+    found = await agent.memory.long_term.search(query, owner="me", limit=20)
+    return {hit.anchor.ref[:2] for hit in found.hits if "heist" in hit.content}
+
+
+async def forget(agent: Agent, request: ForgetRequest) -> None:
+    preview = await agent.preview_forgetting(request)
+    assert preview.confirm is not None, preview.notice
+    await finished(agent.memory, await agent.forget(request, preview.confirm))
+
+
+async def moved(agent: Agent) -> tuple[str, str]:
+    """The ids of a loop about tulips, which the secret left, and of one about banks that has it."""
+    bank = await opened(agent, "What is a bank?")
+    garden = await opened(agent, "How do tulips grow?")
+    await sent(agent, f"Plan the {SECRET}", garden)
+    await archived(agent.memory)
+    await agent.reroute(garden, to=bank)
+    return garden, bank
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
+    tmp_path: Path, ended: bool
+) -> None:
+    async with house(tmp_path) as agent:
+        bank = await opened(agent, "What is a bank?")
+        garden = await opened(agent, "How do tulips grow?")
+        await sent(agent, f"Plan the {SECRET}", garden)
+        if ended:
+            await agent.complete(garden)
+        assert await places(agent, SECRET) == {(garden, 1)}
+        await agent.reroute(garden, to=bank)
+        found = await agent.memory.long_term.search(SECRET, owner="me", limit=20)
+        assert {h.anchor.run_loop_id for h in found.hits if "heist" in h.content} == {bank}
+        assert await places(agent, SECRET) == {(bank, 1)}
+        tulips = await agent.memory.long_term.search("tulips", owner="me")
+        assert tulips.hits[0].anchor.ref[:2] == (garden, 0)
+        with pytest.raises(NotFoundError):
+            await agent.memory.long_term.expand(AnchorRef(garden, 1, 0), owner="me")
+        states = [await whole(agent, each) for each in (garden, bank)]
+        for state in states:
+            assert await agent.memory.long_term.archive(state.run_loop()) == 0
+
+
+async def test_what_was_said_when_is_found_at_its_time_in_its_new_loop(tmp_path: Path) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        source, target = await whole(agent, garden), await whole(agent, bank)
+        assert target.iterations[1].timestamp == source.iterations[1].timestamp
+        assert target.updated_at - source.updated_at < timedelta(seconds=5)
+
+
+async def test_forgetting_the_loop_that_has_the_words_clears_where_they_came_from(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        assert traces(tmp_path, SECRET)
+        await agent.complete(bank)
+        await archived(agent.memory)
+        request = ForgetRequest(run_loop_ids=(bank,))
+        preview = await agent.preview_forgetting(request)
+        assert [(c.run_loop_id, c.kinds) for c in preview.copies] == [(garden, ("moved",))]
+        await forget(agent, request)
+        assert traces(tmp_path, *SECRETS) == []
+        source = await whole(agent, garden)
+        assert heard(source) == ["How do tulips grow?", None, None]
+        assert source.iterations[1].forgotten
+        await sent(agent, "Thanks", garden)
+
+
+async def test_forgetting_what_a_search_finds_clears_where_it_came_from(tmp_path: Path) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        for each in (garden, bank):
+            await agent.complete(each)
+        await archived(agent.memory)
+        for query in ("Quixotic", RESULT):
+            await forget(agent, ForgetRequest(query=query, exact=True))
+        assert traces(tmp_path, *SECRETS) == []
+        assert heard(await whole(agent, bank))[:2] == ["What is a bank?", FORGOTTEN]
+
+
+async def test_forgetting_follows_a_message_that_was_moved_twice_and_its_forks(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        first = await opened(agent, f"Plan the {SECRET}")
+        early = await agent.fork(first)
+        second = (await agent.reroute(first)).to_run_loop_id
+        third = (await agent.reroute(second)).to_run_loop_id
+        late = await agent.fork(second)
+        for each in (early.id, third):
+            await agent.complete(each)
+        await archived(agent.memory)
+        assert (await agent.run_loop(late.id)).goal.endswith(SECRET)
+        await forget(agent, ForgetRequest(run_loop_ids=(third,)))
+        assert traces(tmp_path, *SECRETS) == []
+
+
+async def test_forgetting_follows_a_message_that_went_before_it_was_observed(
+    tmp_path: Path,
+) -> None:
+    ready = anyio.Event()
+
+    def waiting(messages: Sequence[Message]) -> Answer:
+        from service.domain.stream import TextDelta
+
+        return [ready, TextDelta("Well.")] if messages[-1].text == "Wait" else respond(messages)
+
+    async with running_agent(
+        tmp_path, waiting, look, embedder=WordEmbedder(), auto_classify=False
+    ) as agent:
+        async with sending(agent, "Wait") as events:
+            await until(lambda: "iteration.started" in types(events))
+            source = events[0].run_loop_id
+            receipt = await agent.accept(f"The {SECRET}", run_loop_id=source, mode="followup")
+            await until(lambda: unseen(agent, source) == 1)
+            there = await agent.reroute(source, message_id=receipt.message_id)
+            ready.set()
+        target = there.to_run_loop_id
+        await until(
+            lambda: (
+                (state := agent.memory.short_term.state(target)) is not None
+                and state.status == "idle"
+            )
+        )
+        fork = await agent.fork(source)
+        for each in (target, source, fork.id):
+            await agent.complete(each)
+        await archived(agent.memory)
+        await forget(agent, ForgetRequest(run_loop_ids=(target,)))
+        assert traces(tmp_path, *SECRETS) == []
+        assert heard(await whole(agent, source)) == ["Wait"]
+
+
+async def test_forgetting_the_loop_that_the_words_left_leaves_them_where_they_are(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        await agent.complete(garden)
+        await archived(agent.memory)
+        await forget(agent, ForgetRequest(run_loop_ids=(garden,)))
+        target = await whole(agent, bank)
+        assert heard(target)[1] == f"Plan the {SECRET}"
+        assert await places(agent, SECRET) == {(bank, 1)}
+
+
+async def test_forgetting_a_fork_leaves_what_was_moved_out_of_it_before(tmp_path: Path) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        fork = await agent.fork(bank)
+        await agent.complete(fork.id)
+        await archived(agent.memory)
+        await forget(agent, ForgetRequest(run_loop_ids=(fork.id,)))
+        assert heard(await whole(agent, bank))[1] == f"Plan the {SECRET}"
+        assert not (await whole(agent, garden)).iterations[1].forgotten
+
+
+async def test_an_anchor_of_what_was_moved_tells_where_it_is(tmp_path: Path) -> None:
+    async with house(tmp_path) as agent:
+        garden, bank = await moved(agent)
+        request = ForgetRequest(anchors=(AnchorRef(garden, 1, 0),))
+        with pytest.raises(NotFoundError) as refused:
+            await agent.preview_forgetting(request)
+        assert bank in refused.value.advice
+
+
+async def test_what_tells_what_a_loop_is_about_goes_with_the_words_that_tell_it(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        source = await opened(agent, "How do tulips grow?")
+        await sent(agent, f"Plan the {SECRET}", source)
+        await sent(agent, "And crocuses?", source)
+        first = (await message_ids(agent, source))[0]
+        await agent.reroute(source, message_id=first)
+        assert (await agent.run_loop(source)).goal == f"Plan the {SECRET}"
+        other = await opened(agent, "Another matter")
+        await agent.complete(source)
+        await archived(agent.memory)
+        await forget(agent, ForgetRequest(query="Quixotic", exact=True))
+        await forget(agent, ForgetRequest(query=RESULT, exact=True))
+        assert (await agent.run_loop(source)).goal == FORGOTTEN
+        assert traces(tmp_path, *SECRETS) == []
+        assert (await agent.run_loop(other)).goal == "Another matter"

@@ -1,0 +1,80 @@
+"""At a terminal: being asked where a message belongs, several matters in one, and calibrating."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
+from tests.cli.house import daemon_with, sent, terminal_of
+from tests.cli.screen import Screen
+from tests.cli.support import Terminal
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = "== default\ntext/4: You said: {message}\n"
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    folder: Path = tmp_path_factory.mktemp("routing")
+    asking = {
+        "RONDO_AGENT__AUTO_CLASSIFY": "true",
+        "RONDO_ROUTER__ASK_BELOW": "1",
+        "RONDO_ROUTER__USE_LLM": "false",
+        "RONDO_ROUTER__SPLIT_MATTERS": "true",
+    }
+    with daemon_with(folder, SCRIPT, **asking) as running:
+        terminal = terminal_of(running)
+        sent(terminal, "规划去里斯本的旅行")
+        yield terminal
+
+
+def test_a_person_at_a_terminal_chooses_and_gets_the_answer_there(terminal: Terminal) -> None:
+    screen = Screen(terminal, "chat")
+    screen.wait_for("› ")
+    screen.type("what does it cost?\n")
+    screen.wait_for("What is this about?")
+    screen.wait_for("规划去里斯本的旅行")
+    screen.wait_for("Which one? (number)")
+    screen.type("1\n")
+    screen.wait_for("You said: what does it cost?")
+    screen.wait_for("› ")
+    screen.type("\x04")
+    assert screen.leave() == 0
+
+
+def test_without_a_terminal_it_says_how_to_answer(terminal: Terminal) -> None:
+    result = terminal.run("send", "and the hotel?")
+    assert result.exit_code == 3
+    assert "What is this about?" in result.stderr
+    assert "--choose NUMBER" in result.stderr
+    loop = json.loads(terminal.run("loops", "list", "--json").stdout)[0]["id"]
+    number = terminal.run("loops", "show", loop, "--json")
+    assert json.loads(number.stdout)["input_required"]["about"] == "route"
+    assert "you are asked" in terminal.run("loops", "list", COLUMNS="140").stdout
+    assert "you are asked" in terminal.run("loops", "show", loop).stdout
+    answered = terminal.run("loops", "answer", loop, "--choose", "something new")
+    assert answered.exit_code == 0, answered.stderr
+    assert loop in answered.stderr
+    assert "as you said" in terminal.run("loops", "list", COLUMNS="140").stdout
+
+
+def test_where_the_other_matters_went_is_told(terminal: Terminal) -> None:
+    listed = "1. What is a lemur?\n2. How do I bake bread?"
+    result = terminal.run("send", listed)
+    assert "also: “2. How do I bake bread?” · in run loop " in result.stderr
+    told = json.loads(terminal.run("send", listed, "--json").stdout)
+    assert [part["goal"] for part in told["parts"]] == ["2. How do I bake bread?"]
+
+
+def test_calibrating_says_what_is_missing(terminal: Terminal) -> None:
+    result = terminal.run("loops", "calibrate")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("unchanged: ")
+    assert f"{CALIBRATION_LEAST_CORRECTIONS} are needed" in result.stdout
+    report = json.loads(terminal.run("loops", "calibrate", "--reset", "--json").stdout)
+    assert report["in_use"]["fitted_at"] is None
