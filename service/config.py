@@ -236,7 +236,8 @@ def load_settings(**flags: Any) -> Settings:
             for item in error.errors()
         ]
         raise ConfigurationError(
-            "\n".join(problems), advice="Correct it there; `rondo doctor` checks all the rest."
+            "\n".join(dict.fromkeys(problems)),
+            advice="Correct it there; `rondo doctor` checks all the rest.",
         ) from error
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(

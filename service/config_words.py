@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -29,15 +29,26 @@ def in_words(error: ErrorDetails, model: type[BaseModel]) -> str:
     >>> wrong(type="string_type", loc=("agent", "hooks", 0))
     'agent.hooks.0 must be a text'
     """
-    name = ".".join(map(str, error["loc"]))
+    loc = _place(error["loc"], model)
+    name = ".".join(map(str, loc))
     if error["loc"][-1] == "[key]":
         return _wrong_key(error["loc"], model)
     if error["type"] == "extra_forbidden":
         meant = _meant(name, model)
         return f"there is no setting {name}" + (f"; did you mean {meant}?" if meant else "")
+    if error["type"] == "finite_number":
+        return f"{name} must be a finite number"
     if error["type"] == "value_error":
         return f"{name} cannot be used: {error['ctx']['error']}"
-    return f"{name} must be {_expected_at(error['loc'], model)}"
+    return f"{name} must be {_expected_at(loc, model)}"
+
+
+def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[int | str, ...]:
+    """Where it is: without the kind, of those that a setting may be, which pydantic adds to it."""
+    field = named(model).get(".".join(map(str, loc[:-1])))
+    kinds = () if field is None else get_args(field.annotation)
+    is_union = field is not None and get_origin(field.annotation) in (Union, UnionType)
+    return loc[:-1] if is_union and any(get_origin(kind) is Literal for kind in kinds) else loc
 
 
 def named(model: type[BaseModel], *, sections: bool = False) -> dict[str, FieldInfo]:
@@ -59,13 +70,14 @@ def is_section(field: FieldInfo) -> bool:
 
 
 def _meant(name: str, model: type[BaseModel]) -> str | None:
-    """The setting whose name, or the end of whose name, is nearest."""
+    """The setting the end of whose name is nearest: in the same section, else in any."""
     known = list(named(model))
-    if whole := get_close_matches(name, known, n=1):
-        return whole[0]
-    ends = {each.rpartition(".")[2]: each for each in reversed(known)}
-    end = get_close_matches(name.rpartition(".")[2], ends, n=1)
-    return ends[end[0]] if end else None
+    section, _, wanted = name.rpartition(".")
+    for among in ([each for each in known if each.rpartition(".")[0] == section], known):
+        ends = {each.rpartition(".")[2]: each for each in reversed(among)}
+        if end := get_close_matches(wanted, ends, n=1):
+            return ends[end[0]]
+    return None
 
 
 def _expected_at(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
@@ -93,6 +105,18 @@ def _wrong_key(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
     return f"{name} has no entry {key}; it takes {', '.join(keys)}"
 
 
+def _one_of(kinds: tuple[Any, ...]) -> str:
+    """What a setting takes that may be of several kinds."""
+    words = [
+        ", ".join(map(str, get_args(kind)))
+        if get_origin(kind) is Literal
+        else _KINDS.get(kind, "a text").replace(" or ", ", ")
+        for kind in kinds
+    ]
+    *others, last = ", ".join(words).split(", ")
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def _expected(field: FieldInfo) -> str:
     """What a setting takes, from its type and its bounds."""
     if is_section(field):
@@ -106,6 +130,8 @@ def _expected(field: FieldInfo) -> str:
         return "a list of texts"
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
+    if get_origin(kind) in (Union, UnionType):
+        return _one_of(get_args(kind))
     words = _KINDS.get(kind, "a text")
     bounds = {
         name: value

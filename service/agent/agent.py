@@ -214,7 +214,9 @@ class Agent(OwnersActions):
         """A place in the feed, to be held from before `accept` on, so that `follow` sees all."""
         return Reader(self.memory.feed, owner=owner)
 
-    async def follow(self, message_id: str, *, reader: Reader) -> AsyncGenerator[Event]:
+    async def follow(
+        self, message_id: str, *, reader: Reader, since: Delivery | None = None
+    ) -> AsyncGenerator[Event]:
         """What became of a message: its loop's events from where it joined.
 
         Ends when the loop rests, ends, or waits for a person; or with an ``error`` event when the
@@ -223,11 +225,12 @@ class Agent(OwnersActions):
         Args:
             message_id: from the receipt.
             reader: see `reader`; deltas that streamed before its ``with`` are not seen.
+            since: where to go on, by who has followed it before; None: from where it joined.
 
         Raises:
             NotFoundError: no such message was accepted.
         """
-        delivery = await self.delivery(message_id)
+        delivery = since or await self.delivery(message_id)
         short_term = self.memory.short_term
         async with aclosing(follow(message_id, delivery, reader, short_term)) as events:
             async for event in events:
@@ -260,7 +263,7 @@ class Agent(OwnersActions):
 
     @property
     def recalibration(self) -> Recalibration:
-        """The calibration of the router by what its owner has corrected."""
+        """The calibration of the router by what all owners together have corrected."""
         return self._engine.recalibration
 
     @property

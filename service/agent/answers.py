@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from service.agent.answer_reading import Answer, decisions_of, read_answer
 from service.agent.moving.mover import Mover
@@ -137,9 +138,14 @@ class Answers:
         """The loop that goes on with what was answered: another one, where that was the answer."""
         if request.about != "route" or (await self._journal.replay(run_loop_id)).is_active:
             return run_loop_id
-        events = await self._journal.read(run_loop_id=run_loop_id, kind="message.moved")
-        moved = events[-1].body if events else None
-        return moved.to_run_loop_id if isinstance(moved, MessageMoved) else run_loop_id
+        # The move that an answer asked for is journaled right after it; later ones are others.
+        for event, following in pairwise(await self._journal.read(run_loop_id=run_loop_id)):
+            match event.body, following.body:
+                case InputReceived(request_id=request.request_id), MessageMoved() as moved:
+                    return moved.to_run_loop_id
+                case _:
+                    pass
+        return run_loop_id
 
     def _changed(self, request: InputRequired, allowed: Set[str]) -> tuple[str, ...]:
         """What the allowed calls are about, where it is not what was asked about."""

@@ -4,7 +4,8 @@
 callback              event                  is given
 ===================== ====================== ======================================================
 `on_text`             ``message.delta``      the next piece of the assistant's words
-`on_retry`            ``llm.retry``          why; drop what `on_text` gave since the last message
+`on_retry`            ``llm.retry``,         why; drop what `on_text` gave since the last message
+                      ``message.moved``
 `on_tool_start`       ``tool.started``       the event: which tool, with which arguments
 `on_tool_end`         ``tool.finished``      the event: what it came to
 `on_input_required`   ``input.required``     what a person is asked; what it returns is the answer
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,10 +32,12 @@ from service.domain.events import (
     ErrorOccurred,
     Event,
     EventBody,
+    InputReceived,
     InputRequired,
     LLMRetry,
     MessageCompleted,
     MessageDelta,
+    MessageMoved,
     RunLoopCancelled,
     RunLoopCompleted,
     RunLoopFailed,
@@ -76,27 +79,15 @@ async def tell(
 ) -> str:
     """Follow a message, call back, and give the last words. See `Agent.ask`."""
     telling = _Telling(callbacks, OwnPart(message_id))
-    events = agent.follow(message_id, reader=reader)
-    async with aclosing(events):
-        async for event in events:
-            await telling.hear(event)
-            if telling.ended:
-                break
+    await telling.hear_all(agent.follow(message_id, reader=reader))
     while telling.request is not None:
         reply = await telling.reply()
         # The place in the feed is taken before the answer: nothing of what it leads to is missed.
         with agent.reader(owner=owner) as further:
             await _answer(agent, telling.run_loop_id, telling.request, reply, owner)
-            telling.go_on()
-            delivery = await agent.delivery(message_id)
-            if isinstance(delivery, Delivery) and delivery.run_loop_id != telling.run_loop_id:
-                telling.go_on_in(delivery)
-            events = further.events(run_loop_id=telling.run_loop_id, after=telling.last_seq)
-            async with aclosing(events):
-                async for event in events:
-                    await telling.hear(event)
-                    if telling.ended:
-                        break
+            telling.request = None
+            since = Delivery(telling.run_loop_id, telling.last_seq + 1)
+            await telling.hear_all(agent.follow(message_id, reader=further, since=since))
     return await telling.complete()
 
 
@@ -136,41 +127,61 @@ class _Telling:
         self.run_loop_id = ""
         self.last_seq = 0
         self.request: InputRequired | None = None
-        """What a person is asked, once the loop waits for them."""
-        self.ended = False
-        """Whether the loop rests, waits or has ended: nothing more is to be heard."""
+        """What a person is asked, and has not answered."""
+        self._told: list[EventBody] = []
+        """What was called back for, of all that a move takes to another loop."""
+        self._again: list[EventBody] = []
+        """What is told there again, and shall not be called back for twice."""
 
-    def go_on(self) -> None:
-        """The person has answered."""
-        self.request, self.ended = None, False
+    async def hear_all(self, events: AsyncGenerator[Event]) -> None:
+        """Hear events to their end, or to where the loop has turned to another message."""
+        async with aclosing(events):
+            async for event in events:
+                await self._hear(event)
+                if self._part.over:
+                    break
 
-    def go_on_in(self, delivery: Delivery) -> None:
-        """The message is in another loop now, whose events tell of it from its beginning."""
-        self._part = OwnPart(self._part.message_id)
-        self.run_loop_id, self.last_seq = delivery.run_loop_id, delivery.first_seq - 1
-
-    async def hear(self, event: Event) -> None:
-        """Take the next event, and call back."""
+    async def _hear(self, event: Event) -> None:
         self.run_loop_id = event.run_loop_id or self.run_loop_id
         self.last_seq = event.seq or self.last_seq
         self._part.add(event.body)
-        if self._part.over:
-            self.ended = True
-        elif self._part.going_on:
-            await self._call_back(event.body)
+        if self._part.going_on:
+            await self._call_back_once(event.body)
+        elif self._part.over:
+            self.request = None
         match event.body:
             case InputRequired() as request:
-                self.request, self.ended = request, True
-            case RunLoopIdle() | RunLoopCompleted():
-                self.ended = True
+                self.request = request
+            case InputReceived() | RunLoopIdle() | RunLoopCompleted():
+                self.request = None
             case RunLoopFailed(problem=problem):
-                self._problem, self.ended = problem, True
+                self._problem, self.request = problem, None
             case RunLoopCancelled(reason=reason):
-                self._problem, self.ended = _cancelled(reason), True
+                self._problem, self.request = _cancelled(reason), None
             case ErrorOccurred(problem=problem) if event.seq is None:
-                self._problem, self.ended = problem, True
+                self._problem, self.request = problem, None
+            case MessageMoved(message_ids=ids) as moved if self._part.message_id in ids:
+                await self._go_on_in(moved)
             case _:
                 pass
+
+    async def _go_on_in(self, moved: MessageMoved) -> None:
+        """The message is in another loop now, whose events tell of it from its beginning."""
+        self.request = None
+        self._again, self._told = self._told, []
+        if moved.to_iteration is None:
+            self._again, self._words = [], ""
+        if self._streamed:
+            self._streamed = ""
+            await _call(self._callbacks.on_retry, _moved(moved.to_run_loop_id))
+
+    async def _call_back_once(self, body: EventBody) -> None:
+        if isinstance(body, MessageCompleted | ToolStarted | ToolFinished):
+            self._told.append(body)
+            if body in self._again:
+                self._again.remove(body)
+                return
+        await self._call_back(body)
 
     async def _call_back(self, body: EventBody) -> None:
         callbacks = self._callbacks
@@ -247,6 +258,15 @@ def _cancelled(reason: str) -> Problem:
         title="The run loop was cancelled before it had answered",
         detail=reason,
         advice="Send a message with its id to go on.",
+    )
+
+
+def _moved(run_loop_id: str) -> Problem:
+    return Problem(
+        kind=ConflictError.kind,
+        title="The message was moved while it was being answered",
+        detail=f"It is in run loop {run_loop_id} now.",
+        advice="What has streamed of the answer is void: it is made again there.",
     )
 
 

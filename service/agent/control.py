@@ -20,6 +20,7 @@ from service.domain.events import (
     InputReceived,
     InputRequired,
     MessageCompleted,
+    MessageMoved,
     RunLoopCancelled,
     RunLoopCompleted,
     RunLoopImported,
@@ -29,6 +30,7 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.ids import new_id
+from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE, RunLoop
 from service.domain.state import RunLoopState
 from service.memory.history.journal import Journal
@@ -185,6 +187,13 @@ def _copies(journal: Journal, run_loop_id: str, at: int | None) -> list[Event]:
     state = fold(events)
     if state is None:
         raise _no_event(run_loop_id, at)
+    last_move = next((e.body for e in reversed(events) if isinstance(e.body, MessageMoved)), None)
+    if last_move is not None and is_moved_out(state):
+        raise ConflictError(
+            f"run loop {run_loop_id} has nothing left: all of it was moved, the last of it to"
+            f" {last_move.to_run_loop_id}",
+            advice="Fork that one; or fork this one at an event before the move.",
+        )
     now = datetime.now(UTC)
     point = ForkPoint(run_loop_id=state.id, seq=state.last_seq)
     first: EventBody = RunLoopStarted(goal=state.goal, predecessor_id=state.id, forked_from=point)

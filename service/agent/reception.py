@@ -22,7 +22,8 @@ from service.agent import failures
 from service.agent.hook_runner import HookRunner
 from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
-from service.agent.routing.parts import parts_of
+from service.agent.routing.matters import without_announcement
+from service.agent.routing.parts import PART, earlier_parts, parts_of
 from service.agent.scheduler import Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
@@ -232,9 +233,11 @@ class Reception:
     async def _attempt(
         self, entry: InboxEntry, routed: _Routed | None, besides: list[EventBody]
     ) -> tuple[Route, str] | None:
+        first: Route | None = None
         while True:
             if routed is None:
-                routed = _Routed(await self._route(entry, besides), besides)
+                route = await self._route(entry, besides)
+                routed = _Routed(route if first is None else _decided_again(route, first), besides)
                 if self._takes_time(entry, routed.route):
                     # What is at work may take long to stop: the next message need not wait.
                     self._group.start_soon(self._bring, entry, routed)
@@ -243,7 +246,7 @@ class Reception:
                 return routed.route, await self._append(entry, routed)
             except ConflictError:
                 # The loop ended while it was being chosen: choose again.
-                routed = None
+                first, routed = routed.route, None
                 if await self._memory.journal.inbox.delivery(entry.message_id) is not None:
                     self._done_with(entry.message_id)
                     return None
@@ -277,11 +280,15 @@ class Reception:
                 )
             except NotFoundError:
                 log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
+        active: Sequence[RunLoopState] = self._memory.short_term.states(entry.owner)
+        if PART in entry.metadata:
+            words = without_announcement(words)
+            active = await self._not_of_its_kin(entry, active)
         below = self._router.options.ask_below if entry.mode == "steer" else 0.0
         try:
             route = await self._router.route(
                 words,
-                active=self._memory.short_term.states(entry.owner),
+                active=active,
                 now=datetime.now(UTC),
                 requested=requested,
                 on_usage=besides.append,
@@ -296,6 +303,25 @@ class Reception:
             log.exception("message %s could not be routed", entry.message_id)
             reason = f"where it belongs could not be decided ({type(error).__name__})"
             return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
+
+    async def _not_of_its_kin(
+        self, entry: InboxEntry, active: Sequence[RunLoopState]
+    ) -> Sequence[RunLoopState]:
+        """Without the loops that other parts of the same message have opened."""
+        opened = set[str]()
+        for message_id in earlier_parts(entry):
+            try:
+                found = await self._memory.journal.inbox.delivery(message_id)
+            except NotFoundError:
+                continue  # it was forgotten meanwhile
+            if found is None:
+                continue
+            first = await self._memory.journal.read(
+                run_loop_id=found.run_loop_id, after=found.first_seq - 1, limit=1
+            )
+            if first and isinstance(first[0].body, RunLoopStarted):
+                opened.add(found.run_loop_id)
+        return [state for state in active if state.id not in opened]
 
     async def _append(self, entry: InboxEntry, routed: _Routed) -> str:
         route = routed.route
@@ -363,9 +389,20 @@ def _drops_what_goes_on(entry: InboxEntry, state: RunLoopState) -> bool:
     A loop that waits to hear where its first message belongs is taken for a matter of its own by
     whoever goes on talking there.
     """
-    if state.awaiting is not None and state.awaiting.about == "route":
+    if state.asks_where:
         return True
     return entry.mode == "interrupt" and state.status != "idle"
+
+
+def _decided_again(route: Route, first: Route) -> Route:
+    """A decision that was made anew, as what was chosen first had ended: with all that it took."""
+    times = [each.latency_ms for each in (first, route) if each.latency_ms is not None]
+    return route.model_copy(
+        update={
+            "latency_ms": round(sum(times), 2) if times else None,
+            "reason": f"{route.reason}; what was chosen first had ended meanwhile",
+        }
+    )
 
 
 def _not_worked_on(error: BaseException) -> Problem:

@@ -39,6 +39,7 @@ from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
 from service.domain.usage import Prices
+from service.memory.search import lexical
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Router:
         self._prices = prices
         self._calibration = calibration
         self._bell = anyio.Event()
-        self._emptied = False
+        self._emptied = 0
 
     async def route(
         self,
@@ -141,22 +142,29 @@ class Router:
             states: gives the open loops, those that changed last first.
         """
         seen: dict[str, int] = {}
+        reported: set[type[Exception]] = set()
         try:
             await anyio.to_thread.run_sync(shipped)
         except Exception:
             log.exception("the router's model cannot be read")  # each route will say so
         while True:
             self._bell = bell = anyio.Event()
+            emptied = self._emptied
             open_loops = states()[:ROUTER_MOST_CANDIDATES]
             grown = [each for each in open_loops if seen.get(each.id) != each.last_seq]
             try:
-                await self._vectors.make_ahead(map(candidate_of, grown))
-            except Exception:
-                log.exception("what was said cannot be embedded ahead of time")
-            seen = {each.id: each.last_seq for each in open_loops}
+                made = await self._vectors.make_ahead(map(candidate_of, grown))
+            except Exception as error:
+                made = False
+                if type(error) not in reported:  # not again whenever a loop comes to rest
+                    reported.add(type(error))
+                    log.exception("what was said cannot be embedded ahead of time")
+            if made:
+                seen = {each.id: each.last_seq for each in open_loops}
+                reported.clear()
             await bell.wait()
-            if self._emptied:
-                seen, self._emptied = {}, False
+            if self._emptied != emptied:
+                seen = {}
 
     def look_again(self) -> None:
         """A loop has come to rest: what was said there can be embedded."""
@@ -166,13 +174,19 @@ class Router:
         """Keep no words: some were forgotten."""
         self._vectors.let_go()
         let_go_of_readings()
-        self._emptied = True
+        self._emptied += 1
         self._bell.set()
 
     async def _weigh(self, text: str, active: Sequence[RunLoopState], now: datetime) -> _Weighed:
+        emptied = self._emptied
         vector, candidates = await self._vectors.of_message(text, [*map(candidate_of, active)])
         judging = partial(self._judged, text, now.timestamp(), candidates, vector)
-        judgement, calibration = await anyio.to_thread.run_sync(judging)
+        try:
+            judgement, calibration = await anyio.to_thread.run_sync(judging)
+        finally:
+            if emptied != self._emptied:  # what was forgotten meanwhile shall not come back
+                lexical.let_go()
+                let_go_of_readings()
         order = sorted(range(len(candidates)), key=lambda place: -judgement.probabilities[place])
         return _Weighed(
             candidates=[candidates[place] for place in order],

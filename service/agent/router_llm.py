@@ -17,7 +17,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from service.agent.generate import Generated, generate
 from service.agent.llm.protocol import LLM
 from service.agent.routing.reading import Candidate
-from service.agent.tuned import ROUTER_LLM_SHARE, ROUTER_LLM_TOKENS
+from service.agent.tuned import (
+    ROUTER_LLM_ANSWER_TOKENS,
+    ROUTER_LLM_LABEL_TOKENS,
+    ROUTER_LLM_LEAST_TURN_TOKENS,
+    ROUTER_LLM_MESSAGE_SHARE,
+    ROUTER_LLM_MOST_TURNS,
+    ROUTER_LLM_READ_CHARACTERS,
+    ROUTER_LLM_SHARE,
+    ROUTER_LLM_TOKENS,
+    ROUTER_LLM_TURN_TOKENS,
+)
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
 from service.memory.tokens import estimate_tokens, prefix_within
@@ -37,13 +47,6 @@ _EXAMPLES = (
     (["plan a weekend in Lisbon"], "What does 'ephemeral' mean?", _NEW),
     (["帮我写一封请假邮件"], "推荐一部科幻电影", _NEW),
 )
-_LABEL_TOKENS = 20
-_TURN_TOKENS = 60
-_LEAST_TURN_TOKENS = 8
-_MOST_TURNS = 4
-_MESSAGE_SHARE = 0.3
-_ANSWER_TOKENS = 512  # a model that thinks first needs more than the label
-_READ_CHARACTERS = 8000
 _WAITS = "  (the assistant waits for an answer)"
 _JSON = re.compile(r"\{.*\}", re.DOTALL)
 _UNPRINTABLE = frozenset(("Cc", "Cs", "Zl", "Zp"))
@@ -77,7 +80,9 @@ async def judge(
         LLMError: the call failed, or the answer is none of those that were offered.
     """
     budget = min(ROUTER_LLM_TOKENS, int(llm.context_tokens * ROUTER_LLM_SHARE))
-    message = _shortened(_line(text), max(int(budget * _MESSAGE_SHARE), _TURN_TOKENS))
+    message = _shortened(
+        _line(text), max(int(budget * ROUTER_LLM_MESSAGE_SHARE), ROUTER_LLM_TURN_TOKENS)
+    )
     matters = _described(candidates, budget - estimate_tokens(message))
     messages = [Message.system(_SYSTEM)]
     for goals, said, answer in _EXAMPLES:
@@ -94,7 +99,7 @@ async def judge(
         "additionalProperties": False,
     }
     generated = await generate(
-        llm, messages, response_schema=schema, max_tokens=_ANSWER_TOKENS, temperature=0.0
+        llm, messages, response_schema=schema, max_tokens=ROUTER_LLM_ANSWER_TOKENS, temperature=0.0
     )
     on_generated(generated)
     return _read(generated.message.text, labels)
@@ -137,7 +142,7 @@ def _described(candidates: Sequence[Candidate], budget: int) -> list[tuple[str, 
 def _label(candidate: Candidate, taken: set[str]) -> str:
     first = candidate.turns[0].text if candidate.turns else ""
     goal = _line(candidate.goal.text) or _line(first)
-    base = goal[: prefix_within(goal, _LABEL_TOKENS)].strip() or "without words"
+    base = goal[: prefix_within(goal, ROUTER_LLM_LABEL_TOKENS)].strip() or "without words"
     label, count = base, 1
     while label.casefold() in taken:
         count += 1
@@ -148,9 +153,9 @@ def _label(candidate: Candidate, taken: set[str]) -> str:
 def _last_turns(candidate: Candidate, budget: int) -> Sequence[str]:
     """What was said last, oldest first, within a number of tokens."""
     lines = [_WAITS] if candidate.awaiting else []
-    for turn in reversed(candidate.turns[-_MOST_TURNS:]):
-        room = min(_TURN_TOKENS, budget)
-        if room < _LEAST_TURN_TOKENS:
+    for turn in reversed(candidate.turns[-ROUTER_LLM_MOST_TURNS:]):
+        room = min(ROUTER_LLM_TURN_TOKENS, budget)
+        if room < ROUTER_LLM_LEAST_TURN_TOKENS:
             break
         line = f"  {turn.role}: {_shortened(_line(turn.text), room)}"
         budget -= estimate_tokens(line)
@@ -172,8 +177,9 @@ def _answer(label: str) -> str:
 
 def _line(text: str) -> str:
     """A text on one line, without control characters and halves of characters."""
-    if len(text) > _READ_CHARACTERS:
-        text = f"{text[: _READ_CHARACTERS // 2]} {text[-_READ_CHARACTERS // 2 :]}"
+    if len(text) > ROUTER_LLM_READ_CHARACTERS:
+        half = ROUTER_LLM_READ_CHARACTERS // 2
+        text = f"{text[:half]} {text[-half:]}"
     printable = (" " if unicodedata.category(each) in _UNPRINTABLE else each for each in text)
     return " ".join("".join(printable).split())
 

@@ -24,6 +24,26 @@ ROUTER_LLM_SHARE = 0.06
 """Share of its window that their words and the message may take."""
 ROUTER_LLM_TOKENS = 1200
 """The same in tokens, however large the window is."""
+ROUTER_LLM_MESSAGE_SHARE = 0.3
+"""Share of these that the message may take. This and what follows for it: untuned defaults."""
+ROUTER_LLM_LABEL_TOKENS = 20
+"""How long the name of a loop may be,"""
+ROUTER_LLM_MOST_TURNS = 4
+"""how many of its newest turns are shown,"""
+ROUTER_LLM_TURN_TOKENS = 60
+"""how long each of them may be, and the message at least,"""
+ROUTER_LLM_LEAST_TURN_TOKENS = 8
+"""and how much room there must be left for one."""
+ROUTER_LLM_READ_CHARACTERS = 8000
+"""How much of a long text is looked at to shorten it."""
+ROUTER_LLM_ANSWER_TOKENS = 512
+"""How long the judgement may be: a model that thinks first needs more than the label."""
+ROUTER_KEPT_VECTORS = 4096
+"""How many vectors of what was said are kept: 6 MB of them. This and the next two: untuned."""
+ROUTER_KEPT_CHARACTERS = 2000
+"""How long a text may be that is kept beside its vector."""
+ROUTER_AHEAD_BATCH = 8
+"""How many are made at a time ahead of time: a message shall not wait for long."""
 
 # --- recall. Set by hand on a dozen English and Chinese questions and remembered sentences of our
 # own: what answers them lay at 0.85 and above, the rest mostly below 0.83.
@@ -97,6 +117,8 @@ NOTES_SHOWN_TOKENS = 1500
 """How much of their sentences it is shown."""
 
 # --- moving a message.
+MOVE_MOST_ATTEMPTS = 100
+"""How often a move begins anew when something came in between. A guard: one or two are enough."""
 MOVE_PATIENCE_SECONDS = 60.0
 """How long a move waits for a loop that is at work. Reasoned: longer than most answers take, and
 shorter than clients wait for theirs."""
@@ -118,6 +140,9 @@ MATTERS_MOST_CHARACTERS = 4000
 # (tests/agent/test_calibration.py): no data of real persons has confirmed them.
 CALIBRATION_LEAST_CORRECTIONS = 12
 """How many decisions a person must have corrected, or been asked about."""
+CALIBRATION_LEAST_RIGHT = 10
+"""How many others must have been right: corrections alone, mostly of one kind, would have it never
+do again what it was corrected for."""
 CALIBRATION_LEFT_ALONE = 0.5
 """What a decision counts that nobody has corrected: not all that is wrong is corrected. With
 calibrated probabilities, the weight at which they stay as they are is about the share of the wrong
@@ -126,6 +151,12 @@ CALIBRATION_SHARPNESS_SPREAD = 0.3
 """Standard deviation of the prior of 1/T, around 1."""
 CALIBRATION_OFFSET_SPREAD = 1.0
 """Standard deviation of the prior of b, around 0."""
+CALIBRATION_MOST_STEPS = 50
+"""Of Newton's method. A guard: a handful are enough."""
+CALIBRATION_MOST_TEMPERATURE = 4.0
+"""T lies between 1 divided by this and this; beyond, something else is wrong."""
+CALIBRATION_MOST_OFFSET = 3.0
+"""b lies between minus this and this: odds times or divided by 20."""
 CALIBRATION_LEAST_GAIN = 0.01
 """Nats by which the expected log loss must fall, and"""
 CALIBRATION_MOST_LOST = 0.02

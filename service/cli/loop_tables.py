@@ -95,7 +95,9 @@ def loop_text(
     last = len(loop.iterations) - 1
     for index, iteration in enumerate(loop.iterations):
         here = whys_at(whys, index, is_last=index == last)
-        lines = [line for why in here for line in why_lines(why, loop.id)]
+        # The ids are what `reroute --message` takes.
+        lines = [f"message {plain(why.message_id)}" for why in here]
+        lines += [line for why in here for line in why_lines(why, loop.id)]
         _append_iteration(
             text,
             index,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from service.domain.events import BODY, EventBody
+from service.domain.own_part import ends_stream
 
 Json = dict[str, JsonValue]
 
@@ -43,13 +44,10 @@ END = frozenset(
 )
 """Events after which nothing more comes, unless the loop is taken up again."""
 
-REST = END | {"run_loop.idle", "input.required"}
-"""Events at which a loop stops to work, for now or for good."""
-
 
 def is_rest(event: SeenEvent) -> bool:
     """Whether nothing more will come of a message after this event."""
-    return event.type in REST or (event.type == "error" and event.seq is None)
+    return ends_stream(event.type, event.seq)
 
 
 def delivered_part(event: SeenEvent) -> Json:

@@ -2,7 +2,7 @@
 
 The state is nothing but the fold of the loop's events: `fold` of the same events always gives the
 same state, and every prefix of a history folds to a valid one. A step takes the same time however
-long the history is.
+long the history is; but a ``message.moved``, which takes words out of it, time in proportion to it.
 """
 
 from __future__ import annotations
@@ -165,6 +165,9 @@ def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
         at=state.updated_at,
     )
     status = "running" if state.status == "idle" else state.status
+    words = received.message.text.strip()
+    if state.goal_moved and words:
+        state = changed(state, goal=words, goal_moved=False)
     return changed(state, unseen=(*state.unseen, unseen), status=status)
 
 

@@ -26,9 +26,11 @@ def moved_away(state: RunLoopState, moved: MessageMoved) -> RunLoopState:
     if moved.iterations[0] < moved.iterations[1]:
         state = _without_iterations(state, moved)
         state = _without_messages(state, *moved.history)
+    goal = _goal(state) if moved.with_goal else state.goal
     return changed(
         state,
-        goal=_goal(state) if moved.with_goal else state.goal,
+        goal=state.goal if goal is None else goal,
+        goal_moved=goal is None or (state.goal_moved and not moved.with_goal),
         status=_status(state),
     )
 
@@ -93,11 +95,11 @@ def _since_user(iterations: Sequence[Iteration]) -> int:
     return count
 
 
-def _goal(state: RunLoopState) -> str:
-    """The first words that are still here; where there are none, what the loop was about."""
+def _goal(state: RunLoopState) -> str | None:
+    """The first words that are still here, if there are any."""
     said = [each.user_message for each in state.iterations if each.moved_to is None]
     said += [unseen.message.text for unseen in state.unseen]
-    return next((words.strip() for words in said if words and words.strip()), state.goal)
+    return next((words.strip() for words in said if words and words.strip()), None)
 
 
 def _status(state: RunLoopState) -> Status:

@@ -31,8 +31,15 @@ from service.domain.events import (
     MessageCompleted,
     MessageMoved,
     RunLoopIdle,
+    RunLoopImported,
     RunLoopInterrupted,
 )
+
+_LAST = frozenset(
+    body.model_fields["type"].default
+    for body in (RunLoopIdle, InputRequired, RunLoopImported, *TERMINAL)
+)
+_ERROR = ErrorOccurred.model_fields["type"].default
 
 
 @dataclass(slots=True)
@@ -76,6 +83,9 @@ class OwnPart:
 
 def is_last(event: Event) -> bool:
     """Whether a stream that follows a message ends with this event: nothing comes by itself."""
-    if isinstance(event.body, ErrorOccurred):
-        return event.seq is None
-    return isinstance(event.body, (RunLoopIdle, InputRequired, *TERMINAL))
+    return ends_stream(event.type, event.seq)
+
+
+def ends_stream(event_type: str, seq: int | None) -> bool:
+    """The same by an event's type and its place in the journal: its body need not be understood."""
+    return event_type in _LAST or (event_type == _ERROR and seq is None)

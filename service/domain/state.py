@@ -95,6 +95,8 @@ class RunLoopState:
     """Messages that came in and wait for an iteration."""
     pending: tuple[PendingCall, ...] = ()
     awaiting: InputRequired | None = None
+    goal_moved: bool = False
+    """Whether the words of the goal are in another loop, and no others here: the next ones are."""
     last_answer: InputReceived | None = None
     """The newest answer that counted: the same one again changes nothing."""
     allowed: frozenset[str] = frozenset()
@@ -136,6 +138,11 @@ class RunLoopState:
     def is_active(self) -> bool:
         """Whether a message can still join."""
         return self.status in ACTIVE
+
+    @property
+    def asks_where(self) -> bool:
+        """Whether it waits for a person to say where its messages belong."""
+        return self.awaiting is not None and self.awaiting.about == "route"
 
     @property
     def is_answered(self) -> bool:

@@ -102,3 +102,6 @@ def _owner(
 
 Owner = Annotated[str, Security(_owner)]
 """Whose run loops and memories a route works on. Another owner's are not found."""
+
+TOKEN_NEEDED = Security(_bearer)
+"""Tells in the API's description that a route needs the token, whosever it is."""

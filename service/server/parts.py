@@ -7,11 +7,12 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from service.domain.errors import NotFoundError, Problem
 from service.domain.events import Event
 from service.domain.own_part import is_last
+from service.domain.run_loops import Timestamp
 from service.server.sse import event_frame, frame
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 DELIVERED = "message.delivered"
 """The name of the frame that tells where a part went."""
+_MOMENT = TypeAdapter[datetime](Timestamp)
 
 
 class Part(BaseModel):
@@ -67,7 +69,7 @@ def _frame(part: Part) -> bytes:
     wire: JsonValue = {
         "seq": None,
         "type": DELIVERED,
-        "at": datetime.now(UTC).isoformat(),
+        "at": _MOMENT.dump_python(datetime.now(UTC), mode="json"),
         "run_loop_id": part.run_loop_id or "",
         "data": {"message_id": part.message_id, "goal": part.goal},
     }

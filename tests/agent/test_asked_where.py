@@ -279,10 +279,42 @@ async def test_an_unclear_message_may_belong_to_one_that_waits_itself(tmp_path: 
         assert set(request.run_loop_ids) == {trip, first}
         where = request.options[request.run_loop_ids.index(first)]
         assert await agent.answer(second, choices=[where]) == first
-        await agent.answer(first, choices=[TRIP])
-        await at_rest(agent, trip)
-        said = heard(await whole(agent, trip))
-        assert said == [TRIP, f"{VAGUE}\n\nfor two people, I mean"]
+        await at_rest(agent, first)
+        # As for a message that is sent there: what was asked about the first one is dropped.
+        assert not waits(agent)
+        said = heard(await whole(agent, first))
+        assert said == [f"{VAGUE}\n\nfor two people, I mean"]
+
+
+async def test_a_message_that_is_moved_to_one_that_waits_itself_is_answered_there(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        await trip_of(agent)
+        first, _ = await asked(agent)
+        second, _ = await asked(agent, "for two people, I mean")
+        await agent.reroute(second, to=first)
+        await at_rest(agent, first)
+        said = heard(await whole(agent, first))
+        assert said == [f"{VAGUE}\n\nfor two people, I mean"]
+        assert not waits(agent)
+
+
+async def test_whoever_sends_and_chooses_one_that_waits_itself_hears_the_answer(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        await trip_of(agent)
+        first, _ = await asked(agent)
+
+        def choose(request: InputRequired) -> str:
+            return request.options[request.run_loop_ids.index(first)]
+
+        with anyio.fail_after(20):
+            answer = await agent.ask(
+                "for two people", callbacks=Callbacks(on_input_required=choose)
+            )
+        assert answer == "You said: for two people"
 
 
 async def test_whoever_goes_on_talking_there_drops_the_question(tmp_path: Path) -> None:
@@ -350,7 +382,7 @@ async def test_forgetting_a_matter_takes_it_out_of_what_was_asked_and_answered(
             await at_rest(agent, each)
             await agent.complete(each)
         await archived(agent.memory)
-        forgetting = ForgetRequest(run_loop_ids=tuple(places), stop=True)
+        forgetting = ForgetRequest(run_loop_ids=tuple(places))
         preview = await agent.preview_forgetting(forgetting)
         assert waiting in {each.run_loop_id for each in preview.copies}
         assert preview.confirm is not None, preview.notice
@@ -361,7 +393,13 @@ async def test_forgetting_a_matter_takes_it_out_of_what_was_asked_and_answered(
             (asking,) = [e.body for e in events if isinstance(e.body, InputRequired)]
             assert asking.options.count(FORGOTTEN) == 2
             assert asking.options[-1] == "something new"
-        await agent.resume(waiting)
+        # It waits still: nothing of what it holds back was lost.
+        state = await agent.replay(waiting)
+        assert state.awaiting is not None
+        assert state == agent.memory.short_term.state(waiting)
+        with pytest.raises(ConflictError):
+            await agent.answer(waiting, choices=[FORGOTTEN])
+        await agent.answer(waiting, choices=["something new"])
         await at_rest(agent, waiting)
         assert heard(await whole(agent, waiting)) == ["And when?"]
     # What was moved there went with it, also from where it had waited.
@@ -402,3 +440,18 @@ def test_only_what_is_less_sure_is_asked_about() -> None:
     assert rather_asked(unsure.model_copy(update={"method": "explicit"}), below=1).run_loop_id
     nothing = route()
     assert rather_asked(nothing, below=1) == nothing
+
+
+async def test_repeating_an_answer_tells_where_it_went_and_not_where_later_words_went(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        trip = await trip_of(agent)
+        loop, request = await asked(agent)
+        again = {"choices": ["something new"], "request_id": request.request_id}
+        await agent.answer(loop, **again)  # type: ignore[arg-type]
+        await at_rest(agent, loop)
+        await sent(agent, "and another word", loop)
+        await agent.reroute(loop, to=trip)
+        await agent.complete(loop)
+        assert await agent.answer(loop, **again) == loop  # type: ignore[arg-type]

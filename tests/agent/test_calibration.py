@@ -82,6 +82,13 @@ def test_wholly_wrong_and_certain_decisions_do_not_break_the_fit() -> None:
     assert found.temperature > 0
 
 
+def test_what_is_fitted_is_within_bounds_whatever_was_corrected() -> None:
+    for wrong in ([Case((0.999, 0.001), 1)] * 2000, [Case((0.001, 0.999), 0)] * 2000):
+        found = fitted(wrong)
+        assert found.is_sane
+        assert quality(wrong, found).log_loss < quality(wrong, UNCALIBRATED).log_loss
+
+
 PROBABILITIES = st.lists(st.floats(0.001, 1), min_size=2, max_size=20).map(
     lambda raw: [each / sum(raw) for each in raw]
 )

@@ -13,8 +13,10 @@ from service.agent.agent import Agent
 from service.domain.messages import Message
 from service.domain.state import RunLoopState
 from service.domain.stream import TextDelta
+from service.memory.forgetting.histories import history_of
 from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
 from tests.agent.conversations import WORDS
+from tests.agent.moves import whole
 from tests.agent.support import (
     Answer,
     FunctionLLM,
@@ -23,6 +25,7 @@ from tests.agent.support import (
     types,
     until,
 )
+from tests.agent.test_moving import at_rest, message_ids
 
 pytestmark = pytest.mark.anyio
 
@@ -116,6 +119,30 @@ async def test_a_restart_in_the_middle_of_summarising_begins_anew_and_loses_noth
         assert len(finished(events)) == 1
         last = (await agent.run_loop(loop_id)).iterations[-1]
         assert last.response
+
+
+async def test_a_message_that_is_moved_while_old_rounds_are_summarised_is_not_in_their_place(
+    tmp_path: Path,
+) -> None:
+    llm = Summarising()
+    async with (
+        running_agent(tmp_path, llm, context_tokens=LIMIT, auto_classify=False) as agent,
+        anyio.create_task_group() as group,
+    ):
+        loop_id = await summarising(agent, llm, group)
+        first, *_ = await message_ids(agent, loop_id)
+        await agent.reroute(loop_id, message_id=first)
+        llm.may_go_on.set()
+        await at_rest(agent, loop_id)
+        await whole(agent, loop_id)
+        events = await all_events(agent, loop_id)
+        group.cancel_scope.cancel()
+        since = types(events)[types(events).index("message.moved") :]
+        if "compaction.finished" in since:  # else the rest had room
+            began = since.index("compaction.started")
+            assert began < since.index("compaction.finished")
+        assert "message.completed" in since
+        assert 0 not in frozenset[int]().union(*history_of(events).summarised.values())
 
 
 async def test_two_loops_are_summarised_side_by_side(tmp_path: Path) -> None:

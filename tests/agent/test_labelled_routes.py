@@ -16,9 +16,11 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
+from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from tests.agent.support import running_agent
+from tests.memory.forgetting_support import archived, finished
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +119,35 @@ async def test_a_message_moved_to_a_matter_that_was_opened_later_was_new(tmp_pat
         later = await decided(agent, "later", UNWEIGHED)
         await agent.reroute(a, message_id="early", to=later)
         assert (await labels(agent))["early"].right == 1
+
+
+async def test_a_correction_stays_one_when_the_loop_that_was_right_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    async with running_agent(tmp_path, auto_classify=False) as agent:
+        a, b, c = [await decided(agent, name, UNWEIGHED) for name in ("a", "b", "c")]
+        for name in ("to-b", "to-c", "on-to-b"):
+            await decided(agent, name, weighed(a, (a, 0.6), (b, 0.3), new=0.1))
+        await agent.reroute(a, message_id="to-b", to=b)
+        await agent.reroute(a, message_id="to-c", to=c)
+        on = (await agent.reroute(a, message_id="on-to-b")).to_run_loop_id
+        await agent.reroute(on, message_id="on-to-b", to=b)
+        fork = (await agent.fork(b)).id
+        for each in (b, c, fork):
+            await agent.complete(each)
+        for gone in ((on,), (b, c)):
+            await archived(agent.memory)
+            request = ForgetRequest(run_loop_ids=gone)
+            preview = await agent.preview_forgetting(request)
+            assert preview.confirm is not None, preview.notice
+            await finished(agent.memory, await agent.forget(request, preview.confirm))
+            found = {
+                name: (each.right, each.corrected) for name, each in (await labels(agent)).items()
+            }
+            if gone == (on,):
+                assert found == {"to-b": (1, True), "to-c": (None, True), "on-to-b": (1, True)}
+        # Whether the third one was there before cannot be told any more.
+        assert found == {"to-b": (1, True)}
 
 
 async def test_what_was_not_weighed_and_what_others_said_is_left_out(tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ def test_a_list_within_an_item_stays_with_it() -> None:
         "1. What is a lemur?\n2. How big is the same animal in Asia?",
         "1. 查一下周六去成都的机票\n2. 把它发给小李",
         "1. 写一首关于雨的诗\n2. 翻译上面的诗",
+        "1. Find Anna's phone number\n2. Call her about Friday",
+        "1. Who is the mayor of Leeds?\n2. Write to his office about the bins",
+        "1. Find a hotel in Rome\n2. Tell me how much it costs",
+        "1. Book a table at Nico's\n2. Invite Tom, too",
+        "1. Write a poem about rain\n2. Make the poem rhyme in every line",
+        "1. 给妈妈打电话\n2. 问问她想吃什么？",
+        "1. 查一下周六去成都的机票\n2. 那要多少钱？",
+        "1. 这家餐厅几点开门？\n2. 这家餐厅可以带狗吗？",
+        "1. 帮我查一下明天的天气\n2. 也查一下后天的",
+        "1. 写一首关于雨的诗\n2. 再翻译成英文",
     ],
 )
 def test_a_request_that_needs_another_one_is_no_matter_of_its_own(text: str) -> None:

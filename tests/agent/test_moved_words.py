@@ -11,13 +11,14 @@ import pytest
 
 from service.agent.agent import Agent
 from service.domain.anchors import AnchorRef
-from service.domain.errors import NotFoundError
+from service.domain.errors import ConflictError, NotFoundError
+from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.tools.decorator import tool
 from tests.agent.moves import heard, whole
 from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
-from tests.agent.test_moving import message_ids, opened, unseen
+from tests.agent.test_moving import at_rest, message_ids, opened, unseen
 from tests.memory.forgetting_support import archived, finished, traces
 from tests.memory.remembering import WordEmbedder
 
@@ -138,9 +139,9 @@ async def test_forgetting_follows_a_message_that_was_moved_twice_and_its_forks(
         first = await opened(agent, f"Plan the {SECRET}")
         early = await agent.fork(first)
         second = (await agent.reroute(first)).to_run_loop_id
-        third = (await agent.reroute(second)).to_run_loop_id
         late = await agent.fork(second)
-        for each in (early.id, third):
+        third = (await agent.reroute(second)).to_run_loop_id
+        for each in (early.id, late.id, third):
             await agent.complete(each)
         await archived(agent.memory)
         assert (await agent.run_loop(late.id)).goal.endswith(SECRET)
@@ -176,12 +177,53 @@ async def test_forgetting_follows_a_message_that_went_before_it_was_observed(
             )
         )
         fork = await agent.fork(source)
-        for each in (target, source, fork.id):
+        fork_of_fork = await agent.fork(fork.id)
+        for each in (target, source, fork.id, fork_of_fork.id):
             await agent.complete(each)
         await archived(agent.memory)
         await forget(agent, ForgetRequest(run_loop_ids=(target,)))
         assert traces(tmp_path, *SECRETS) == []
         assert heard(await whole(agent, source)) == ["Wait"]
+
+
+async def test_forgetting_follows_what_opened_a_loop_and_went_unobserved_to_its_forks(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as agent:
+        journal = agent.memory.journal
+        first, second = (
+            MessageReceived(message_id=name, message=Message.user(words))
+            for name, words in (("first", f"The {SECRET}"), ("second", "How do tulips grow?"))
+        )
+        opening = await journal.append(
+            "garden", RunLoopStarted(goal=f"The {SECRET}"), first, second, owner="me"
+        )
+        moved = await agent.reroute("garden", message_id="first")
+        await at_rest(agent, moved.to_run_loop_id)
+        after = await agent.fork("garden")
+        before = await agent.fork("garden", at=opening.state.last_seq)
+        for each in (after.id, before.id):
+            await at_rest(agent, each)
+            await agent.complete(each)
+        await agent.complete(moved.to_run_loop_id)
+        await agent.cancel("garden")
+        await archived(agent.memory)
+        await forget(agent, ForgetRequest(run_loop_ids=(moved.to_run_loop_id,)))
+        assert traces(tmp_path, *SECRETS) == []
+        assert heard(await whole(agent, after.id)) == ["How do tulips grow?"]
+        assert (await whole(agent, before.id)).iterations[0].forgotten  # its answer was to both
+
+
+async def test_a_loop_that_has_nothing_left_is_not_forked(tmp_path: Path) -> None:
+    async with house(tmp_path) as agent:
+        source = await opened(agent, "How do tulips grow?")
+        before = (await agent.replay(source)).last_seq
+        target = (await agent.reroute(source)).to_run_loop_id
+        with pytest.raises(ConflictError) as refused:
+            await agent.fork(source)
+        assert target in str(refused.value)
+        fork = await agent.fork(source, at=before)
+        assert heard(await whole(agent, fork.id)) == ["How do tulips grow?"]
 
 
 async def test_forgetting_the_loop_that_the_words_left_leaves_them_where_they_are(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -642,6 +643,127 @@ async def test_a_tool_cannot_move_the_message_that_it_works_for(tmp_path: Path) 
         with anyio.fail_after(10):
             await sent(agent, "Move")
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize("first_is_source", [True, False])
+async def test_a_tool_cannot_move_anything_to_or_from_its_own_run_loop(
+    tmp_path: Path, first_is_source: bool
+) -> None:
+    refused: list[ConflictError] = []
+
+    @tool(effect="read_only")
+    async def move(context: ToolContext) -> str:
+        """Move."""
+        mine = context.run_loop_id
+        source, target = (mine, other) if first_is_source else (other, mine)
+        try:
+            with anyio.fail_after(5):
+                await agent.reroute(source, to=target)
+        except ConflictError as error:
+            refused.append(error)
+        return "tried"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("move")] if messages[-1].text == "Move" else "Yes."
+
+    async with running(tmp_path, respond, move) as agent:
+        other = await opened(agent, "Other")
+        await sent(agent, "Move")
+        assert heard(await whole(agent, other)) == ["Other"]
+    assert [each.advice for each in refused] == ["Move it from outside of tools and hooks."]
+
+
+async def test_a_loop_whose_tool_moves_the_messages_of_others_can_itself_be_moved(
+    tmp_path: Path,
+) -> None:
+    began, may_move = anyio.Event(), anyio.Event()
+
+    @tool(effect="side_effects")
+    async def tidy() -> str:
+        """Tidy."""
+        with anyio.CancelScope(shield=True):
+            began.set()
+            await may_move.wait()
+            await agent.reroute(left, to=right)
+        return "tidied"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("tidy")] if messages[-1].text == "Tidy" else "Yes."
+
+    async with running(tmp_path, respond, tidy) as agent:
+        left, right, third = [await opened(agent, name) for name in ("left", "right", "third")]
+        async with sending(agent, "Tidy") as events, anyio.create_task_group() as group:
+            await began.wait()
+            source = events[0].run_loop_id
+            with anyio.fail_after(10):
+                moves: list[object] = []
+
+                async def move() -> None:
+                    moves.append(await agent.reroute(source, to=third))
+
+                group.start_soon(move)
+                await anyio.wait_all_tasks_blocked()
+                # Its work does not end yet, and others need not wait for that.
+                spare = await opened(agent, "spare")
+                await agent.reroute(spare)
+                assert not moves
+                may_move.set()
+                await until(lambda: bool(moves))
+        assert heard(await whole(agent, right)) == ["right", "left"]
+        assert heard(await whole(agent, third))[:2] == ["third", "Tidy"]
+
+
+async def test_a_long_history_is_read_and_copied_where_it_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work: dict[str, threading.Thread] = {}
+    for name in ("round_of", "plan"):
+        work = getattr(mover, name)
+
+        def noted(
+            *args: object,
+            _name: str = name,
+            _work: Callable[..., object] = work,
+            **named: object,
+        ) -> object:
+            at_work[_name] = threading.current_thread()
+            return _work(*args, **named)
+
+        monkeypatch.setattr(mover, name, noted)
+    async with running(tmp_path) as agent:
+        await agent.reroute(await opened(agent, "The bill"))
+    assert at_work.keys() == {"round_of", "plan"}
+    assert threading.current_thread() not in at_work.values()
+
+
+async def test_a_loop_at_work_is_not_stopped_for_a_move_that_is_refused(tmp_path: Path) -> None:
+    ready = anyio.Event()
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].role == "tool":
+            return [ready, TextDelta("Looked.")]
+        return [call("look")] if "Look" in messages[-1].text else [call("ask")]
+
+    @tool(effect="read_only")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tool(effect="side_effects", needs_approval=True)
+    async def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    llm = FunctionLLM(respond)
+    async with running(tmp_path, llm, look, ask) as agent:
+        waiting = await opened(agent, "Ask")
+        async with sending(agent, "Look") as events:
+            await until(lambda: len(llm.calls) == 3)
+            with pytest.raises(ConflictError):
+                await agent.reroute(events[0].run_loop_id, to=waiting)
+            ready.set()
+        assert len(llm.calls) == 3
+        assert answers(await whole(agent, events[0].run_loop_id))[-1] == "Looked."
 
 
 async def test_a_fork_before_the_move_has_the_message_and_one_after_it_has_not(

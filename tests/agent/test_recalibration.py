@@ -160,6 +160,37 @@ async def test_where_the_decisions_were_right_on_the_whole_nothing_changes(tmp_p
         assert not report.changed
 
 
+async def test_corrections_alone_do_not_teach_it_never_to_join(tmp_path: Path) -> None:
+    async with journal_in(tmp_path) as journal:
+        for number in range(CALIBRATION_LEAST_CORRECTIONS + 3):
+            await decide(journal, number, join=0.75, corrected=True)
+        recalibration = Recalibration(tmp_path, journal)
+        report = await recalibration.calibrate()
+        assert not report.changed
+        assert "were right so far" in report.reason
+        assert recalibration.current().applied([0.75, 0.25]) == [0.75, 0.25]
+
+
+@pytest.mark.parametrize("numbers", [(1e6, 0.0), (1e-6, 0.0), (1.0, 50.0), (1.0, -50.0)])
+async def test_a_file_with_wild_numbers_is_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, numbers: tuple[float, float]
+) -> None:
+    temperature, offset = numbers
+    file = {"temperature": temperature, "new_offset": offset, "model": shipped().version}
+    (tmp_path / FILE).write_text(json.dumps(file))
+    async with journal_in(tmp_path) as journal:
+        with caplog.at_level(logging.WARNING):
+            assert Recalibration(tmp_path, journal).current().applied([0.7, 0.3]) == [0.7, 0.3]
+        assert "no calibration comes to" in caplog.text
+
+
+async def test_resetting_tells_how_many_corrections_there_are_now(tmp_path: Path) -> None:
+    async with journal_in(tmp_path) as journal:
+        await mostly_wrong(journal, 15)
+        report = await Recalibration(tmp_path, journal).reset()
+        assert (report.corrections, report.decisions) == (15, 25)
+
+
 async def test_resetting_goes_back_to_the_model_alone(tmp_path: Path) -> None:
     async with journal_in(tmp_path) as journal:
         await mostly_wrong(journal)

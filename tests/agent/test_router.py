@@ -15,7 +15,7 @@ from service.agent.assemble import options_from_settings
 from service.agent.router import Router, agreed
 from service.agent.routing.options import RouterOptions
 from service.config import Settings
-from service.domain.errors import LLMConnectionError
+from service.domain.errors import ConfigurationError, LLMConnectionError
 from service.domain.events import RunLoopCancelled, RunLoopCompleted
 from service.domain.fold import evolve
 from service.domain.routes import Route
@@ -242,3 +242,18 @@ def test_the_embedded_model_is_asked_only_where_the_settings_say_so(
 ) -> None:
     settings = Settings.model_validate({"llm": llm, "router": router})
     assert options_from_settings(settings).router == RouterOptions(use_llm=asks)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sure_above": 1.1},
+        {"sure_above": float("nan")},
+        {"ask_below": -0.1},
+        {"llm_timeout_seconds": 0},
+        {"llm_timeout_seconds": float("inf")},
+    ],
+)
+def test_options_out_of_their_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"router.{next(iter(wrong))}"):
+        RouterOptions(**wrong)

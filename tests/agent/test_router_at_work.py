@@ -84,6 +84,9 @@ async def test_a_loop_that_ends_while_it_is_being_chosen_is_not_chosen_again(
         route = await routed(agent, receipt.message_id)
         assert llm.offers == [["Cook dinner.", "a new matter"]]
         assert (route.decision, route.candidates) == ("new", ())
+        # What it took to choose first is told, too.
+        assert route.latency_ms is not None
+        assert "chosen first had ended meanwhile" in route.reason
         assert (await agent.run_loop(ending)).iterations[-1].user_message == "Cook dinner."
 
 

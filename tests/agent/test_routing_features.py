@@ -9,7 +9,9 @@ import pytest
 
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, Features, features
 from service.agent.routing.nearness import NEARNESS_FEATURES, lead
+from service.agent.routing.pieces import pieces
 from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, let_go, read
+from service.agent.routing.scripts import NO_SCRIPT, script
 from service.agent.routing.shapes import shape
 from tests.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
 
@@ -175,3 +177,69 @@ def test_a_lead_is_what_is_ahead_of_the_best_other() -> None:
     np.testing.assert_allclose(lead(np.array([0.5, 0.8, 0.7])), [-0.3, 0.1, -0.1])
     np.testing.assert_allclose(lead(np.array([0.8, 0.8])), [0.0, 0.0])
     assert np.isnan(lead(np.array([0.8, math.nan]))).all()
+
+
+def test_a_word_with_another_ending_or_an_error_shares_pieces() -> None:
+    found = features("the plumbers invoces", NOW, [lisbon(), invoice()])
+    trip, bill = of(found, "pieces_loop")
+    assert bill > trip
+    assert of(found, "own_pieces")[1] > 0
+
+
+def test_pieces_of_chinese_are_pairs_of_characters() -> None:
+    assert "饺子" in pieces("老边饺子馆")
+    assert "invo" in pieces("invoice")
+
+
+def test_the_same_hand_is_nearer_than_another() -> None:
+    casual = matter("a", "cant u fix my wifi... plz")
+    formal = matter("b", "I cannot connect to the network.")
+    found = features("u dont know how to... plz", NOW, [casual, formal])
+    apart = of(found, "habits_apart")
+    assert apart[0] < apart[1]
+    assert of(found, "lead_habits")[0] == pytest.approx(apart[1] - apart[0])
+
+
+def test_what_all_turns_have_in_common_is_taken_away() -> None:
+    common, topic, other = (np.eye(3, dtype=np.float32)[each] for each in range(3))
+
+    def about(which: np.ndarray) -> np.ndarray:
+        mixed = 3 * common + which
+        return np.asarray(mixed / np.linalg.norm(mixed), dtype=np.float32)
+
+    def of_topic(name: str, which: np.ndarray) -> Candidate:
+        turns = [Turn("x", "user", NOW - 60, about(which)) for _ in range(4)]
+        return Candidate(name, turns[0], turns, 4)
+
+    candidates = [of_topic("a", topic), of_topic("b", other)]
+    found = features("x", NOW, candidates, about(topic))
+    near, far = of(found, "centred_best")
+    assert near == pytest.approx(1.0, abs=1e-3)
+    assert far == pytest.approx(-1.0, abs=1e-3)
+    assert min(of(found, "cos_best")) > 0.8
+
+
+def test_of_few_turns_nothing_common_is_known() -> None:
+    vector = np.ones(3, dtype=np.float32) / math.sqrt(3)
+    found = features(
+        "x", NOW, [Candidate("a", t := Turn("x", "user", NOW, vector), [t], 1)], vector
+    )
+    assert math.isnan(of(found, "centred_best")[0])
+    assert of(found, "cos_best")[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Where is it?", "latin"),
+        ("Où est-ce ?", "latin"),
+        ("请帮我订 Hotel Aurora", "cjk"),
+        ("東京の天気はどうですか", "hiragana"),
+        ("Где это?", "cyrillic"),
+        ("42 :-)", NO_SCRIPT),
+        ("", NO_SCRIPT),
+        ("\ud83d\x00", NO_SCRIPT),
+    ],
+)
+def test_a_text_has_the_script_of_its_letters(text: str, expected: str) -> None:
+    assert script(text) == expected

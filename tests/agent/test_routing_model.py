@@ -132,6 +132,35 @@ def test_fifty_candidates_are_told_apart() -> None:
     assert int(np.argmax(judgement.probabilities)) == 49
 
 
+@pytest.mark.slow
+def test_a_matter_that_rested_for_hours_is_found_among_twenty_when_it_is_named(
+    embed: Embed,
+) -> None:
+    others = [
+        matter(
+            f"m{number}",
+            f"note {number} about topic{number}",
+            "Noted.",
+            ago=60.0 * number + 5,
+            embed=embed,
+        )
+        for number in range(19)
+    ]
+    text = "Is Hotel Aurora by the river quiet?"
+    candidates = [*others, lisbon(embed, ago=7200)]
+    judgement = shipped().judge(text, NOW, candidates, embed([text])[0])
+    assert judgement.best == 19
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["好的", "ok, thanks"])
+def test_what_names_nothing_goes_to_what_was_spoken_of_just_now(text: str, embed: Embed) -> None:
+    rested = [lisbon(embed, ago=7200), invoice(embed, ago=7200), weather_zh(embed, ago=7200)]
+    candidates = [*rested, dumplings_zh(embed, ago=20)]
+    judgement = shipped().judge(text, NOW, candidates, embed([text])[0])
+    assert judgement.best == 3
+
+
 @pytest.mark.parametrize("text", ["", "\x00", "?", "a" * 300_000, "天" * 100_000, "😀 " * 9])
 def test_any_text_is_judged(text: str) -> None:
     _, judgement = judged(text, [lisbon, weather_zh])

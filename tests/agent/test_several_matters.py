@@ -179,3 +179,47 @@ async def test_two_listing_messages_at_once_come_apart_side_by_side(tmp_path: Pa
         found = [await goals(agent, receipt) for receipt in receipts]
         expected = [[LEMUR, BREAD], ["一、蒙古国的首都是哪里？", "二、帮我写一封感谢信"]]
         assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please do these:\n1. Book a table for two at Nico's on Friday\n"
+        "2. Remind me to renew my passport in March",
+        "请帮我做以下几件事：\n1. 蒙古国的首都是哪里？\n2. 帮我写一封感谢信\n3. 推荐一部老电影",
+        # These are near each other, and were told apart all the same.
+        "请帮我做以下几件事：\n1. 查一下去苏州的高铁\n2. 查一下去杭州的高铁\n3. 查一下去南京的高铁",
+    ],
+)
+async def test_parts_never_join_a_loop_that_another_part_has_just_opened(
+    tmp_path: Path, text: str
+) -> None:
+    options = RouterOptions(split_matters=True, use_llm=False)
+    async with running_agent(tmp_path, router=options) as agent:
+        receipt = await agent.accept(text)
+        ids = {(await loop_of(agent, each)).id for each in (receipt.message_id, *receipt.parts)}
+        assert len(ids) == 1 + len(receipt.parts) > 1
+
+
+async def test_a_part_is_routed_by_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighed: list[str] = []
+
+    async def route(self: Router, text: str, **options: Any) -> Route:
+        weighed.append(text)
+        return Route(decision="new", confidence=1, method="words", reason="it is new")
+
+    monkeypatch.setattr(Router, "route", route)
+    async with running_agent(tmp_path, router=SPLITTING) as agent:
+        await goals(agent, await agent.accept(TWO))
+    assert weighed == ["What is a lemur?", "How do I bake bread?"]
+
+
+async def test_what_a_sender_says_of_parts_keeps_no_message_from_its_loop(tmp_path: Path) -> None:
+    said = {"part_of": {"message_id": "x", "number": 2, "count": 2}}
+    async with running_agent(tmp_path, router=SPLITTING) as agent:
+        receipt = await agent.accept("What is a lemur?", metadata=said)
+        assert await goals(agent, receipt) == ["What is a lemur?"]
+        odd = await agent.accept("What is a lemur?", metadata={"part_of": [1]})
+        assert not isinstance(await agent.delivery(odd.message_id), Problem)

@@ -11,14 +11,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.agent.routing.features import features
+from service.agent.routing.features import CANDIDATE_FEATURES, features
 from service.agent.routing.model import read_model
+from service.agent.routing.reading import Candidate, Turn
 from service.bench.routing.boosting import Boosting
+from service.bench.routing.crossing import Crossed, Scores, curves, figures
 from service.bench.routing.metrics import NEW, Decision, calibration, measured
 from service.bench.routing.projecting import Projecting, trained_projection
 from service.bench.routing.replay import Asked, embedded, replay
+from service.bench.routing.resting import rested
 from service.bench.routing.table import joined, projected, tabulated
-from service.bench.routing.train import decisions, dumped, trained, written
+from service.bench.routing.train import (
+    cross_checked,
+    cross_projected,
+    dumped,
+    thirds,
+    trained,
+    written,
+)
 
 _TOPICS = ("violin", "garden", "passport", "bicycle", "dentist")
 
@@ -113,6 +123,52 @@ def test_a_table_holds_the_same_projected_features_as_a_single_message(
         np.testing.assert_allclose(whole.context[place], alone.context, atol=1e-4)
 
 
+def test_a_projection_says_nothing_of_a_script_that_it_did_not_learn(
+    asked: list[list[Asked]],
+) -> None:
+    table = tabulated(asked[0])
+    projection = trained_projection([table], Projecting(dimensions=3, epochs=1))
+    assert projection.scripts == ("latin",)
+    each = asked[0][-1]
+    for text, is_known in (("and the violin?", True), ("那小提琴呢？", False), ("42", True)):
+        found = features(text, each.turn.at, each.candidates, each.turn.vector, projection)
+        for name in ("fit", "opens"):
+            column = found.candidates[:, CANDIDATE_FEATURES.index(name)]
+            assert np.isnan(column).all() != is_known
+
+
+def test_candidates_that_rested_are_older_and_otherwise_the_same(
+    asked: list[list[Asked]],
+) -> None:
+    whole = {each.id: each for each in asked[0]}
+    copies = rested(asked[0], seed=3, share=1.0)
+    assert len(copies) > len(asked[0]) / 2
+    for copy in copies:
+        original = whole[copy.id]
+        assert (copy.right, copy.turn) == (original.right, original.turn)
+        pairs = list(zip(original.candidates, copy.candidates, strict=True))
+        assert any(one != other for one, other in pairs)
+        for before, after in pairs:
+            turns = zip((before.goal, *before.turns), (after.goal, *after.turns), strict=True)
+            moved = {round(one.at - other.at) for one, other in turns}
+            assert len(moved) == 1
+            assert moved == {0} or min(moved) >= 300
+            assert [turn.text for turn in before.turns] == [turn.text for turn in after.turns]
+    assert rested(asked[0], seed=3, share=1.0) == copies
+
+
+def test_a_matter_has_rested_only_where_the_message_names_it() -> None:
+    def at(text: str, *said: str) -> Asked:
+        turns = [Turn(each, "user", 1000.0) for each in said]
+        candidates = tuple(Candidate(turn.text, turn, [turn], 1) for turn in turns)
+        return Asked(0, text, Turn(text, "user", 1100.0), candidates, 0)
+
+    nameless = rested([at("and then?", "the violin", "the garden")] * 50, seed=1, share=1.0)
+    named = rested([at("tune the violin", "the violin", "the garden")] * 50, seed=1, share=1.0)
+    assert {each.candidates[0].goal.at for each in nameless} == {1000.0}
+    assert min(each.candidates[0].goal.at for each in named) < 1000.0
+
+
 def test_joined_tables_keep_each_message_with_its_candidates(asked: list[list[Asked]]) -> None:
     one, two = (tabulated(each) for each in asked)
     both = joined([one, two])
@@ -134,7 +190,7 @@ def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
     text = dumped(written(first, [], {}, {}))
     assert text == dumped(written(second, [], {}, {}))
     model = read_model(json.loads(text))
-    expected = decisions(first.with_vectors, projected(tables[1], first.projection))
+    expected = Scores.of(first.with_vectors, projected(tables[1], first.projection)).decisions()
     for each, decision in zip(asked[1], expected, strict=True):
         turn = each.turn
         judgement = model.judge(turn.text, turn.at, each.candidates, turn.vector)
@@ -145,3 +201,42 @@ def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
         (-1 if j.best is None else j.best) == e.right for j, e in zip(blind, asked[1], strict=True)
     ]
     assert sum(right) > 0.9 * len(right)
+
+
+def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
+    join = np.array([4.0, 0.0] * 100)
+    right = np.array([0] * 70 + [1] * 30)
+    sure = Scores(join, np.full(100, -20.0), np.repeat(np.arange(100), 2), right, 1.0)
+    assert sure.loss(4.0) < sure.loss(1.0)
+    assert sure.loss(4.0) < sure.loss(12.0)
+    assert Crossed([sure, sure]).loss(4.0) == pytest.approx(sure.loss(4.0) / 100)
+    assert {each.chosen for each in sure.decisions()} == {0}
+    assert measured(sure.decisions(4.72))["ece"] < 0.01 < measured(sure.decisions())["ece"]
+
+
+def test_each_message_is_judged_once_by_what_was_not_trained_on_its_file(
+    asked: list[list[Asked]],
+) -> None:
+    boosting, projecting = (
+        Boosting(rounds=12, least_weight=1.0, rate=0.3),
+        Projecting(dimensions=2, epochs=1),
+    )
+    tables = [
+        joined([tabulated(each), tabulated(rested(each, 0), made_up=True)]).weighing(1.0)
+        for each in asked
+    ]
+    seen = dict(zip(("one", "two"), cross_projected(tables, projecting), strict=True))
+    crossed, temperatures = cross_checked(seen, boosting)
+    found = figures(crossed, temperatures)
+    for kind in ("with_vectors", "words_only"):
+        assert 0.6 <= temperatures[kind] <= 1.8
+        for name, messages in zip(("one", "two"), asked, strict=True):
+            assert found[kind][name]["all"]["messages"] == len(messages)
+            assert [each["messages"] for each in found[kind][name]["thirds"]] == [
+                sum(file % 3 == third for file in (each.file for each in messages))
+                for third in range(3)
+            ]
+            assert found[kind][name]["all"]["accuracy"] > 0.7
+        curve = curves(crossed, temperatures)[kind]
+        assert sum(each["messages"] for each in curve) == sum(map(len, asked))
+    assert set(thirds(tables[0]).tolist()) == {0, 1, 2}

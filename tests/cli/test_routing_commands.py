@@ -63,6 +63,38 @@ def test_without_a_terminal_it_says_how_to_answer(terminal: Terminal) -> None:
     assert "as you said" in terminal.run("loops", "list", COLUMNS="140").stdout
 
 
+def test_an_answer_that_leads_to_another_question_does_not_say_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    asks = """== when Launch
+call: choose {"question": "Which rocket?", "options": ["red", "blue"]}
+== default
+text: You said: {message}
+"""
+    asking = {
+        "RONDO_AGENT__AUTO_CLASSIFY": "true",
+        "RONDO_ROUTER__ASK_BELOW": "1",
+        "RONDO_ROUTER__USE_LLM": "false",
+    }
+    with daemon_with(tmp_path, asks, **asking) as running:
+        terminal = terminal_of(running)
+        first = terminal.run("send", "Launch it")
+        assert "Which rocket?" in first.stderr
+        waiting = json.loads(terminal.run("loops", "list", "--json").stdout)[0]["id"]
+        assert terminal.run("send", "and when?").exit_code == 3
+        unclear = json.loads(terminal.run("loops", "list", "--json").stdout)[0]["id"]
+        answered = terminal.run("loops", "answer", unclear, "--choose", "Launch it")
+        assert answered.exit_code == 0, answered.stderr
+        assert "goes on" not in answered.stderr
+        assert f"{waiting} waits for an answer of yours first" in answered.stderr
+        assert "Which rocket?" in answered.stderr
+        message = json.loads(terminal.run("loops", "show", waiting, "--json").stdout)
+        ids = [each["message_id"] for each in message["routes"]]
+        shown = terminal.run("loops", "show", waiting).stdout
+        assert len(ids) == 2
+        assert all(f"message {each}" in shown for each in ids)
+
+
 def test_where_the_other_matters_went_is_told(terminal: Terminal) -> None:
     listed = "1. What is a lemur?\n2. How do I bake bread?"
     result = terminal.run("send", listed)

@@ -27,7 +27,7 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
-from service.memory.history.appends import Commit
+from service.memory.history.appends import Append, Commit
 from service.memory.history.inbox import InboxEntry
 from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
 from tests.histories import received
@@ -96,6 +96,18 @@ async def test_an_append_that_assumes_an_older_state_is_refused(path: Path) -> N
     await journal.append("a", received("and this"))
     with pytest.raises(ConflictError, match="has gone on"):
         await journal.append("a", RunLoopIdle(), if_last_seq=first.state.last_seq)
+
+
+async def test_what_was_read_before_words_were_forgotten_is_not_written_again(path: Path) -> None:
+    journal = Opened(path).journal
+    await begin_loop(journal)
+    before = journal.rewrites
+    await journal.in_turn(lambda file: None, lambda outcome: ["another loop"])
+    copied = [received("words of another loop")]
+    with pytest.raises(ConflictError, match="forgotten"):
+        await journal.append_together(Append("a", copied, rewrites=before))
+    [commit] = await journal.append_together(Append("a", copied, rewrites=journal.rewrites))
+    assert len(commit.events) == 1
 
 
 async def test_many_at_once_are_written_one_after_another_and_heard_in_order(path: Path) -> None:

@@ -78,6 +78,7 @@ async def test_the_description_of_the_api_lets_a_reader_authorize_with_the_token
     api = (await house.client.get("/openapi.json")).json()
     assert api["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
     assert api["paths"]["/v1/send"]["post"]["security"] == [{"HTTPBearer": []}]
+    assert api["paths"]["/v1/routing/calibrate"]["get"]["security"] == [{"HTTPBearer": []}]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ async def test_a_stream_tells_of_the_others_before_it_ends(tmp_path: Path) -> No
         own = frames[-1].data["run_loop_id"]
         told = [f.data for f in frames[-3:-1]]
         assert [each["data"]["goal"] for each in told] == TEXT.split("\n")[1:]
+        formed = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+        assert all(formed.fullmatch(f.data["at"]) for f in frames[-3:])
         assert own not in {each["run_loop_id"] for each in told}
 
 

@@ -129,6 +129,15 @@ async def test_a_sender_who_waits_gets_the_answer_from_the_new_loop(tmp_path: Pa
     assert [i["user_message"] for i in answer["iterations"]] == ["And back?"]
 
 
+async def test_a_list_shortens_a_long_goal_and_one_loop_tells_it_whole(tmp_path: Path) -> None:
+    words = "长" * 3000
+    async with running(tmp_path) as house:
+        loop = (await house.send(words))["run_loop_id"]
+        [line] = (await house.client.get("/v1/run-loops")).json()["run_loops"]
+        assert line["goal"] == words[:500] + "…"
+        assert (await house.client.get(f"/v1/run-loops/{loop}")).json()["goal"] == words
+
+
 async def test_both_streams_of_events_tell_of_the_move(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         trip, bill = await two(house)

@@ -30,7 +30,7 @@ from service.agent.tuned import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
 from service.agent.window import estimated_next_call
 from service.agent.workbench import Workbench
 from service.domain.closed_part import closed_part
-from service.domain.errors import LLMContextError, LLMError, Problem
+from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
 from service.domain.events import CompactionFinished, CompactionStarted, ErrorOccurred, LLMRetry
 from service.domain.instructions import Compact
 from service.domain.messages import Message
@@ -64,15 +64,30 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
             await bench.remembered()
     count, replacement = difference(state.history, history)
     after = (room.beside + messages_tokens(history)) / estimate if count else 1.0
-    await loop.emit(
-        CompactionFinished(
-            messages=count,
-            replacement=replacement,
-            method="model" if writer.by_model else "extract",
-            tokens_before=instruction.tokens,
-            tokens_after=int(instruction.tokens * after),
-        )
+    summary = CompactionFinished(
+        messages=count,
+        replacement=replacement,
+        method="model" if writer.by_model else "extract",
+        tokens_before=instruction.tokens,
+        tokens_after=int(instruction.tokens * after),
     )
+    await _take_over(loop, summary, of=state)
+
+
+async def _take_over(loop: Loop, summary: CompactionFinished, *, of: RunLoopState) -> None:
+    """Put the summary in its place, unless the history is not what was summarised any more.
+
+    A message may have been moved away, or words forgotten, meanwhile; then the brain looks again.
+    """
+    while loop.state.history == of.history:
+        last_seq = loop.state.last_seq
+        try:
+            await loop.emit(summary, if_last_seq=last_seq)
+        except ConflictError:
+            if loop.state.last_seq == last_seq:
+                raise  # the loop has ended
+        else:
+            return
 
 
 def too_long(bench: Workbench, error: LLMContextError) -> Problem:

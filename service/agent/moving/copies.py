@@ -6,7 +6,7 @@ and a person's yes for as long as it lasts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -61,12 +61,13 @@ def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
         gone: what is moved; observed.
         first_index: which iteration the first one is in its new loop.
     """
-    asked = _requests_to_keep(gone)
+    happened = _by_iteration(gone)
+    asked = _requests_to_keep(gone, happened)
     start, end = gone.iterations
     for index in range(start, end):
         shift = first_index - start
         finished = set[str]()
-        for event in _events_of(gone, index):
+        for event in happened.get(index, ()):
             body = _copied(event.body, gone, index + shift, asked, first=index == start)
             if isinstance(body, ToolFinished):
                 finished.add(body.call_id)
@@ -75,9 +76,13 @@ def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
         yield from _closed_calls(gone, index, finished)
 
 
-def _events_of(gone: Round, index: int) -> Iterator[Event]:
-    places = gone.history.iteration_of
-    return (event for event in gone.history.events if places.get(event.seq or 0) == index)
+def _by_iteration(gone: Round) -> dict[int, list[Event]]:
+    happened: dict[int, list[Event]] = {}
+    for event in gone.history.events:
+        index = gone.history.iteration_of.get(event.seq or 0)
+        if index is not None:
+            happened.setdefault(index, []).append(event)
+    return happened
 
 
 def _received(body: EventBody, message_id: str) -> MessageReceived:
@@ -108,13 +113,13 @@ def _route(gone: Round, message_id: str, run_loop_id: str | None) -> Route:
     )
 
 
-def _requests_to_keep(gone: Round) -> frozenset[str]:
+def _requests_to_keep(gone: Round, happened: Mapping[int, Sequence[Event]]) -> frozenset[str]:
     """What a person was asked: what they still are, or have answered within what goes."""
     start, end = gone.iterations
     answered = {
         event.body.request_id
         for index in range(start, end)
-        for event in _events_of(gone, index)
+        for event in happened.get(index, ())
         if isinstance(event.body, InputReceived) and event.seq not in gone.received
     }
     awaiting = gone.state.awaiting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -13,10 +14,10 @@ from anyio import to_thread
 from service.agent.moving.planning import is_free, plan
 from service.agent.moving.rounds import Round, WentBefore, all_waiting, round_of
 from service.agent.scheduler import Scheduler
-from service.agent.tuned import MOVE_PATIENCE_SECONDS
+from service.agent.tuned import MOVE_MOST_ATTEMPTS, MOVE_PATIENCE_SECONDS
 from service.domain.closed_part import closed_part
 from service.domain.errors import ConflictError, InvalidInputError, RondoError, StorageError
-from service.domain.events import InputReceived, MessageMoved
+from service.domain.events import InputReceived, MessageMoved, RouteDecided
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.history.appends import Commit
@@ -24,8 +25,6 @@ from service.memory.memory import Memory
 from service.memory.tasks import run_to_end
 
 log = logging.getLogger(__name__)
-
-_MOST_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,16 @@ class _OvertakenError(Exception):
 
 
 class Mover:
-    """Moves messages between run loops, one move at a time."""
+    """Moves messages between run loops.
+
+    Moves at once need no lock: each is one transaction that is refused where one of its two loops
+    has gone on since it was read, and then begins anew.
+    """
 
     def __init__(self, memory: Memory, scheduler: Scheduler) -> None:
         self._memory = memory
         self._journal = memory.journal
         self._scheduler = scheduler
-        self._turn = anyio.Lock()
         self._threads = anyio.CapacityLimiter(2)  # those that are shared may be used up by tools
 
     async def move(
@@ -104,14 +106,14 @@ class Mover:
             StorageError: the disk refuses; nothing was moved.
         """
         await self._journal.run_loops.check_owner(to, owner=owner)
-        await run_to_end(self._in_turn(_Wish(run_loop_id, None, to, owner, answer)))
+        await run_to_end(self._until_moved(_Wish(run_loop_id, None, to, owner, answer)))
 
     async def _try_on(self, wish: _Wish) -> Moved:
         """Move when the target has done with what it is at."""
         deadline = anyio.current_time() + MOVE_PATIENCE_SECONDS
         while anyio.current_time() < deadline:
             try:
-                return await run_to_end(self._in_turn(wish))
+                return await run_to_end(self._until_moved(wish))
             except _BusyError:
                 with anyio.CancelScope(deadline=deadline):
                     await self._until_at_rest(wish.to or "")
@@ -131,20 +133,19 @@ class Mover:
         await self._scheduler.at_rest(run_loop_id)
         await anyio.sleep(0.01)  # it may go on at once, with what came in meanwhile
 
-    async def _in_turn(self, wish: _Wish) -> Moved:
-        async with self._turn:
-            for _ in range(_MOST_ATTEMPTS):
-                try:
-                    outcome = await self._attempt(wish)
-                except _OvertakenError as error:
-                    log.debug("a move begins anew: %s", error)
-                    await anyio.lowlevel.checkpoint()
-                else:
-                    break
+    async def _until_moved(self, wish: _Wish) -> Moved:
+        for _ in range(MOVE_MOST_ATTEMPTS):
+            try:
+                outcome = await self._attempt(wish)
+            except _OvertakenError as error:
+                log.debug("a move begins anew: %s", error)
+                await anyio.lowlevel.checkpoint()
             else:
-                raise ConflictError(
-                    f"run loop {wish.run_loop_id} goes on too fast", advice="Try it again."
-                )
+                break
+        else:
+            raise ConflictError(
+                f"run loop {wish.run_loop_id} goes on too fast", advice="Try it again."
+            )
         if isinstance(outcome, WentBefore):
             return await self._repeated(wish, outcome)
         source, target = outcome
@@ -172,7 +173,8 @@ class Mover:
             if isinstance(found, WentBefore):
                 return found
             target = await self._target(wish, found)
-            planned = plan(found, target, rewrites=rewrites)
+            planning = partial(plan, found, target, rewrites=rewrites)
+            planned = await to_thread.run_sync(planning, limiter=self._threads)
             source = planned.source
             if wish.answer is not None:
                 source = replace(source, bodies=[wish.answer, *source.bodies])
@@ -206,14 +208,37 @@ class Mover:
 
     async def _repeated(self, wish: _Wish, before: WentBefore) -> Moved:
         """The same wish again changes nothing."""
-        now = await self._journal.replay(before.to_run_loop_id, owner=wish.owner)
-        if wish.to not in (None, now.id, now.predecessor_id):
+        place = await self._place_now(wish, before)
+        now = await self._journal.replay(place, owner=wish.owner)
+        opened = place == before.to_run_loop_id and await self._was_opened_for(wish, before)
+        if wish.to != now.id and not (opened and wish.to == now.predecessor_id):
             raise ConflictError(
                 f"message {wish.message_id} is not in run loop {wish.run_loop_id} any more: it was"
-                f" moved to {before.to_run_loop_id}",
+                f" moved, and is in {place} now",
                 advice="Move it from there.",
             )
         return Moved(before.message_ids, wish.run_loop_id, now.id, now.run_loop())
+
+    async def _place_now(self, wish: _Wish, before: WentBefore) -> str:
+        """Where the messages are that were moved, and perhaps moved on since."""
+        found: Round | WentBefore = before
+        place = before.to_run_loop_id
+        while isinstance(found, WentBefore):
+            place = found.to_run_loop_id
+            await self._journal.run_loops.check_owner(place, owner=wish.owner)  # not forgotten
+            found = await self._read(_Wish(place, before.message_ids[-1], None, wish.owner))
+        return place
+
+    async def _was_opened_for(self, wish: _Wish, before: WentBefore) -> bool:
+        """Whether the loop that the messages were moved to was opened by that move."""
+        routes = await self._journal.read(run_loop_id=before.to_run_loop_id, kind="route.decided")
+        first = routes[0].body if routes else None
+        return (
+            isinstance(first, RouteDecided)
+            and first.message_id in before.message_ids
+            and first.route.decision == "new"
+            and first.route.moved_from == wish.run_loop_id
+        )
 
     async def _archive(self, source: RunLoopState, target: RunLoopState) -> None:
         """Let memory find the words where they are now, before anybody is told that they are."""

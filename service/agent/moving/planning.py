@@ -16,6 +16,7 @@ from service.domain.events import (
     MessageReceived,
     RunLoopCancelled,
     RunLoopIdle,
+    RunLoopInterrupted,
     RunLoopResumed,
     RunLoopStarted,
 )
@@ -69,6 +70,9 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
     )
     if to_iteration is not None:
         arriving += copies.what_followed(gone, first_index=to_iteration)
+    elif joined is not None and joined.asks_where:
+        # As for a message that is sent there: the loop goes on with both.
+        arriving.append(Copy(RunLoopInterrupted(message_id=gone.message_ids[-1]), now))
     arriving = [*_opening(arriving, target, joined, now), *arriving]
     owner = gone.state.owner
     arriving = _settled(arriving, run_loop_id, owner, joined, now)

@@ -78,7 +78,9 @@ def round_of(events: Sequence[Event], message_id: str | None) -> Round | WentBef
     if message_id is None:
         raise ConflictError(
             f"run loop {history.state.id} holds no message that could be moved",
-            advice="What came in whole from a file stays as it is.",
+            advice="All were moved before: `rondo loops show` tells where to."
+            if history.message_ids
+            else "What came in whole from a file stays as it is.",
         )
     received = [seq for seq, each in here.items() if each == message_id]
     if not received:

@@ -19,14 +19,19 @@ from numpy.typing import NDArray
 
 from service.agent.tuned import (
     CALIBRATION_FOLDS,
+    CALIBRATION_MOST_OFFSET,
+    CALIBRATION_MOST_STEPS,
+    CALIBRATION_MOST_TEMPERATURE,
     CALIBRATION_OFFSET_SPREAD,
     CALIBRATION_SHARPNESS_SPREAD,
 )
 
 _LEAST_PROBABILITY = 5e-5
 """Routes are journaled with four digits: 0 stands for up to so much."""
-_LEAST_SHARPNESS = 0.05
-_STEPS = 50
+
+_LOWEST = np.array([1 / CALIBRATION_MOST_TEMPERATURE, -CALIBRATION_MOST_OFFSET])
+_HIGHEST = np.array([CALIBRATION_MOST_TEMPERATURE, CALIBRATION_MOST_OFFSET])
+"""The bounds of (1/T, b)."""
 
 Numbers = NDArray[np.float64]
 
@@ -45,6 +50,13 @@ class Calibration:
     """Above 0."""
     new_offset: float = 0.0
     """What is added to the logarithm of the last probability, that of a new loop."""
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether both numbers are within the bounds of what is fitted."""
+        sharp = 1 / self.temperature
+        within = _LOWEST[0] <= sharp <= _HIGHEST[0] and abs(self.new_offset) <= _HIGHEST[1]
+        return bool(within)
 
     @property
     def parameters(self) -> tuple[float, float] | None:
@@ -106,18 +118,20 @@ def fitted(cases: Sequence[Case]) -> Calibration:
     found = np.array([1.0, 0.0])
     table = _Table.of(cases)
     loss, gradient, curvature = _posterior(found, table)
-    for _ in range(_STEPS):
+    for _ in range(CALIBRATION_MOST_STEPS):
         step = np.linalg.solve(curvature, gradient)
         if float(np.abs(step).max()) < 1e-9:
             break
         while True:
-            tried = found - step
-            tried[0] = max(tried[0], _LEAST_SHARPNESS)
+            tried = np.clip(found - step, _LOWEST, _HIGHEST)
             result = _posterior(tried, table)
             if result[0] <= loss or float(np.abs(step).max()) < 1e-9:
                 break
             step = step / 2
+        moved = float(np.abs(tried - found).max())
         found, (loss, gradient, curvature) = tried, result
+        if moved < 1e-9:  # at a bound
+            break
     return Calibration(temperature=1 / float(found[0]), new_offset=float(found[1]))
 
 

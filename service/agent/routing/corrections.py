@@ -12,7 +12,7 @@ from datetime import datetime
 
 from anyio import to_thread
 
-from service.domain.events import Event, RouteDecided, RunLoopStarted
+from service.domain.events import Event, MessageMoved, RouteDecided, RunLoopStarted
 from service.domain.routes import Route
 from service.memory.history.journal import Journal
 
@@ -51,7 +51,8 @@ async def labelled_routes(journal: Journal, owner: str | None = None) -> list[La
     A message that was moved more than once is right where it is now. One that was moved to a loop
     opened later than the decision was a new matter. Copies in forks do not count. Decisions of
     older journals, which tell no probability of a new loop, are left out; so are those that a
-    person was asked about, and has not answered.
+    person was asked about, and has not answered, and those of messages whose loop was forgotten
+    and was no candidate.
 
     Args:
         journal: open.
@@ -64,25 +65,29 @@ async def labelled_routes(journal: Journal, owner: str | None = None) -> list[La
 
 
 def _labelled(journal: Journal, owner: str | None) -> list[LabelledRoute]:
+    opened = {
+        event.run_loop_id: event
+        for event in journal.read_blocking(owner=owner, kind="run_loop.started")
+    }
     first: dict[str, Event] = {}
     place: dict[str, str] = {}
     told = set[str]()
-    for event in journal.read_blocking(owner=owner, kind="route.decided"):
+    for event in _decisions(journal, owner):
         body = event.body
-        if not isinstance(body, RouteDecided):
-            continue
-        message_id = body.message_id
-        if body.route.method == "person":
-            told.add(message_id)
-        if message_id not in first:
-            first[message_id], place[message_id] = event, event.run_loop_id
-        elif body.route.moved_from == place[message_id]:
-            place[message_id] = event.run_loop_id
-    opened = {
-        event.run_loop_id: event.seq or 0
-        for event in journal.read_blocking(owner=owner, kind="run_loop.started")
-        if isinstance(event.body, RunLoopStarted)
-    }
+        if isinstance(body, MessageMoved):
+            # The loop that they came to may have been forgotten since.
+            for message_id in body.message_ids:
+                if place.get(message_id) == event.run_loop_id:
+                    place[message_id] = body.to_run_loop_id
+                    told.add(message_id)
+        elif isinstance(body, RouteDecided) and not _is_copy(event, opened):
+            message_id = body.message_id
+            if body.route.method == "person":
+                told.add(message_id)
+            if message_id not in first:
+                first[message_id], place[message_id] = event, event.run_loop_id
+            elif body.route.moved_from == place[message_id]:
+                place[message_id] = event.run_loop_id  # the loop that they left may be forgotten
     found = (
         _label(event, place[message_id], opened, told=message_id in told)
         for message_id, event in first.items()
@@ -90,8 +95,23 @@ def _labelled(journal: Journal, owner: str | None) -> list[LabelledRoute]:
     return [each for each in found if each is not None]
 
 
+def _decisions(journal: Journal, owner: str | None) -> list[Event]:
+    """What the router and persons decided, oldest first."""
+    kinds = ("route.decided", "message.moved")
+    events = [each for kind in kinds for each in journal.read_blocking(owner=owner, kind=kind)]
+    return sorted(events, key=lambda event: event.seq or 0)
+
+
+def _is_copy(event: Event, opened: Mapping[str, Event]) -> bool:
+    """Whether it came along into a fork; what came along keeps its time."""
+    started = opened.get(event.run_loop_id)
+    if started is None or not isinstance(started.body, RunLoopStarted):
+        return False
+    return started.body.forked_from is not None and event.at <= started.at
+
+
 def _label(
-    event: Event, place: str, opened: Mapping[str, int], *, told: bool
+    event: Event, place: str, opened: Mapping[str, Event], *, told: bool
 ) -> LabelledRoute | None:
     body = event.body
     if not isinstance(body, RouteDecided) or not _was_weighed(body.route):
@@ -119,8 +139,10 @@ def _label(
         right = new if asked else decided
     elif place in ids:
         right = ids.index(place)
+    elif place in opened:
+        right = new if (opened[place].seq or 0) > (event.seq or 0) else None
     else:
-        right = new if opened.get(place, 0) > (event.seq or 0) else None
+        return None  # whether it was there then, or new, was forgotten with it
     return LabelledRoute(
         message_id=body.message_id,
         owner=event.owner,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.agent.routing.habits import HABIT_FEATURES, habits
 from service.agent.routing.nearness import NEARNESS_FEATURES, Matrix, nearness
 from service.agent.routing.projection import Projection
 from service.agent.routing.reading import Candidate, Loop, Reading, Vector, read
@@ -32,7 +33,7 @@ MESSAGE_FEATURES = (
     "codes",
     "opens",
 )
-PAIR_FEATURES = (*NEARNESS_FEATURES, *OVERLAP_FEATURES, *COURSE_FEATURES)
+PAIR_FEATURES = (*NEARNESS_FEATURES, *OVERLAP_FEATURES, *COURSE_FEATURES, *HABIT_FEATURES)
 CANDIDATE_FEATURES = (*PAIR_FEATURES, *MESSAGE_FEATURES)
 """Each row also holds what the message alone says, so that both can be weighed together."""
 _MOST_OF = (
@@ -45,6 +46,8 @@ _MOST_OF = (
     "standing_last",
     "standing_best",
     "standing_recent",
+    "centred_best",
+    "centred_last",
     "fit",
     "overlap_last_user",
     "overlap_last_two",
@@ -55,6 +58,8 @@ _MOST_OF = (
     "said_before",
     "last_asks",
     "has_assistant",
+    "pieces_loop",
+    "own_pieces",
 )
 _NEWEST_OF = ("cos_last_user", "cos_last_assistant", "cos_best", "fit", "overlap_loop", "closed")
 CONTEXT_FEATURES = (
@@ -97,12 +102,14 @@ def features(
         projection: what was learned about vectors of the same embedder, if anything.
     """
     message = read(text)
+    projection = projection if projection is not None and projection.knows(text) else None
     loops = [Loop.of(each) for each in candidates]
     pairs = np.concatenate(
         [
             nearness(vector, at, loops, projection),
             overlaps(message, loops),
             courses(message, at, loops),
+            habits(message, loops),
         ],
         axis=1,
     )

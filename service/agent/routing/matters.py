@@ -45,6 +45,22 @@ def matters_of(text: str) -> tuple[str, ...]:
     return tuple(f"{head}\n{each}" if head else each for each in whole)
 
 
+def without_announcement(part: str) -> str:
+    """A part of `matters_of` without what all parts begin with, and without its number.
+
+    >>> without_announcement("Please do these:\\n2. What is a lemur?")
+    'What is a lemur?'
+    """
+    lines = part.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        if not is_announcement("".join(lines[:at])):
+            break
+        for style in (*_NUMBERS, _BULLET):
+            if marker := _marker(style, line):
+                return (line.lstrip()[len(marker) :] + "".join(lines[at + 1 :])).strip() or part
+    return part
+
+
 @dataclass(frozen=True, slots=True)
 class _Item:
     """A marker, and the words behind it."""
@@ -68,7 +84,7 @@ def _are_matters(listing: _Listing) -> bool:
         2 <= len(words) <= MATTERS_MOST
         and is_announcement(listing.head)
         and all(map(is_request, words))
-        and not any(map(refers_back, words[1:]))
+        and not any(refers_back(each, " ".join(words[:n])) for n, each in enumerate(words) if n)
         and is_thanks(listing.tail)
     )
 

@@ -5,8 +5,9 @@ The model is a file that people can read (`model.json`): the features by name, t
 was trained on, and how often it was right at each confidence. `service.bench.routing.train` writes
 it.
 
-It was trained on matters that rested for at most fifteen minutes. Among twenty candidates and more
-it trusts recency so much that a matter that rested longer is missed even when it is named.
+In the conversations that it was trained on nothing rests for more than fifteen minutes; so that it
+finds what rested for hours when it is named, it was also shown copies of them in which some
+candidates are older (`service.bench.routing.resting`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from service.agent.routing.reading import Candidate, Vector
 from service.agent.routing.reasons import for_join, for_new
 from service.domain.errors import ConfigurationError
 
-FORM = 1
+FORM = 2
 """The form of the file."""
 
 Recalibrate = Callable[[Sequence[float]], Sequence[float]]

@@ -35,6 +35,11 @@ NEARNESS_FEATURES = (
     "standing_last",
     "standing_best",
     "standing_recent",
+    "cos_second_last",
+    "turns_since_nearest",
+    "centred_best",
+    "centred_mean",
+    "centred_last",
     "fit",
     "lead_fit",
 )
@@ -45,6 +50,8 @@ _FADING = 0.7
 _RECENCY_WEIGHT = 0.01
 """What a factor of e in a turn's age takes off its cosine in `cos_timed`."""
 _LEAST_SPREAD = 0.01
+_ENOUGH_TURNS = 6
+"""From how many turns on their mean stands for what is usual."""
 
 
 def nearness(
@@ -61,6 +68,7 @@ def nearness(
             every.append(cosines)
     if every:
         _standings(np.concatenate(every), table)
+        _centred(vector, loops, table)
     if projection is not None:
         table[:, _COLUMN["fit"]] = projection.fits(vector, [loop.turns for loop in loops])
         table[:, _COLUMN["lead_fit"]] = lead(table[:, _COLUMN["fit"]])
@@ -99,6 +107,8 @@ def _cosines(vector: Vector, at: float, loop: Loop, row: Matrix) -> Vector | Non
     row[_COLUMN["cos_recent"]] = weights @ cosines / weights.sum()
     row[_COLUMN["cos_timed"]] = (cosines - _RECENCY_WEIGHT * np.log1p(ages)).max()
     row[_COLUMN["standing_last"]] = cosines[-1]
+    row[_COLUMN["cos_second_last"]] = cosines[-2] if len(cosines) > 1 else math.nan
+    row[_COLUMN["turns_since_nearest"]] = len(cosines) - 1 - int(cosines.argmax())
     return cosines
 
 
@@ -110,3 +120,23 @@ def _standings(every: Vector, table: Matrix) -> None:
         ("standing_recent", "cos_recent"),
     ):
         table[:, _COLUMN[name]] = (table[:, _COLUMN[of]] - middle) / spread
+
+
+def _centred(vector: Vector, loops: Sequence[Loop], table: Matrix) -> None:
+    """Cosines without what everything that was said has in common, its language above all."""
+    said = [(row, turn.vector) for row, loop in enumerate(loops) for turn in loop.turns]
+    known = [(row, each) for row, each in said if each is not None]
+    if len(known) < _ENOUGH_TURNS:
+        return
+    owner = np.array([row for row, _ in known])
+    vectors = np.stack([each for _, each in known])
+    centre = vectors.mean(axis=0)
+    moved, own = vectors - centre, vector - centre
+    lengths = np.linalg.norm(moved, axis=1) * float(np.linalg.norm(own))
+    cosines = moved @ own / np.maximum(lengths, _LEAST_SPREAD)
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    ends = np.append(starts[1:], len(owner))
+    rows = owner[starts]
+    table[rows, _COLUMN["centred_best"]] = np.maximum.reduceat(cosines, starts)
+    table[rows, _COLUMN["centred_mean"]] = np.add.reduceat(cosines, starts) / (ends - starts)
+    table[rows, _COLUMN["centred_last"]] = cosines[ends - 1]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from service.agent.tuned import ROUTER_SURE_ABOVE
+from service.domain.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +23,20 @@ class RouterOptions:
     """The confidence below which a person is asked where the message belongs. 0: never."""
     split_matters: bool = False
     """Whether a message with several matters is taken apart."""
+
+    def __post_init__(self) -> None:
+        """See that all can be.
+
+        Raises:
+            ConfigurationError: a number is out of its range.
+        """
+        for name in ("sure_above", "ask_below"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(
+                    f"router.{name} must be a number from 0 to 1", advice="It is a probability."
+                )
+        if not 0 < self.llm_timeout_seconds < math.inf:
+            raise ConfigurationError(
+                "router.llm_timeout_seconds must be a number above 0",
+                advice="Give it in seconds; `use_llm` off has the model not asked at all.",
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.agent.routing.matters import matters_of
+from service.agent.tuned import MATTERS_MOST
 from service.domain.messages import Message
 from service.memory.history.inbox import InboxEntry, part_id
 
@@ -25,6 +26,20 @@ def parts_of(entry: InboxEntry) -> tuple[InboxEntry, ...]:
     if len(matters) == 1:
         return (entry,)
     return tuple(_part(entry, words, number, matters) for number, words in enumerate(matters, 1))
+
+
+def earlier_parts(entry: InboxEntry) -> tuple[str, ...]:
+    """The ids of the parts of the same message that come before this one; none where it is none."""
+    place = entry.metadata.get(PART)
+    if not isinstance(place, dict):
+        return ()
+    first, number = place.get("message_id"), place.get("number")
+    if not isinstance(first, str) or not isinstance(number, int):
+        return ()
+    # The sender's own metadata may say anything.
+    if not 1 < number <= MATTERS_MOST or entry.message_id != part_id(first, number):
+        return ()
+    return (first, *(part_id(first, each) for each in range(2, number)))
 
 
 def _part(entry: InboxEntry, words: str, number: int, matters: tuple[str, ...]) -> InboxEntry:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.agent.routing.reading import Turn, Vector
+from service.agent.routing.scripts import NO_SCRIPT, script
 
 LAST_TURNS = 4
 """How many of a loop's newest turns a reply is held against."""
@@ -36,11 +37,19 @@ class Projection:
     """Shape (LAST_TURNS,): of the turns, oldest first."""
     opening: Vector
     """Shape (d,): where messages lie that open a matter."""
+    scripts: tuple[str, ...]
+    """Scripts of the texts that it was learned on. Of messages in others it knows nothing: with
+    one script left out of the training, messages in it were all taken for openings, or none."""
 
     @property
     def dimensions(self) -> int:
         """How long the vectors are that it was learned on."""
         return len(self.centre)
+
+    def knows(self, text: str) -> bool:
+        """Whether it can say anything of a message."""
+        found = script(text)
+        return found == NO_SCRIPT or found in self.scripts
 
     def centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors without what all have in common, of length 1."""
@@ -73,7 +82,7 @@ class Projection:
 
     def written(self, digits: int = 4) -> dict[str, list[Any]]:
         """As JSON, rounded to significant digits."""
-        return {
+        arrays = {
             each.name: [
                 float(f"{value:.{digits}g}")
                 if np.ndim(value) == 0
@@ -81,11 +90,16 @@ class Projection:
                 for value in getattr(self, each.name)
             ]
             for each in fields(self)
+            if each.name != "scripts"
         }
+        return {**arrays, "scripts": list(self.scripts)}
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Projection:
         """The projection that was written."""
-        return cls(
-            **{each.name: np.array(written[each.name], dtype=np.float32) for each in fields(cls)}
-        )
+        arrays = {
+            each.name: np.array(written[each.name], dtype=np.float32)
+            for each in fields(cls)
+            if each.name != "scripts"
+        }
+        return cls(**arrays, scripts=tuple(written["scripts"]))

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.agent.routing import pieces
 from service.agent.routing.shapes import Shape, shape
+from service.agent.routing.signs import signs
 from service.memory.search.lexical import terms
 from service.memory.search.stop_words import STOP_WORDS
 
@@ -64,12 +66,31 @@ class Reading:
     shape: Shape
     manner: tuple[str, str, bool]
     """How it begins, how it ends, and whether with a capital."""
+    signs: tuple[float, ...]
+    """Of the hand that wrote it."""
+
+
+def read(text: str) -> Reading:
+    """Read a text; of a very long one the beginning, and the end for what it asks."""
+    return _read(_Read.of(text))
+
+
+class _Read(NamedTuple):
+    """What of a text is read, and kept with what was found in it: not a whole long text."""
+
+    beginning: str
+    end: str
+    """Of a text that is read in part only; else empty."""
+
+    @classmethod
+    def of(cls, text: str) -> _Read:
+        is_whole = len(text) <= READ_CHARACTERS
+        return cls(text[:READ_CHARACTERS], "" if is_whole else text[-READ_CHARACTERS // 2 :])
 
 
 @lru_cache(maxsize=_CACHED)
-def read(text: str) -> Reading:
-    """Read a text; of a very long one the beginning, and the end for what it asks."""
-    beginning = text[:READ_CHARACTERS]
+def _read(text: _Read) -> Reading:
+    beginning = text.beginning
     found = list(terms(beginning))
     content = [term for term in found if len(term) > 1 and term not in STOP_WORDS]
     return Reading(
@@ -78,19 +99,21 @@ def read(text: str) -> Reading:
         lower=beginning.lower(),
         shape=shape(_ends(text)),
         manner=_manner(beginning),
+        signs=signs(beginning),
     )
 
 
 def let_go() -> None:
     """Keep no texts in the process's memory."""
-    read.cache_clear()
+    _read.cache_clear()
     _vocabulary.cache_clear()
+    pieces.let_go()
 
 
-def _ends(text: str) -> str:
-    if len(text) <= READ_CHARACTERS:
-        return text
-    return text[: READ_CHARACTERS // 2] + " " + text[-READ_CHARACTERS // 2 :]
+def _ends(text: _Read) -> str:
+    if not text.end:
+        return text.beginning
+    return f"{text.beginning[: READ_CHARACTERS // 2]} {text.end}"
 
 
 def _manner(text: str) -> tuple[str, str, bool]:
@@ -112,8 +135,8 @@ class Vocabulary:
 
 
 @lru_cache(maxsize=_CACHED_LOOPS)
-def _vocabulary(texts: tuple[str, ...]) -> Vocabulary:
-    readings = [read(text) for text in texts]
+def _vocabulary(texts: tuple[_Read, ...]) -> Vocabulary:
+    readings = [_read(text) for text in texts]
     nothing = frozenset[str]()
     return Vocabulary(
         words=nothing.union(*(each.terms for each in readings)),
@@ -149,11 +172,13 @@ class Loop:
             turns=turns,
             readings=readings,
             goal=read(candidate.goal.text),
-            all=_vocabulary((candidate.goal.text, *(turn.text for turn in turns))),
+            all=_vocabulary(
+                (_Read.of(candidate.goal.text), *(_Read.of(each.text) for each in turns))
+            ),
             by_user=tuple(reading for turn, reading in sides if turn.role == "user"),
             by_assistant=tuple(reading for turn, reading in sides if turn.role != "user"),
             said_by_user=_vocabulary(
-                tuple(turn.text for turn in turns if turn.role == "user")
+                tuple(_Read.of(turn.text) for turn in turns if turn.role == "user")
             ).words,
             user_times=tuple(sorted(spoken)) or (candidate.goal.at,),
         )

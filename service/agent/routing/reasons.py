@@ -29,12 +29,14 @@ JOIN_THEMES: Mapping[str, str] = {
     **{
         name: _CLOSE
         for name in CANDIDATE_FEATURES
-        if name.startswith(("cos_", "lead_", "standing_"))
+        if name.startswith(("cos_", "lead_", "standing_", "centred_"))
     },
+    "turns_since_nearest": _CLOSE,
     **dict.fromkeys(("fit", "lead_fit", "cos_last_assistant", "lead_last_assistant"), _REPLY),
-    **{name: _WORDS for name in CANDIDATE_FEATURES if name.startswith("overlap_")},
-    **dict.fromkeys(("lead_overlap", "lead_last_two", "shared_phrases"), _WORDS),
-    **dict.fromkeys(("own_words", "own_phrases", "codes_shared", "codes_elsewhere"), _NAMES),
+    **{name: _WORDS for name in CANDIDATE_FEATURES if name.startswith(("overlap_", "pieces_"))},
+    **dict.fromkeys(("lead_overlap", "lead_last_two", "lead_pieces", "shared_phrases"), _WORDS),
+    **dict.fromkeys(("own_words", "own_phrases", "own_pieces"), _NAMES),
+    **dict.fromkeys(("codes_shared", "codes_elsewhere"), _NAMES),
     **dict.fromkeys(("heads_in_last", "heads_in_loop"), _POINTS),
     "said_before": _SAID,
     **dict.fromkeys(
@@ -44,15 +46,22 @@ JOIN_THEMES: Mapping[str, str] = {
             "messages_between",
             "messages_since_second_last",
             "share_of_last_5",
+            "share_of_last_10",
             "share_of_last_20",
             "rhythm",
+            "beyond_pace",
         ),
         _RECENT,
     ),
-    **dict.fromkeys(("last_asks", "last_asks_yes_or_no"), _ASKED),
-    **dict.fromkeys(("closed", "dismissed"), _OPEN),
+    **dict.fromkeys(
+        ("last_asks", "last_asks_yes_or_no", "last_is_question", "last_requests"), _ASKED
+    ),
+    **dict.fromkeys(("closed", "dismissed", "last_bids_farewell"), _OPEN),
     **{name: _MANNER for name in CANDIDATE_FEATURES if name.startswith("same_")},
-    **dict.fromkeys(("turns", "has_assistant", "last_length"), _STAGE),
+    **dict.fromkeys(("habits_apart", "lead_habits"), _MANNER),
+    **dict.fromkeys(("turns", "has_assistant", "last_length", "last_follows_up"), _STAGE),
+    **dict.fromkeys(("last_answers", "goal_is_question", "open_for", "turns_by_time"), _STAGE),
+    **dict.fromkeys(("last_gap", "usual_gap"), _STAGE),
 }
 """What a feature of a candidate is about. The message alone tells nothing between them."""
 
@@ -62,15 +71,21 @@ _STRANGE = "its words are new"
 _LATE = "nothing was spoken of just now"
 _NO_SIGN = "it has no sign of going on with anything"
 
+
+def _tells_nearness(name: str) -> bool:
+    return any(kind in name for kind in ("_cos_", "_standing_", "_centred_"))
+
+
 NEW_THEMES: Mapping[str, str] = {
     **dict.fromkeys(("greets", "requests", "opens", "length", "relative_length"), _OPENS),
     **dict.fromkeys(("distinct_words", "is_question", "codes"), _OPENS),
     **dict.fromkeys(("follows_up", "answers", "bids_farewell", "points_back"), _NO_SIGN),
     **dict.fromkeys(("most_last_asks", "most_has_assistant", "most_said_before"), _NO_SIGN),
-    **{name: _FAR for name in CONTEXT_FEATURES if "_cos_" in name or "_standing_" in name},
+    **{name: _FAR for name in CONTEXT_FEATURES if _tells_nearness(name)},
     **dict.fromkeys(("most_fit", "newest_fit"), _NO_SIGN),
     **{name: _STRANGE for name in CONTEXT_FEATURES if "_overlap_" in name},
     **dict.fromkeys(("unknown_words", "unknown_codes", "most_own_words"), _STRANGE),
+    **dict.fromkeys(("most_pieces_loop", "most_own_pieces"), _STRANGE),
     **dict.fromkeys(("most_shared_phrases", "most_codes_shared"), _STRANGE),
     **dict.fromkeys(("newest_seconds", "newest_closed"), _LATE),
 }

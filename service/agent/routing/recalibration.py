@@ -31,6 +31,7 @@ from service.agent.routing.model import shipped
 from service.agent.tuned import (
     CALIBRATION_LEAST_CORRECTIONS,
     CALIBRATION_LEAST_GAIN,
+    CALIBRATION_LEAST_RIGHT,
     CALIBRATION_LEFT_ALONE,
     CALIBRATION_MOST_DECISIONS,
     CALIBRATION_MOST_LOST,
@@ -83,7 +84,7 @@ class Recalibration:
         """Let the model's own probabilities count again.
 
         Raises:
-            StorageError: the file cannot be removed.
+            StorageError: the journal cannot be read, or the file cannot be removed.
         """
         return await run_to_end(self._reset())
 
@@ -94,7 +95,8 @@ class Recalibration:
 
     async def _reset(self) -> CalibrationReport:
         async with self._turn:
-            return await to_thread.run_sync(self._remove)
+            routes = await labelled_routes(self._journal)
+            return await to_thread.run_sync(self._remove, routes)
 
     # --- in a worker thread
 
@@ -111,6 +113,9 @@ class Recalibration:
         )
         if corrections < CALIBRATION_LEAST_CORRECTIONS:
             return report.model_copy(update={"reason": _too_few(corrections)})
+        right = sum(not each.corrected for each in _usable(routes, present.model))
+        if right < CALIBRATION_LEAST_RIGHT:
+            return report.model_copy(update={"reason": _too_few_right(right)})
         before = quality(cases, _map(present))
         after = expected_quality(cases)
         report = report.model_copy(
@@ -163,6 +168,13 @@ class Recalibration:
                 _first_line(error),
             )
             return None
+        if not _map(found).is_sane:
+            log.warning(
+                "%s holds numbers that no calibration comes to: it is not used."
+                " `rondo loops calibrate` fits anew.",
+                self._file,
+            )
+            return None
         model = shipped().version
         if found.model != model:
             log.warning(
@@ -189,7 +201,7 @@ class Recalibration:
         with self._reading:
             self._take(new)
 
-    def _remove(self) -> CalibrationReport:
+    def _remove(self, routes: Sequence[LabelledRoute]) -> CalibrationReport:
         before = self._read()
         try:
             self._file.unlink(missing_ok=True)
@@ -198,12 +210,13 @@ class Recalibration:
         now = CalibrationInUse(model=before.model)
         with self._reading:
             self._take(now)
+        cases, corrections = cases_of(routes, now.model)
         return CalibrationReport(
             changed=before != now,
             reason="the trained model's own probabilities count",
-            corrections=before.corrections,
+            corrections=corrections,
             needed=CALIBRATION_LEAST_CORRECTIONS,
-            decisions=before.decisions,
+            decisions=len(cases),
             in_use=now,
         )
 
@@ -216,14 +229,18 @@ def cases_of(routes: Sequence[LabelledRoute], model: str) -> tuple[list[Case], i
         model: the version of the model.
     """
     cases, corrections = list[Case](), 0
-    usable = [each for each in routes if each.model == model and each.right is not None]
-    for route in usable[-CALIBRATION_MOST_DECISIONS:]:
+    for route in _usable(routes, model):
         then = Calibration(*route.calibration) if route.calibration else UNCALIBRATED
         told = route.corrected or route.answered
         corrections += told
         weight = 1.0 if told else CALIBRATION_LEFT_ALONE
         cases.append(Case(then.undone(route.probabilities), route.right or 0, weight))
     return cases, corrections
+
+
+def _usable(routes: Sequence[LabelledRoute], model: str) -> Sequence[LabelledRoute]:
+    usable = [each for each in routes if each.model == model and each.right is not None]
+    return usable[-CALIBRATION_MOST_DECISIONS:]
 
 
 def _map(in_use: CalibrationInUse) -> Calibration:
@@ -234,6 +251,13 @@ def _too_few(corrections: int) -> str:
     return (
         f"{corrections} of your corrections can be learned from so far, and"
         f" {CALIBRATION_LEAST_CORRECTIONS} are needed: nothing changes"
+    )
+
+
+def _too_few_right(right: int) -> str:
+    return (
+        f"only {right} of the decisions were right so far, and {CALIBRATION_LEAST_RIGHT} are needed"
+        " to weigh your corrections against: nothing changes"
     )
 
 

@@ -76,17 +76,27 @@ def is_request(words: str) -> bool:
 _REFERS = re.compile(
     r"(?:and\s+)?(?:then|next|after(?:wards| that| this)|finally|lastly|once)\b"
     rf"|{_POLITE}\S+(?: me| out| up)?\s+(?:it|them|that|this|those|these|both|one|each)\b"
+    r"|.*\b(?:it|its|he|she|they|him|his|her|hers|them|their|theirs|that|those|too|also|as well)\b"
+    r"|.*\b(?:this|these)\b(?! (?:morning|afternoon|evening|week|weekend|month|year|spring|summer"
+    r"|autumn|winter|monday|tuesday|wednesday|thursday|friday|saturday|sunday))"
     r"|.*\b(?:the (?:same|above|former|latter|previous|results?|answers?)|all of (?:them|these)"
     r"|instead|(?:first|previous) (?:one|answer|question|item))\b"
-    r"|(?:然后|接着|之后|随后|最后|再把|再用)"
-    r"|.*(?:它|上面|前面|上述|以上|刚才|其中|同样|一样的|这个结果|第一个|上一)",
+    r"|(?:然后|接着|之后|随后|最后|(?:请你?|帮我|帮忙|麻烦你?|[，,\s]){0,3}再(?!见))"
+    r"|.*(?:也(?!许|门)|同一)"
+    r"|.*(?:[它她他]|那[个里儿些天时件家条种份]|那(?=[么要是多])|这[个里儿些天件家条种份](?!月|周|星期|季度|礼拜)|上面|前面|上述|以上|刚才|其中|同样|一样的|这个结果|第一个|上一)",
     flags=re.IGNORECASE | re.DOTALL,
 )
 
 
-def refers_back(words: str) -> bool:
-    """Whether these words need others, before them, to be understood."""
-    return _REFERS.match(words.strip()) is not None
+_THE = re.compile(r"\bthe (\w+)\b(?!\s+(?:of|in|for|at|from|on|about)\b)", re.IGNORECASE)
+
+
+def refers_back(words: str, before: str = "") -> bool:
+    """Whether these words need others to be understood: some of those before them, if given."""
+    if _REFERS.match(words.strip()) is not None:
+        return True
+    known = set(re.findall(r"\w+", before.lower()))
+    return any(noun.lower() in known for noun in _THE.findall(words))
 
 
 # --- what stands around a list

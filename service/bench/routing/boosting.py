@@ -27,10 +27,10 @@ Numbers = NDArray[np.float64]
 class Boosting:
     """How the forests are grown."""
 
-    rounds: int = 350
+    rounds: int = 420
     join_depth: int = 5
     new_depth: int = 4
-    rate: float = 0.08
+    rate: float = 0.055
     regularisation: float = 5.0
     least_weight: float = 8.0
     """Least sum of second derivatives on each side of a split."""

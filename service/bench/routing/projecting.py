@@ -30,19 +30,22 @@ _BESIDE = (
     "turns",
 )
 _SCALE = 5.0
-_FADING = 0.8
+_FADING = 0.75
+_LEAST_OF_SCRIPT = 0.05
 
 
 @dataclass(frozen=True)
 class Projecting:
     """How a projection is trained."""
 
-    dimensions: int = 16
+    dimensions: int = 64
     epochs: int = 12
     rate: float = 2e-3
     decay: float = 1e-3
     penalty: float = 5e-5
-    batch: int = 96
+    batch: int = 48
+    dropped: float = 0.45
+    """Share of a vector's numbers that are left out at random while training."""
     seed: int = 0
 
 
@@ -60,23 +63,26 @@ class _Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self.opening = torch.nn.Parameter(torch.zeros(width))
         self.bias = torch.nn.Parameter(torch.zeros(1))
         self.beside = torch.nn.Parameter(torch.zeros(len(_BESIDE)))
+        self.dropping = torch.nn.Dropout(how.dropped)
 
     def losses(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         owner, right = batch["owner"], batch["right"]
-        by_user, by_assistant = batch["last"] @ self.user, batch["last"] @ self.assistant
+        last, own = self.dropping(batch["turns"]), self.dropping(batch["said"])
+        by_user = (last @ self.user)[batch["last"]]
+        by_assistant = (last @ self.assistant)[batch["last"]]
         roles = batch["roles"][..., None]
         said = torch.where(roles == USER, by_user, by_assistant) * (roles != ABSENT)
         heard = (said * torch.softmax(self.weights, 0)[None, :, None]).sum(1)
-        reply = (batch["said"] @ self.reply)[owner]
+        reply = (own @ self.reply)[owner]
         join = (reply * heard).sum(1) * self.scale + batch["beside"] @ self.beside
-        new = batch["said"] @ self.opening * _SCALE + self.bias
+        new = own @ self.opening * _SCALE + self.bias
         most = torch.maximum(new, torch.full_like(new, -1e9).scatter_reduce(0, owner, join, "amax"))
         whole = torch.exp(new - most).index_add(0, owner, torch.exp(join - most[owner]))
         place = (batch["starts"] + right.clamp(min=0)).clamp(max=max(len(join) - 1, 0))
         true = torch.where(right < 0, new, join[place]) if len(join) else new
         return most + torch.log(whole) - true
 
-    def projection(self, centre: Floats) -> Projection:
+    def projection(self, centre: Floats, scripts: tuple[str, ...]) -> Projection:
         def array(tensor: torch.Tensor) -> Floats:
             return np.asarray(tensor.detach().numpy(), dtype=np.float32)
 
@@ -87,6 +93,7 @@ class _Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             assistant=array(self.assistant),
             weights=array(torch.softmax(self.weights, 0)),
             opening=array(self.opening * _SCALE),
+            scripts=scripts,
         )
 
 
@@ -96,7 +103,7 @@ def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
     random = np.random.default_rng(how.seed)
     centre = np.mean([table.turns.mean(axis=0) for table in tables], axis=0).astype(np.float32)
     none = np.zeros((len(centre), 0), dtype=np.float32)
-    plain = Projection(centre, none, none, none, centre, centre)
+    plain = Projection(centre, none, none, none, centre, centre, ())
     spoken = [torch.from_numpy(plain.centred(table.turns)) for table in tables]
     said = [torch.from_numpy(plain.centred(table.said)) for table in tables]
     columns = [CANDIDATE_FEATURES.index(name) for name in _BESIDE]
@@ -121,7 +128,16 @@ def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
             optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _FADING
-    return net.projection(centre)
+    return net.projection(centre, _scripts(tables))
+
+
+def _scripts(tables: Sequence[Table]) -> tuple[str, ...]:
+    """Scripts in which some set has messages enough to learn from."""
+    found: set[str] = set()
+    for table in tables:
+        names, counts = np.unique(table.script, return_counts=True)
+        found.update(names[counts >= _LEAST_OF_SCRIPT * max(len(table.script), 1)].tolist())
+    return tuple(sorted(found))
 
 
 def _batches(
@@ -129,7 +145,8 @@ def _batches(
 ) -> list[tuple[int, Integers]]:
     found: list[tuple[int, Integers]] = []
     for which, table in enumerate(tables):
-        order = random.permutation(len(table.right))
+        # Neighbours have turns in common: a batch of them is projected in less time.
+        order = np.arange(len(table.right))
         found += [(which, order[start : start + size]) for start in range(0, len(order), size)]
     return [found[each] for each in random.permutation(len(found))]
 
@@ -144,12 +161,14 @@ def _batch(
     bounds = np.append(table.starts, len(table.owner)) if len(ids) else np.zeros(1, dtype=np.int64)
     counts = bounds[ids + 1] - bounds[ids]
     rows = np.concatenate([np.arange(bounds[each], bounds[each + 1]) for each in ids])
+    turns, last = np.unique(table.last[rows], return_inverse=True)
     return {
         "owner": torch.from_numpy(np.repeat(np.arange(len(ids)), counts)),
         "right": torch.from_numpy(table.right[ids]),
         "starts": torch.from_numpy(np.cumsum(counts) - counts),
         "said": said[torch.from_numpy(ids)],
-        "last": spoken[torch.from_numpy(table.last[rows])],
+        "turns": spoken[torch.from_numpy(turns)],
+        "last": torch.from_numpy(last.reshape(-1, LAST_TURNS)),
         "roles": torch.from_numpy(table.roles[rows]),
         "beside": beside[torch.from_numpy(rows)],
     }

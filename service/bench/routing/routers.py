@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ def options_for(method: Method, options: RouterOptions) -> RouterOptions:
     if method == "embedding":
         return replace(options, use_llm=False, sure_above=0.0)
     if method == "llm":
-        return replace(options, use_llm=True, sure_above=math.inf)
+        return replace(options, use_llm=True, sure_above=1.0)
     return options
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, features
 from service.agent.routing.nearness import lead
 from service.agent.routing.projection import LAST_TURNS, Projection
+from service.agent.routing.scripts import NO_SCRIPT, script
 from service.bench.routing.replay import Asked
 
 Integers = NDArray[np.int64]
@@ -42,6 +43,10 @@ class Table:
     """Shape (R, LAST_TURNS): rows of `turns`, the newest last."""
     roles: Integers
     """Shape (R, LAST_TURNS)."""
+    script: NDArray[np.str_]
+    """Shape (M,): of the messages."""
+    made_up: NDArray[np.bool_]
+    """Shape (M,): whether a message is a copy of another in made-up circumstances."""
 
     @property
     def starts(self) -> Integers:
@@ -63,6 +68,8 @@ class Table:
             said=self.said[chosen],
             last=self.last[rows],
             roles=self.roles[rows],
+            script=self.script[chosen],
+            made_up=self.made_up[chosen],
         )
 
     def weighing(self, whole: float) -> Table:
@@ -70,7 +77,7 @@ class Table:
         return replace(self, weight=np.full_like(self.weight, whole / max(len(self.weight), 1)))
 
 
-def tabulated(asked: Sequence[Asked]) -> Table:
+def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
     """The features of messages whose vectors are known, without those of a projection."""
     place: dict[int, int] = {}
     vectors: list[Floats] = []
@@ -104,11 +111,13 @@ def tabulated(asked: Sequence[Asked]) -> Table:
         turns=np.stack(vectors),
         last=np.array(last),
         roles=np.array(roles),
+        script=np.array([script(each.turn.text) for each in asked]),
+        made_up=np.full(len(asked), made_up),
     )
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Several tables as one; `file` numbers are of no use afterwards."""
+    """Several tables as one; `file` numbers are of use afterwards within one set only."""
     messages = np.cumsum([0, *(len(each.right) for each in tables)])
     turns = np.cumsum([0, *(len(each.turns) for each in tables)])
     merged = {
@@ -125,7 +134,8 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def projected(table: Table, projection: Projection) -> Table:
-    """The table with the features that come from a projection."""
+    """The table with the features that come from a projection; NaN where it knows nothing."""
+    unknown = ~np.isin(table.script, [*projection.scripts, NO_SCRIPT])
     said = projection.centred(table.said)
     spoken = projection.centred(table.turns)
     reply = (said @ projection.reply)[table.owner]
@@ -135,7 +145,8 @@ def projected(table: Table, projection: Projection) -> Table:
         rows, role = table.last[:, column], table.roles[:, column]
         side = np.where((role == USER)[:, None], by_user[rows], by_assistant[rows])
         fit += projection.weights[column] * (reply * side).sum(axis=1) * (role != ABSENT)
-    opens = said @ projection.opening
+    fit[unknown[table.owner]] = np.nan
+    opens = np.where(unknown, np.nan, said @ projection.opening).astype(np.float32)
     candidates, context = table.candidates.copy(), table.context.copy()
     column_of = {name: index for index, name in enumerate(CANDIDATE_FEATURES)}
     context_of = {name: index for index, name in enumerate(CONTEXT_FEATURES)}
@@ -151,4 +162,15 @@ def projected(table: Table, projection: Projection) -> Table:
         candidates[own, column_of["lead_fit"]] = lead(fit[own].astype(np.float64))
         context[message, context_of["most_fit"]] = fit[own].max()
         context[message, context_of["newest_fit"]] = fit[own][int(np.argmin(last_word[own]))]
+    return replace(table, candidates=candidates, context=context)
+
+
+def without_projection(table: Table, chosen: NDArray[np.bool_]) -> Table:
+    """The table in which nothing comes from a projection for the messages that a mask chooses."""
+    candidates, context = table.candidates.copy(), table.context.copy()
+    rows = np.flatnonzero(chosen[table.owner])
+    for name in ("fit", "lead_fit", "opens"):
+        candidates[rows, CANDIDATE_FEATURES.index(name)] = np.nan
+    for name in ("opens", "most_fit", "newest_fit"):
+        context[np.flatnonzero(chosen), CONTEXT_FEATURES.index(name)] = np.nan
     return replace(table, candidates=candidates, context=context)

@@ -194,10 +194,11 @@ def answer(
     as_json: bool,
 ) -> None:
     """Answer a run loop that waits for a person; `show` shows what it asks."""
-    from service.cli.asking import written_answer
+    from service.cli.asking import how_to_answer, show_request, written_answer
     from service.cli.client import loop_path
     from service.cli.output import aside, print_json
     from service.cli.run_loop_ids import resolve
+    from service.domain.events import InputRequired
 
     if approved is None and text is None and not choices:
         raise click.UsageError("Give --yes, --no, --text or --choose.")
@@ -214,10 +215,19 @@ def answer(
             remember=remember,
         )
         now = daemon.post(f"{path}/input", value)
+        asked = None
+        if not as_json and now["status"] == "waiting_for_human_input":
+            asked = daemon.get(loop_path(str(now["id"]))).get("input_required")
     if as_json:
         print_json(now)
-    else:
+    elif asked is None:
         aside().print(f"{now['id']} goes on: rondo loops watch {now['id']}", style="dim")
+    else:
+        request = InputRequired.model_validate(asked)
+        aside().print(f"{now['id']} waits for an answer of yours first:", style="yellow")
+        show_request(request)
+        how = how_to_answer(str(now["id"]), request)
+        aside().print(f"Answer with\n{how}", style="yellow")
 
 
 loops.add_command(calibrate)

@@ -21,7 +21,7 @@ def reroute(
     """Move a message, and what followed from it, to the run loop where it belongs.
 
     The answer goes with it and is not made again; what was going on goes on there. The ids of
-    messages are in `show --json`.
+    messages are in `show`.
     """
     from service.cli.client import loop_path
     from service.cli.output import aside, one_line, out, plain, print_json, short_id

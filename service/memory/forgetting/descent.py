@@ -6,6 +6,7 @@ message out of still holds the events by which it came there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service.domain.events import (
@@ -108,17 +109,10 @@ class Descent:
             left.history, target, lambda seq: self._is_doomed(target_id, target, seq)
         )
         gone = iterations - left.history.forgotten - left.iterations
-        events = [event for event in left.history.events if event.seq in seqs - left.bodies.keys()]
+        alone = [event for event in left.history.events if event.seq in seqs]
         if gone:
             self._doom(move.run_loop_id, gone, "moved")
-        for event in events:
-            left.bodies[event.seq or 0] = redacted(event.body)
-            left.kinds.add("moved")
-        opened = min(left.history.message_ids, default=None) in seqs
-        if events and opened:
-            first = left.history.events[0]
-            left.bodies[first.seq or 0] = redacted(first.body)
-        return bool(gone or events)
+        return self._doom_alone(move.run_loop_id, alone, "moved") or bool(gone)
 
     def _is_doomed(self, run_loop_id: str, history: History, seq: int) -> bool:
         """Whether an event's words go, in a loop that goes whole or in one that stays."""
@@ -147,15 +141,26 @@ class Descent:
                 place = parent.iteration_of.get(event.seq or 0)
                 its = fork.iteration_of.get(copy.seq or 0)
                 doomed = whole or self._is_doomed(parent_id, parent, event.seq or 0)
-                if place is None and its is None and doomed and isinstance(copy.body, _MESSAGES):
-                    alone.append(copy)
-                if place is not None and its is not None and doomed:
+                unobserved = place is None and isinstance(copy.body, _MESSAGES)
+                if doomed and its is not None and (place is not None or unobserved):
                     gone |= {its}
+                elif doomed and unobserved:
+                    alone.append(copy)
             copy = next(copies, None)
         gone -= fork.forgotten | self._staying[fork_id].iterations
         if gone:
             self._doom(fork_id, gone, "fork")
-        for event in alone:  # it was moved away before an iteration had observed it
-            self._staying[fork_id].bodies[event.seq or 0] = redacted(event.body)
-            self._staying[fork_id].kinds.add("fork")
-        return bool(gone)
+        # Moved away before an iteration had observed it.
+        return self._doom_alone(fork_id, alone, "fork") or bool(gone)
+
+    def _doom_alone(self, run_loop_id: str, events: Iterable[Event], kind: CopyKind) -> bool:
+        """Let events go that are of no iteration; whether any of them was to stay until now."""
+        doomed = self._stays(run_loop_id)
+        new = {event.seq or 0: event for event in events if event.seq not in doomed.bodies}
+        for seq, event in new.items():
+            doomed.bodies[seq] = redacted(event.body)
+            doomed.kinds.add(kind)
+        if min(doomed.history.message_ids, default=None) in new:  # it became the goal
+            first = doomed.history.events[0]
+            doomed.bodies[first.seq or 0] = redacted(first.body)
+        return bool(new)

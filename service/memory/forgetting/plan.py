@@ -76,6 +76,7 @@ class Plan:
             change.before
             for change in self.changes.values()
             if change.before.status in ("running", "waiting_for_human_input")
+            and not change.before.asks_where  # then no work has begun
         ]
         return whole + at_work
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +10,17 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import StorageError
-from service.domain.events import BODY, Event
+from service.domain.events import BODY, Event, EventBody
 from service.domain.fold import fold
 from service.domain.state import RunLoopState
 from service.memory.history.imports import IMPORTED
 from service.memory.history.run_loop_table import RunLoopTable, moment_of
 from service.memory.sqlite import Row, SqliteFile
 from service.memory.where import Where
+
+# Bodies begin with their type, as pydantic writes them.
+_DECIDED = '{"type":"route.decided"'
+_MOVED = '{"type":"message.moved"'
 
 
 class JournalReads:
@@ -103,6 +108,30 @@ class JournalReads:
             )
             for seq, whose, loop_id, at, body in rows
         ]
+
+    async def decided_last(self, run_loop_ids: Sequence[str]) -> dict[str, list[EventBody]]:
+        """Of each of these loops its newest ``route.decided``, and each ``message.moved`` since.
+
+        A loop without a decision has all of its moves; one with neither is left out. That takes
+        time in proportion to the histories of these loops.
+        """
+
+        def work() -> dict[str, list[EventBody]]:
+            rows = self._file.select(
+                "SELECT run_loop_id, body FROM json_each(?) AS wanted"
+                " JOIN events ON events.run_loop_id = wanted.value"
+                f" WHERE body LIKE '{_DECIDED}%' OR body LIKE '{_MOVED}%' ORDER BY seq",
+                (json.dumps(list(run_loop_ids)),),
+            )
+            found: dict[str, list[str]] = {}
+            for run_loop_id, body in rows:
+                if body.startswith(_DECIDED):
+                    found[run_loop_id] = [body]
+                else:
+                    found.setdefault(run_loop_id, []).append(body)
+            return {each: [*map(BODY.validate_json, bodies)] for each, bodies in found.items()}
+
+        return await to_thread.run_sync(work, limiter=self._threads)
 
     async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
         """The state of any loop, active or ended.

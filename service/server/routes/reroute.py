@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.events import (
-    BODY,
     Event,
     EventBody,
     IterationStarted,
@@ -28,6 +25,9 @@ from service.server.json_body import JSONRoute
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 
 
+_GOAL_CHARACTERS = 500
+
+
 class DecidedRoute(BaseModel):
     """Why a message came to a run loop."""
 
@@ -41,7 +41,7 @@ class DecidedRoute(BaseModel):
 
 
 class RunLoopLine(RunLoopSummary):
-    """A run loop in a list, and why it is as it is."""
+    """A run loop in a list, and why it is as it is; a long goal is shortened."""
 
     route: Route | None
     """Why its newest message is here; None where that was moved away, or it was not asked."""
@@ -112,7 +112,8 @@ async def decided_routes(journal: Journal, run_loop_id: str, *, until: int) -> l
                 )
             case IterationStarted(index=index, message_ids=ids):
                 for each in _of(found, ids):
-                    each.iteration = index
+                    if each.iteration is None:  # older journals name none: the first after it
+                        each.iteration = index
             case MessageMoved(message_ids=ids, to_run_loop_id=to):
                 for each in _of(found, ids):
                     each.moved_to = to
@@ -130,13 +131,14 @@ async def lines_of(
     """
     newest: Mapping[str, EventBody] = {}
     if why:
-        newest = await to_thread.run_sync(_newest, journal, [each.id for each in run_loops])
+        decided = await journal.decided_last([each.id for each in run_loops])
+        newest = {run_loop_id: _of_newest(told) for run_loop_id, told in decided.items()}
     lines = []
     for each in run_loops:
         body = newest.get(each.id)
         lines.append(
             RunLoopLine(
-                **dict(each),
+                **{**dict(each), "goal": _shortened(each.goal)},
                 route=body.route if isinstance(body, RouteDecided) else None,
                 moved_to=body.to_run_loop_id if isinstance(body, MessageMoved) else None,
             )
@@ -144,17 +146,23 @@ async def lines_of(
     return lines
 
 
-def _newest(journal: Journal, run_loop_ids: Sequence[str]) -> dict[str, EventBody]:
-    rows = journal.select(
-        "SELECT run_loop_id, body FROM json_each(?) AS wanted"
-        " JOIN events ON events.run_loop_id = wanted.value"
-        # Bodies begin with their type, as pydantic writes them.
-        """ WHERE body LIKE '{"type":"route.decided"%' OR body LIKE '{"type":"message.moved"%'"""
-        " ORDER BY seq",
-        (json.dumps(list(run_loop_ids)),),
-    )
-    newest: dict[str, str] = dict(rows)
-    return {run_loop_id: BODY.validate_json(body) for run_loop_id, body in newest.items()}
+def _shortened(goal: str) -> str:
+    """A goal for a list: what a person said may be very long."""
+    return goal if len(goal) <= _GOAL_CHARACTERS else f"{goal[:_GOAL_CHARACTERS]}…"
+
+
+def _of_newest(told: Sequence[EventBody]) -> EventBody:
+    """What was decided last, or that its message was moved since.
+
+    Args:
+        told: the newest decision, if there is any, and the moves after it.
+    """
+    first, *later = told
+    if isinstance(first, RouteDecided):
+        for moved in later:
+            if isinstance(moved, MessageMoved) and first.message_id in moved.message_ids:
+                return moved
+    return first
 
 
 async def _told(journal: Journal, run_loop_id: str, until: int) -> list[Event]:
@@ -168,7 +176,7 @@ async def _told(journal: Journal, run_loop_id: str, until: int) -> list[Event]:
 
 
 def _of(routes: Iterable[DecidedRoute], message_ids: Iterable[str] | None) -> list[DecidedRoute]:
-    """Those of these messages (None: of all) that are still in the loop, and wait for it."""
+    """Those of these messages (None: of all) that are still in the loop."""
     wanted = None if message_ids is None else set(message_ids)
     return [
         each

@@ -1,16 +1,21 @@
-"""``/v1/routing/calibrate``: the router, calibrated by what a person has corrected."""
+"""``/v1/routing/calibrate``: the router, calibrated by what persons have corrected.
+
+A daemon has one model and one calibration, of all its owners together.
+"""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StrictBool
 
 from service.domain.calibration import CalibrationInUse, CalibrationReport
-from service.server.auth import Owner
+from service.server.auth import TOKEN_NEEDED
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
 
-router = APIRouter(prefix="/v1/routing", tags=["routing"], route_class=JSONRoute)
+router = APIRouter(
+    prefix="/v1/routing", tags=["routing"], route_class=JSONRoute, dependencies=[TOKEN_NEEDED]
+)
 
 
 class CalibrateRequest(BaseModel):
@@ -18,19 +23,19 @@ class CalibrateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reset: bool = False
+    reset: StrictBool = False
     """Let the trained model's own probabilities count again, instead of fitting anew."""
 
 
 @router.get("/calibrate")
-async def in_use(daemon: TheDaemon, owner: Owner) -> CalibrationInUse:
+async def in_use(daemon: TheDaemon) -> CalibrationInUse:
     """The calibration that counts now."""
     return await (await daemon.agent()).recalibration.in_use()
 
 
 @router.post("/calibrate")
 async def calibrate(
-    daemon: TheDaemon, owner: Owner, request: CalibrateRequest | None = None
+    daemon: TheDaemon, request: CalibrateRequest | None = None
 ) -> CalibrationReport:
     """Fit the router's probabilities to what was corrected; nothing changes unless that is better.
 

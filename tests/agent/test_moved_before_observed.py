@@ -1,0 +1,117 @@
+"""What happens to a message in the moment before an iteration observes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.agent.workbench import Workbench
+from service.domain.events import EventBody, RunLoopCancelled
+from service.domain.state import RunLoopState
+from tests.agent.moves import answers, heard, whole
+from tests.agent.support import FunctionLLM, until
+from tests.agent.test_moving import at_rest, message_ids, opened, running, unseen
+
+pytestmark = pytest.mark.anyio
+
+
+class Recalling:
+    """Memory that takes its time, once it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waits = False
+        self.began = anyio.Event()
+        self.may_go_on = anyio.Event()
+        module = import_module("service.agent.executors.call_llm")
+        monkeypatch.setattr(module, "recall_for", self._recall)
+
+    async def _recall(
+        self, bench: Workbench, state: RunLoopState, message_ids: Sequence[str]
+    ) -> list[EventBody]:
+        if self.waits:
+            self.began.set()
+            await self.may_go_on.wait()
+        return []
+
+
+async def test_a_message_that_is_moved_while_memory_is_searched_for_it_is_observed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalling = Recalling(monkeypatch)
+    llm = FunctionLLM(lambda messages: f"You said: {messages[-1].text}")
+    async with running(tmp_path, llm) as agent:
+        bill = await opened(agent, "The bill")
+        recalling.waits = True
+        await agent.accept("By train", run_loop_id=bill)
+        await recalling.began.wait()
+        moved = await agent.reroute(bill)
+        recalling.may_go_on.set()
+        await at_rest(agent, moved.to_run_loop_id)
+        await at_rest(agent, bill)
+        assert len(llm.calls) == 2
+        source, target = await whole(agent, bill), await whole(agent, moved.to_run_loop_id)
+        assert (heard(source), heard(target)) == (["The bill"], ["By train"])
+        assert answers(target) == ["You said: By train"]
+
+
+async def test_a_move_that_is_written_just_before_the_iteration_begins_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalling = Recalling(monkeypatch)
+    async with running(tmp_path) as agent:
+        journal = agent.memory.journal
+        bill = await opened(agent, "The bill")
+        recalling.waits = True
+        await agent.accept("By train", run_loop_id=bill)
+        await recalling.began.wait()
+        may_write = threading.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(journal.in_turn, lambda file: may_write.wait(10))
+            await until(lambda: journal._lock.locked())
+            group.start_soon(agent.reroute, bill)
+            await until(lambda: journal._lock.statistics().tasks_waiting == 1)
+            recalling.may_go_on.set()
+            await until(lambda: journal._lock.statistics().tasks_waiting == 2)
+            may_write.set()
+        await at_rest(agent, bill)
+        assert heard(await whole(agent, bill)) == ["The bill"]
+
+
+async def test_what_comes_in_while_memory_is_searched_does_not_keep_a_message_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalling = Recalling(monkeypatch)
+    async with running(tmp_path) as agent:
+        bill = await opened(agent, "The bill")
+        recalling.waits = True
+        await agent.accept("By train", run_loop_id=bill)
+        await recalling.began.wait()
+        await agent.accept("And then?", run_loop_id=bill, mode="followup")
+        await until(lambda: unseen(agent, bill) == 2)
+        recalling.may_go_on.set()
+        await until(lambda: unseen(agent, bill) == 0)
+        await at_rest(agent, bill)
+        assert heard(await whole(agent, bill)) == ["The bill", "By train", "And then?"]
+        assert len(await message_ids(agent, bill)) == 3
+
+
+async def test_a_loop_that_ends_while_memory_is_searched_does_not_ask_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalling = Recalling(monkeypatch)
+    llm = FunctionLLM(lambda messages: "Yes.")
+    async with running(tmp_path, llm) as agent:
+        bill = await opened(agent, "The bill")
+        recalling.waits = True
+        await agent.accept("By train", run_loop_id=bill)
+        await recalling.began.wait()
+        await agent.memory.journal.append(bill, RunLoopCancelled(reason="enough"))
+        recalling.may_go_on.set()
+        await anyio.wait_all_tasks_blocked()
+        assert len(llm.calls) == 1
+        assert (await agent.replay(bill)).status == "cancelled"
