@@ -105,6 +105,12 @@ def test_a_folder_of_one_set_is_taken_as_well(tmp_path: Path) -> None:
     assert find_sets(folder) == [folder]
 
 
+def test_a_folder_of_several_kinds_of_data_is_taken_as_well(tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "retrieval" / "small")
+    (tmp_path / "routing").mkdir()
+    assert find_sets(tmp_path) == [folder]
+
+
 def test_an_arm_with_vectors_needs_an_embedder(tmp_path: Path) -> None:
     write_set(tmp_path / "small")
     with pytest.raises(BenchmarkError, match="need an embedder"):

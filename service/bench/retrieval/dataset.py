@@ -24,6 +24,8 @@ from service.memory.exchange.exchange_lines import BadLineError, Line, parse
 
 RUN_LOOPS = "run_loops.jsonl"
 QUERIES = "queries.jsonl"
+SETS = "retrieval"
+"""The folder of sets, inside of a folder of several kinds of data."""
 _SHOWN = 3
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -79,7 +81,7 @@ def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
     """The folders of sets.
 
     Args:
-        folder: of one set, or of folders of sets.
+        folder: of one set, of folders of sets, or of a folder ``retrieval`` of such.
         wanted: only the sets of these names; patterns such as ``locomo-*`` do.
 
     Raises:
@@ -90,6 +92,8 @@ def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
             f"there is no folder {folder}",
             advice=f"Name a folder that holds {RUN_LOOPS} and {QUERIES}, or folders of such sets.",
         )
+    if (folder / SETS).is_dir() and not _is_set(folder):
+        folder = folder / SETS
     sets = [folder] if _is_set(folder) else sorted(filter(_is_set, folder.iterdir()))
     names = {each: each.resolve().name for each in sets}
     if not sets:
