@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from service.bench import sets
 from service.bench.errors import BenchmarkError
 from service.bench.retrieval.metrics import Place
 from service.domain.anchors import SegmentType
@@ -87,31 +87,8 @@ def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
     Raises:
         BenchmarkError: there are none, or none of a wanted name.
     """
-    if not folder.is_dir():
-        raise BenchmarkError(
-            f"there is no folder {folder}",
-            advice=f"Name a folder that holds {RUN_LOOPS} and {QUERIES}, or folders of such sets.",
-        )
-    if (folder / SETS).is_dir() and not _is_set(folder):
-        folder = folder / SETS
-    sets = [folder] if _is_set(folder) else sorted(filter(_is_set, folder.iterdir()))
-    names = {each: each.resolve().name for each in sets}
-    if not sets:
-        raise BenchmarkError(
-            f"there is no set in {folder}",
-            advice=f"A set is a folder with the files {RUN_LOOPS} and {QUERIES}.",
-        )
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names.values()):
-            raise BenchmarkError(
-                f"there is no set {pattern} in {folder}",
-                advice=f"There are: {', '.join(names.values())}.",
-            )
-    return [
-        each
-        for each, name in names.items()
-        if not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
-    ]
+    shape = f"A set is a folder with the files {RUN_LOOPS} and {QUERIES}."
+    return sets.find_sets(folder, wanted, kind=SETS, is_set=_is_set, shape=shape)
 
 
 def _is_set(folder: Path) -> bool:

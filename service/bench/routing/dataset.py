@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from service.bench import sets
 from service.bench.errors import BenchmarkError
 
 SETS = "routing"
@@ -83,28 +83,9 @@ def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
     Raises:
         BenchmarkError: there are none, or none of a wanted name.
     """
-    if not folder.is_dir():
-        raise BenchmarkError(f"there is no folder {folder}", advice=_SHAPE)
-    if (folder / SETS).is_dir():
-        folder = folder / SETS
-    names = {
-        each: each.resolve().name
-        for each in ([folder] if files(folder) else sorted(folder.iterdir()))
-        if each.is_dir() and files(each)
-    }
-    if not names:
-        raise BenchmarkError(f"there is no set in {folder}", advice=_SHAPE)
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names.values()):
-            raise BenchmarkError(
-                f"there is no set {pattern} in {folder}",
-                advice=f"There are: {', '.join(names.values())}.",
-            )
-    return [
-        each
-        for each, name in names.items()
-        if not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
-    ]
+    return sets.find_sets(
+        folder, wanted, kind=SETS, is_set=lambda each: bool(files(each)), shape=_SHAPE
+    )
 
 
 def read_set(folder: Path) -> RoutingSet:
