@@ -23,7 +23,7 @@ from service.agent.hook_runner import HookRunner
 from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
 from service.agent.routing.matters import without_announcement
-from service.agent.routing.parts import PART, earlier_parts, parts_of
+from service.agent.routing.parts import PART, opened_by_earlier_parts, parts_of
 from service.agent.scheduler import Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
@@ -283,7 +283,8 @@ class Reception:
         active: Sequence[RunLoopState] = self._memory.short_term.states(entry.owner)
         if PART in entry.metadata:
             words = without_announcement(words)
-            active = await self._not_of_its_kin(entry, active)
+            siblings = await opened_by_earlier_parts(entry, self._memory.journal)
+            active = [state for state in active if state.id not in siblings]
         below = self._router.options.ask_below if entry.mode == "steer" else 0.0
         try:
             route = await self._router.route(
@@ -303,25 +304,6 @@ class Reception:
             log.exception("message %s could not be routed", entry.message_id)
             reason = f"where it belongs could not be decided ({type(error).__name__})"
             return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
-
-    async def _not_of_its_kin(
-        self, entry: InboxEntry, active: Sequence[RunLoopState]
-    ) -> Sequence[RunLoopState]:
-        """Without the loops that other parts of the same message have opened."""
-        opened = set[str]()
-        for message_id in earlier_parts(entry):
-            try:
-                found = await self._memory.journal.inbox.delivery(message_id)
-            except NotFoundError:
-                continue  # it was forgotten meanwhile
-            if found is None:
-                continue
-            first = await self._memory.journal.read(
-                run_loop_id=found.run_loop_id, after=found.first_seq - 1, limit=1
-            )
-            if first and isinstance(first[0].body, RunLoopStarted):
-                opened.add(found.run_loop_id)
-        return [state for state in active if state.id not in opened]
 
     async def _append(self, entry: InboxEntry, routed: _Routed) -> str:
         route = routed.route

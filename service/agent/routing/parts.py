@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from service.agent.routing.matters import matters_of
 from service.agent.tuned import MATTERS_MOST
+from service.domain.errors import NotFoundError
+from service.domain.events import RunLoopStarted
 from service.domain.messages import Message
 from service.memory.history.inbox import InboxEntry, part_id
+from service.memory.history.journal import Journal
 
 PART = "part_of"
 """The name in a part's metadata that tells of which message it is a part, and which part."""
@@ -40,6 +43,28 @@ def earlier_parts(entry: InboxEntry) -> tuple[str, ...]:
     if not 1 < number <= MATTERS_MOST or entry.message_id != part_id(first, number):
         return ()
     return (first, *(part_id(first, each) for each in range(2, number)))
+
+
+async def opened_by_earlier_parts(entry: InboxEntry, journal: Journal) -> frozenset[str]:
+    """The loops that other parts of the same message have opened.
+
+    Raises:
+        StorageError: the journal cannot be read.
+    """
+    opened = set[str]()
+    for message_id in earlier_parts(entry):
+        try:
+            found = await journal.inbox.delivery(message_id)
+        except NotFoundError:
+            continue  # it was forgotten meanwhile
+        if found is None:
+            continue
+        first = await journal.read(
+            run_loop_id=found.run_loop_id, after=found.first_seq - 1, limit=1
+        )
+        if first and isinstance(first[0].body, RunLoopStarted):
+            opened.add(found.run_loop_id)
+    return frozenset(opened)
 
 
 def _part(entry: InboxEntry, words: str, number: int, matters: tuple[str, ...]) -> InboxEntry:
