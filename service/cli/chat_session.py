@@ -119,7 +119,7 @@ class ChatSession:
             case "/loop":
                 self._pin(rest)
             case "/loops":
-                found = list(run_loops(self._daemon, statuses=("active",)))
+                found = list(run_loops(self._daemon, statuses=("active",), why=True))
                 out().print(loops_table(found) if found else "No run loop is active.", crop=False)
                 out().print()
             case "/resume":

@@ -118,7 +118,7 @@ def _send_messages(client: Daemon) -> list[str]:
     else:
         _note("The third message went elsewhere than a person would have put it.")
     out().print()
-    out().print(loops_table(list(run_loops(client))))
+    out().print(loops_table(list(run_loops(client, why=True))))
     turns = (trip, tomatoes, follow_up)
     return list(dict.fromkeys(turn.run_loop_id for turn in turns))
 
