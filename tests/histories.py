@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from hypothesis import strategies as st
 
-from service.domain.errors import Problem
+from service.agent.moving.planning import is_free, plan
+from service.agent.moving.rounds import Round, round_of
+from service.domain.errors import ConflictError, Problem
 from service.domain.events import (
     CallDecision,
     CompactionFinished,
@@ -46,6 +50,7 @@ _perhaps_yes = st.none() | st.booleans()
 _tool_names = st.sampled_from(["add", "now"])
 _call_counts = st.integers(0, 3)
 _one_in_eight = st.integers(0, 7)
+_seldom = st.integers(0, 11).map(lambda drawn: drawn == 11)
 _lengths = st.integers(0, 40)
 _modes = st.sampled_from(["steer", "followup", "interrupt"])
 _usage = st.builds(
@@ -100,7 +105,7 @@ def _usual(state: RunLoopState) -> Choices:
         return [_answers_of_model]
     if state.pending:
         return _acts(state)
-    if state.status == "idle" and not state.unseen:
+    if not state.unseen and (state.status == "idle" or not state.history):
         return [_messages(state)]
     return [_iterations(state), _iterations(state), _usage]
 
@@ -185,12 +190,15 @@ def _answers(request: InputRequired) -> list[st.SearchStrategy[EventBody]]:
         remember=st.none() | st.just("run_loop"),
         scopes=st.just(("add",)),
     )
-    return [answer, st.just(InputReceived(request_id="another", approved=True))]
+    # Who answers late has answered something that was asked then: under an id of its own.
+    late = InputReceived(request_id=f"late{request.request_id}", approved=True)
+    return [answer, st.just(late)]
 
 
 def _acts(state: RunLoopState) -> list[st.SearchStrategy[EventBody]]:
     calls = tuple(waiting.call for waiting in state.pending)
     ids = [call.id for call in calls]
+    ask = partial(InputRequired, request_id=f"r{state.last_seq}", prompt="?")
     return [
         st.sampled_from(ids).map(
             lambda id_: ToolStarted(call_id=id_, name="add", arguments="{}", idempotency_key="k")
@@ -203,9 +211,9 @@ def _acts(state: RunLoopState) -> list[st.SearchStrategy[EventBody]]:
             is_error=st.booleans(),
             whole=_perhaps_words,
         ),
-        st.just(InputRequired(request_id="r", kind="approve", prompt="?", tool_calls=calls)),
-        st.just(InputRequired(request_id="r", kind="prompt", prompt="?", call_id=ids[0])),
-        st.just(InputRequired(request_id="r", kind="select", prompt="?", options=("a", "b"))),
+        st.just(ask(kind="approve", tool_calls=calls)),
+        st.just(ask(kind="prompt", call_id=ids[0])),
+        st.just(ask(kind="select", options=("a", "b"))),
     ]
 
 
@@ -232,17 +240,60 @@ def _compactions(state: RunLoopState) -> st.SearchStrategy[EventBody]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Event]:
-    """A history from its start; most end in the middle, as a crash would leave them."""
+def histories(draw: st.DrawFn, *, moves: bool = True) -> list[Event]:
+    """A history from its start; most end in the middle, as a crash would leave them.
+
+    Args:
+        draw: as hypothesis gives it.
+        moves: whether messages leave the loop, and come back to it.
+    """
     goal = draw(words)
     events = [event_at(1, RunLoopStarted(goal=goal)), event_at(2, received(goal))]
     state = evolve(begin(events[0]), events[1])
-    for seq in range(3, 3 + draw(_lengths)):
-        choices = _next_bodies(draw, state)
-        if not choices:
-            break
-        body = choices[draw(st.integers(0, len(choices) - 1))]  # none of the others is looked at
-        event = event_at(seq, draw(body))
-        events.append(event)
-        state = evolve(state, event)
+    elsewhere: list[list[Event]] = []
+    for _ in range(draw(_lengths)):
+        bodies = _moved(draw, events, state, elsewhere) if moves and draw(_seldom) else ()
+        if not bodies:
+            choices = _next_bodies(draw, state)
+            if not choices:
+                break
+            # None of the others is looked at.
+            bodies = (draw(choices[draw(st.integers(0, len(choices) - 1))]),)
+        for body in bodies:
+            events.append(event_at(len(events) + 1, body))
+            state = evolve(state, events[-1])
     return events
+
+
+def _moved(
+    draw: st.DrawFn, events: list[Event], state: RunLoopState, elsewhere: list[list[Event]]
+) -> Sequence[EventBody]:
+    """A message leaves the loop, for a new one; or what has left it comes back."""
+    comes_back = draw(st.booleans())
+    if elsewhere and comes_back:
+        other = elsewhere.pop()
+        back = _round(draw, other)
+        if back is None or (back.came_to_something and not is_free(state)):
+            return ()
+        arriving = plan(back, state, rewrites=0).target
+        return () if arriving.owner is not None else arriving.bodies
+    found = _round(draw, events)
+    if found is None:
+        return ()
+    planned = plan(found, None, rewrites=0)
+    there = [
+        event_at(n, body, run_loop_id=planned.target.run_loop_id)
+        for n, body in enumerate(planned.target.bodies, 1)
+    ]
+    elsewhere.append(there)
+    return planned.source.bodies
+
+
+def _round(draw: st.DrawFn, events: list[Event]) -> Round | None:
+    """What is moved with some message; None where it is not there any more, or was summarised."""
+    ids = [each.body.message_id for each in events if isinstance(each.body, MessageReceived)]
+    try:
+        found = round_of(events, draw(st.sampled_from(ids)))
+    except ConflictError:
+        return None
+    return found if isinstance(found, Round) else None

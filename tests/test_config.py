@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 from pathlib import Path
 
 import pytest
 
-from service import config_words
 from service.config import (
     Settings,
     default_data_dir,
@@ -35,10 +33,6 @@ def told(**flags: object) -> str:
     with pytest.raises(ConfigurationError) as raised:
         load_settings(**flags)
     return raised.value.problem().in_words()
-
-
-def test_the_examples_in_the_code_are_true() -> None:
-    assert doctest.testmod(config_words).failed == 0
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:

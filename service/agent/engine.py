@@ -30,7 +30,7 @@ from service.agent.questions import Questions
 from service.agent.reception import Reception
 from service.agent.router import Router
 from service.agent.routing.recalibration import Recalibration
-from service.agent.routing.vectors import is_known
+from service.agent.routing.vectors import EmbedQueries, is_known
 from service.agent.scheduler import Scheduler
 from service.agent.window import within_window
 from service.agent.workbench import Workbench
@@ -80,22 +80,85 @@ def start_engine(
         hooks: the owner's own code.
         executors: the agent's own: before those of the options.
     """
+    brain = _brain(tools, memory, options)
+    bench = _bench(llm, tools, memory, options, hooks, brain)
+    replaced = watched({**options.executors, **executors})
+    scheduler = Scheduler(
+        group, memory, within_window(brain, bench), {**builtin_executors(bench), **replaced}
+    )
+    recalibration = Recalibration(memory.folder, memory.journal)
+    router = Router(
+        llm,
+        _embedding_for_routing(memory),
+        options.router,
+        calibration=recalibration.current,
+        auto_classify=options.auto_classify,
+        prices=options.prices,
+    )
+    reception = Reception(group, memory, router, scheduler, hooks)
+    mover = Mover(memory, scheduler)
+    answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
+    async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
+        await answers.answer(run_loop_id, answer, owner)
+
+    engine = Engine(
+        scheduler=scheduler,
+        reception=reception,
+        control=Control(memory.journal, scheduler),
+        answers=answers,
+        questions=Questions(memory, answer_from_elsewhere),
+        mover=mover,
+        recalibration=recalibration,
+        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
+    )
+    group.start_soon(_warm_up, llm, tools, options, name="warm up")
+    _begin(engine, group, memory, router, hooks, Lifecycle(memory, options.linger_seconds))
+    return engine
+
+
+def _begin(
+    engine: Engine,
+    group: TaskGroup,
+    memory: Memory,
+    router: Router,
+    hooks: HookRunner,
+    lifecycle: Lifecycle,
+) -> None:
+    """Have the parts hear of each other, begin their work, and take up what was left."""
+
+    def at_rest() -> None:
+        lifecycle.tell()
+        router.look_again()
+
+    memory.on_rest = at_rest
+    memory.long_term.on_let_go = router.let_go
+    memory.archivist.before = hooks.before_archiving
+    memory.archivist.after = hooks.after_archiving
+    if (consolidator := engine.consolidator) is not None:
+        memory.archivist.after = _followed_by(hooks.after_archiving, consolidator.look_again)
+        group.start_soon(consolidator.run, name="consolidation")
+    group.start_soon(memory.work, name="memory")
+    group.start_soon(router.keep_ready, memory.short_term.states, name="router")
+    group.start_soon(lifecycle.run, name="lifecycle")
+    group.start_soon(engine.reception.run, name="reception")
+    for state in memory.short_term.states():
+        engine.scheduler.wake(state.id)
+
+
+def _bench(
+    llm: LLM,
+    tools: ToolRegistry,
+    memory: Memory,
+    options: AgentOptions,
+    hooks: HookRunner,
+    brain: Brain,
+) -> Workbench:
     async def embed(texts: Sequence[str]) -> Vectors | None:
         await memory.warmed_up()
         return await memory.long_term.embed_queries(texts)
 
-    known: dict[str | None, bool] = {}
-
-    async def embed_for_routing(texts: Sequence[str]) -> Vectors | None:
-        await memory.warmed_up()
-        identity = memory.long_term.embedder_identity
-        if identity not in known:
-            known[identity] = await anyio.to_thread.run_sync(is_known, identity)
-        return None if not known[identity] else await memory.long_term.embed_queries(texts)
-
-    brain = _brain(tools, memory, options)
-    bench = Workbench(
+    return Workbench(
         llm=llm,
         tools=tools,
         memory=memory.long_term,
@@ -113,57 +176,20 @@ def start_engine(
         max_retries=options.max_retries,
         compaction=options.compaction,
     )
-    replaced = watched({**options.executors, **executors})
-    scheduler = Scheduler(
-        group, memory, within_window(brain, bench), {**builtin_executors(bench), **replaced}
-    )
-    recalibration = Recalibration(memory.folder, memory.journal)
-    router = Router(
-        llm,
-        embed_for_routing,
-        options.router,
-        calibration=recalibration.current,
-        auto_classify=options.auto_classify,
-        prices=options.prices,
-    )
-    mover = Mover(memory, scheduler)
-    answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
-    async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
-        await answers.answer(run_loop_id, answer, owner)
 
-    reception = Reception(group, memory, router, scheduler, hooks)
-    engine = Engine(
-        scheduler=scheduler,
-        reception=reception,
-        control=Control(memory.journal, scheduler),
-        answers=answers,
-        questions=Questions(memory, answer_from_elsewhere),
-        mover=mover,
-        recalibration=recalibration,
-        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
-    )
-    lifecycle = Lifecycle(memory, options.linger_seconds)
+def _embedding_for_routing(memory: Memory) -> EmbedQueries:
+    """Memory's embedder, where it is the one that the router's model was trained with."""
+    known: dict[str | None, bool] = {}
 
-    def at_rest() -> None:
-        lifecycle.tell()
-        router.look_again()
+    async def embed(texts: Sequence[str]) -> Vectors | None:
+        await memory.warmed_up()
+        identity = memory.long_term.embedder_identity
+        if identity not in known:
+            known[identity] = await anyio.to_thread.run_sync(is_known, identity)
+        return await memory.long_term.embed_queries(texts) if known[identity] else None
 
-    memory.on_rest = at_rest
-    memory.long_term.on_let_go = router.let_go
-    memory.archivist.before = hooks.before_archiving
-    memory.archivist.after = hooks.after_archiving
-    if (consolidator := engine.consolidator) is not None:
-        memory.archivist.after = _followed_by(hooks.after_archiving, consolidator.look_again)
-        group.start_soon(consolidator.run, name="consolidation")
-    group.start_soon(_warm_up, llm, tools, options, name="warm up")
-    group.start_soon(memory.work, name="memory")
-    group.start_soon(router.keep_ready, memory.short_term.states, name="router")
-    group.start_soon(lifecycle.run, name="lifecycle")
-    group.start_soon(engine.reception.run, name="reception")
-    for state in memory.short_term.states():
-        scheduler.wake(state.id)
-    return engine
+    return embed
 
 
 def _brain(tools: ToolRegistry, memory: Memory, options: AgentOptions) -> Brain:

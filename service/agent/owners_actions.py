@@ -148,7 +148,8 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop, or it no such message.
             InvalidInputError: it is in that loop already.
             ConflictError: it was moved to another one before; or its words were summarised together
-                with others; or the other loop waits for a person, or is at work for long.
+                with others; or the other loop waits for a person, or is at work for long; or the
+                caller is work of a loop whose end would have to be waited for.
             StorageError: the disk refuses; nothing was moved.
         """
         return await self._engine.mover.move(run_loop_id, message_id, to, owner)

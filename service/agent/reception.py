@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import anyio
@@ -20,10 +19,11 @@ from anyio.abc import TaskGroup
 
 from service.agent import failures
 from service.agent.hook_runner import HookRunner
+from service.agent.in_order import InOrder
 from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
 from service.agent.routing.matters import without_announcement
-from service.agent.routing.parts import PART, opened_by_earlier_parts, parts_of
+from service.agent.routing.parts import is_part, opened_by_earlier_parts, parts_of
 from service.agent.scheduler import Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
@@ -60,14 +60,6 @@ class _Routed:
     """What routing used, and what went wrong in it."""
 
 
-@dataclass(slots=True)
-class _Line:
-    """The messages that wait to get into one loop, in order."""
-
-    turn: anyio.Lock = field(default_factory=anyio.Lock)
-    length: int = 0
-
-
 class Reception:
     """Accepts messages and delivers them."""
 
@@ -86,7 +78,8 @@ class Reception:
         self._hooks = hooks
         self._changes: dict[str, anyio.Event] = {}
         self._problems: dict[str, Problem] = {}
-        self._lines: dict[str, _Line] = {}
+        self._arriving = InOrder()
+        """Messages that name their loop, by its id."""
         self._at_work: set[str] = set()
         """Messages that are on their way into a loop."""
         self._held_back: list[InboxEntry] | None = []
@@ -174,25 +167,13 @@ class Reception:
         else:
             self._group.start_soon(self._deliver, entry)
 
-    @asynccontextmanager
-    async def _in_turn(self, run_loop_id: str) -> AsyncGenerator[None]:
-        line = self._lines.setdefault(run_loop_id, _Line())
-        line.length += 1
-        try:
-            async with line.turn:
-                yield
-        finally:
-            line.length -= 1
-            if not line.length:
-                del self._lines[run_loop_id]
-
     async def _deliver(self, entry: InboxEntry) -> None:
         """Bring a message to its loop. Whatever happens, the next message gets its turn."""
         if entry.requested_run_loop_id is None:
             await self._bring(entry, None)
             return
         step_outside()
-        async with self._in_turn(entry.requested_run_loop_id):
+        async with self._arriving.turn(entry.requested_run_loop_id):
             joined = await self._delivered(entry, None)
         if joined is not None:
             await self._tell_hooks(entry, *joined)
@@ -281,7 +262,7 @@ class Reception:
             except NotFoundError:
                 log.warning("run loop %s was forgotten meanwhile", entry.requested_run_loop_id)
         active: Sequence[RunLoopState] = self._memory.short_term.states(entry.owner)
-        if PART in entry.metadata:
+        if is_part(entry):
             words = without_announcement(words)
             siblings = await opened_by_earlier_parts(entry, self._memory.journal)
             active = [state for state in active if state.id not in siblings]

@@ -116,7 +116,7 @@ class Router:
 
         Args:
             text: the message.
-            active: the sender's active loops, newest first.
+            active: the sender's active loops, those that changed last first.
             now: when it came.
             requested: the loop that the sender named, if any.
             on_usage: told what the language model used, where it is asked.
@@ -210,11 +210,11 @@ class Router:
     async def _decide(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route:
         if weighed.confidence >= self.options.sure_above:
             method: RouteMethod = "embedding" if weighed.by_meaning else "words"
-            return _likeliest(weighed, method, "it")
+            return _likeliest(weighed, method)
         judged = await self._by_judgement(text, weighed, on_usage)
         if isinstance(judged, Route):
             return judged
-        return _likeliest(weighed, "fallback", f"{judged}; most likely it")
+        return _likeliest(weighed, "fallback", why_not_judged=judged)
 
     async def _by_judgement(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route | str:
         """The language model's decision, or why there is none, in words."""
@@ -235,7 +235,7 @@ class Router:
                     ),
                 )
         except LLMError as error:
-            return f"the language model could not say ({error.title.lower()})"
+            return f"{error.title[0].lower()}{error.title[1:]}"
         except TimeoutError:
             return f"the language model did not answer within {timeout:g} s"
         before = weighed.new if chosen is None else weighed.probabilities[chosen]
@@ -292,14 +292,15 @@ def _explicit(requested: RunLoopState) -> Route:
     )
 
 
-def _likeliest(weighed: _Weighed, method: RouteMethod, beginning: str) -> Route:
-    """What the trained model holds for likeliest; the reason begins with these words."""
+def _likeliest(weighed: _Weighed, method: RouteMethod, *, why_not_judged: str = "") -> Route:
+    """What the trained model holds for likeliest, and why nobody else has decided, if so."""
+    it, end = ("most likely it", f"; {why_not_judged}") if why_not_judged else ("it", "")
     confidence = weighed.confidence
     if not weighed.joins:
-        reason = f"{beginning} opens a new matter: {weighed.reason}"
+        reason = f"{it} opens a new matter: {weighed.reason}{end}"
         return _route(weighed, None, method, confidence, reason)
     best = weighed.candidates[0]
-    reason = f"{beginning} goes on with “{_named(best)}”: {weighed.reason}"
+    reason = f"{it} goes on with “{_named(best)}”: {weighed.reason}{end}"
     return _route(weighed, best.id, method, confidence, reason)
 
 

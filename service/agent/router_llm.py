@@ -48,6 +48,7 @@ _EXAMPLES = (
     (["帮我写一封请假邮件"], "推荐一部科幻电影", _NEW),
 )
 _WAITS = "  (the assistant waits for an answer)"
+_NONE_CHOSEN = "The language model chose none of the matters"
 _JSON = re.compile(r"\{.*\}", re.DOTALL)
 _UNPRINTABLE = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
@@ -110,14 +111,16 @@ def _read(answer: str, labels: Sequence[str]) -> int | None:
     try:
         verdict = _Verdict.model_validate_json(found[0] if found else answer).continues
     except ValidationError as error:
-        raise LLMStreamError("the model's judgement is not of the asked form") from error
+        raise LLMStreamError(
+            "the model's judgement is not of the asked form", title=_NONE_CHOSEN
+        ) from error
     chosen = _line(verdict).casefold()
     if chosen == _NEW:
         return None
     for place, label in enumerate(labels):
         if label.casefold() == chosen:
             return place
-    raise LLMStreamError("the model chose a matter that was not offered")
+    raise LLMStreamError("the model chose a matter that was not offered", title=_NONE_CHOSEN)
 
 
 def _described(candidates: Sequence[Candidate], budget: int) -> list[tuple[str, Sequence[str]]]:

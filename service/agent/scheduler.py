@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from service.tools.cancelled import caller_is_cancelled
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Run:
     """A loop's task."""
 
@@ -66,6 +66,8 @@ class Scheduler:
         self._executors = executors
         self._runs: dict[str, _Run] = {}
         self._stopping: Counter[str] = Counter()
+        self._waits: list[tuple[_Run, _Run]] = []
+        """Whose work waits for the end of whose."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when a loop begins or ends to work. MUST NOT raise."""
 
@@ -87,14 +89,19 @@ class Scheduler:
 
     @asynccontextmanager
     async def held(self, run_loop_id: str, why: StopReason) -> AsyncGenerator[None]:
-        """Within it a loop does not run: its work has really ended. After it, it may go on."""
+        """Within it a loop does not run: its work has really ended. After it, it may go on.
+
+        Raises:
+            ConflictError: that work waits for the end of the caller's.
+        """
         self._stopping[run_loop_id] += 1
         try:
             running = self._runs.get(run_loop_id)
             if running is not None:
-                running.handle.stopping = why
-                running.scope.cancel()
-                await running.ended.wait()
+                with self._waiting_for(running):
+                    running.handle.stopping = why
+                    running.scope.cancel()
+                    await running.ended.wait()
             yield
         finally:
             self._stopping[run_loop_id] -= 1
@@ -103,10 +110,38 @@ class Scheduler:
             self.wake(run_loop_id)
 
     async def at_rest(self, run_loop_id: str) -> None:
-        """Wait until a loop has no task, for the time being."""
+        """Wait until a loop has no task, for the time being.
+
+        Raises:
+            ConflictError: its work waits for the end of the caller's.
+        """
         running = self._runs.get(run_loop_id)
         if running is not None:
-            await running.ended.wait()
+            with self._waiting_for(running):
+                await running.ended.wait()
+
+    @contextmanager
+    def _waiting_for(self, awaited: _Run) -> Generator[None]:
+        """Note that the caller waits for the end of some work, unless neither would ever end."""
+        waiter = _within.get()
+        if waiter is None or waiter.ended.is_set():
+            yield
+            return
+        reached = {awaited}
+        while further := {to for of, to in self._waits if of in reached} - reached:
+            reached |= further
+        if waiter in reached:
+            raise ConflictError(
+                f"the work of run loop {awaited.handle.id} waits for the end of that of"
+                f" {waiter.handle.id}, which would have to wait for it in turn",
+                advice="Do it from outside of tools and hooks, once they have ended.",
+            )
+        wait = (waiter, awaited)
+        self._waits.append(wait)
+        try:
+            yield
+        finally:
+            self._waits.remove(wait)
 
     def is_within(self, run_loop_id: str) -> bool:
         """Whether the caller is part of this loop's work: waiting for its end would never end."""

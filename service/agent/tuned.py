@@ -6,7 +6,7 @@ from __future__ import annotations
 ROUTER_TURN_CHARACTERS = 400
 """How much of what the assistant said is embedded: as in the training."""
 ROUTER_MOST_CANDIDATES = 48
-"""How many of the newest open loops are weighed: the training had no more."""
+"""How many open loops are weighed, those that changed last: the training had no more."""
 ROUTER_MOST_STEPS = 200
 """How many of a loop's iterations are looked through for its newest turns."""
 ROUTER_SURE_ABOVE = 0.6

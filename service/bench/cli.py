@@ -11,6 +11,19 @@ import click
 _json = click.option(
     "--json", "as_json", is_flag=True, help="Accepted everywhere; a benchmark always prints JSON."
 )
+_data = click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The folder of a set, or of several.",
+)
+_sets = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME",
+    help="Only this set; a pattern does; may be given several times.",
+)
 _ARMS = ("lexical", "dense", "hybrid")
 
 
@@ -123,19 +136,8 @@ def loop(
 
 
 @bench.command()
-@click.option(
-    "--data",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The folder of a set, or of several.",
-)
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this set; a pattern does; may be given several times.",
-)
+@_data
+@_sets
 @click.option(
     "--arms",
     type=_Arms(),
@@ -210,19 +212,8 @@ def memory(
 
 
 @bench.command()
-@click.option(
-    "--data",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The folder of a set, or of several.",
-)
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this set; a pattern does; may be given several times.",
-)
+@_data
+@_sets
 @click.option(
     "--method",
     "methods",

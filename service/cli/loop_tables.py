@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from service.cli.output import one_line, plain, short_id, wrapped
-from service.cli.why import LoopLine, WhyHere, hint, why_lines, whys_at
+from service.cli.why import LoopLine, WhyHere, hint, message_lines, whys_at
 from service.cli.wire import SeenEvent
 from service.cli.words import (
     arguments_in_words,
@@ -95,15 +95,9 @@ def loop_text(
     last = len(loop.iterations) - 1
     for index, iteration in enumerate(loop.iterations):
         here = whys_at(whys, index, is_last=index == last)
-        # The ids are what `reroute --message` takes.
-        lines = [f"message {plain(why.message_id)}" for why in here]
-        lines += [line for why in here for line in why_lines(why, loop.id)]
-        _append_iteration(
-            text,
-            index,
-            iteration,
-            [each for line in lines for each in wrapped(line, width - _LABEL)],
-        )
+        lines = message_lines(here, loop.id)
+        why = [each for line in lines for each in wrapped(line, width - _LABEL)]
+        _append_iteration(text, index, iteration, why)
     return text
 
 

@@ -100,6 +100,14 @@ def why_lines(why: WhyHere, run_loop_id: str) -> list[str]:
     return [first, f"{others}{weighed}"] if weighed else [first]
 
 
+def message_lines(whys: Iterable[WhyHere], run_loop_id: str) -> list[str]:
+    """Each message by its id, as `reroute --message` takes it, and why it is in the run loop."""
+    lines: dict[str, list[str]] = {}
+    for why in whys:  # one that was asked about has been decided upon twice
+        lines.setdefault(why.message_id, []).extend(why_lines(why, run_loop_id))
+    return [line for message_id, told in lines.items() for line in (f"message {message_id}", *told)]
+
+
 def whys_at(whys: Iterable[WhyHere], iteration: int, *, is_last: bool) -> list[WhyHere]:
     """Those of the messages that an iteration has observed; in the last one, of those that wait."""
     return [
@@ -110,19 +118,19 @@ def whys_at(whys: Iterable[WhyHere], iteration: int, *, is_last: bool) -> list[W
 
 
 def _weighed(route: Route, run_loop_id: str) -> Sequence[str]:
-    """The likeliest of what was not chosen."""
-    moved = route.method == "person"
+    """The likeliest of what was not chosen; of all, where the router has chosen nothing."""
+    by_person = route.method in ("person", "asked")
     others = [
         (candidate.probability, f"“{one_line(candidate.goal, _GOAL_WIDTH)}”")
         for candidate in route.candidates
-        if moved or candidate.run_loop_id != run_loop_id
+        if by_person or candidate.run_loop_id != run_loop_id
     ]
-    if route.new_probability is not None and (moved or route.decision == "join"):
+    if route.new_probability is not None and (by_person or route.decision == "join"):
         others.append((route.new_probability, "a new one"))
     others.sort(key=lambda each: each[0], reverse=True)
     return [
         f"{name} {_percent(probability)}"
-        for probability, name in others[: _MOST_OTHERS + moved]
+        for probability, name in others[: _MOST_OTHERS + by_person]
         if probability >= _LEAST_PROBABILITY
     ]
 

@@ -51,13 +51,14 @@ def is_rest(event: SeenEvent) -> bool:
 
 
 def delivered_part(event: SeenEvent) -> Json:
-    """Of a `DELIVERED`: the message of the part, its run loop, and what that is about."""
+    """Of a `DELIVERED`: the part's message and run loop, what that is about, whether it asks."""
     data = event.wire.get("data")
     told = data if isinstance(data, dict) else {}
     return {
         "message_id": told.get("message_id"),
         "run_loop_id": event.run_loop_id or None,
         "goal": told.get("goal"),
+        "waits_for_input": told.get("waits_for_input") is True,
     }
 
 

@@ -32,11 +32,15 @@ def part_in_words(part: Json) -> str:
 
     >>> part_in_words({"message_id": "m.2", "run_loop_id": "trip", "goal": "book\\na flight"})
     'also: “book a flight” · in run loop trip'
+
+    What waits for an answer is named with where to find the question.
     """
     if part["run_loop_id"] is None:
         return "also: another part of it is safe, and on its way to its run loop"
     goal = one_line(str(part["goal"]), 60)
-    return f"also: “{goal}” · in run loop {short_id(str(part['run_loop_id']))}"
+    where = short_id(str(part["run_loop_id"]))
+    asks = f", which waits for you: rondo loops show {where}"
+    return f"also: “{goal}” · in run loop {where}{asks if part.get('waits_for_input') else ''}"
 
 
 def arguments_in_words(arguments: str) -> str:

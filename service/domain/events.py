@@ -13,7 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from service.domain.anchors import Anchor
 from service.domain.errors import Problem
-from service.domain.messages import Message, ToolCall
+
+# Events as all others, and imported from here as all others are.
+from service.domain.human_input import NEW_MATTER as NEW_MATTER
+from service.domain.human_input import CallDecision as CallDecision
+from service.domain.human_input import InputReceived as InputReceived
+from service.domain.human_input import InputRequired as InputRequired
+from service.domain.human_input import Remember as Remember
+from service.domain.messages import Message
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
 
@@ -93,8 +100,8 @@ class MessageMoved(_Body):
     message_ids: tuple[str, ...]
     to_run_loop_id: str
     iterations: tuple[int, int]
-    """Those that went, from the first to before the last; the same twice: none had observed the
-    messages."""
+    """Those that went, from the first to before the last, but for any that had gone before; the
+    same twice: none had observed the messages."""
     history: tuple[int, int]
     """Those messages that the model is not shown any more, counted likewise."""
     to_iteration: int | None = None
@@ -190,80 +197,6 @@ class ToolFinished(_Body):
     is_error: bool = False
     whole: str | None = None
     """The whole result, where `content` is a part of it."""
-
-
-class InputRequired(_Body):
-    """The loop waits for a person."""
-
-    type: Literal["input.required"] = "input.required"
-    request_id: str
-    kind: Literal["approve", "prompt", "select"]
-    prompt: str
-    """The question in words."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    """For ``approve``: the calls that wait."""
-    options: tuple[str, ...] = ()
-    """For ``select``: what can be chosen."""
-    multiple: bool = False
-    """For ``select``: whether several can be chosen."""
-    call_id: str | None = None
-    """For ``prompt`` and ``select``: the tool call by which the model asks."""
-    about: Literal["route"] | None = Field(default=None, exclude_if=lambda about: about is None)
-    """``route``: the router asks which run loop the message belongs to."""
-    run_loop_ids: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
-    """Then: the run loop of each option but the last, which is a new matter."""
-    scopes: dict[str, str | None] = {}
-    """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
-    see `service.tools.approval.subject`."""
-
-
-NEW_MATTER = "new"
-"""The answer to the router that a message belongs to none of the run loops that it asked about."""
-
-
-class CallDecision(_Body):
-    """A person's decision about one of several calls that wait."""
-
-    call_id: str
-    approved: bool | None = None
-    """None: as for the request as a whole."""
-    reason: str | None = None
-    """Why not."""
-    arguments: str | None = None
-    """JSON to run the call with, instead of what the model wrote."""
-
-
-Remember = Literal["run_loop", "always"]
-"""How long a yes holds: for this run loop, or for good."""
-
-
-class InputReceived(_Body):
-    """A person answered. For ``approve``: `approved`; else `text` or `choices`."""
-
-    type: Literal["input.received"] = "input.received"
-    request_id: str
-    approved: bool | None = None
-    text: str | None = None
-    """The answer in words; for a denial, its reason."""
-    choices: tuple[str, ...] = ()
-    """For ``select``: what was chosen; where the router had asked, the id of the run loop, or
-    `NEW_MATTER`."""
-    decisions: tuple[CallDecision, ...] = ()
-    """For ``approve``: where calls differ from the rest."""
-    remember: Remember | None = None
-    scopes: tuple[str, ...] = ()
-    """What a remembered yes covers, see `service.tools.approval`."""
-    subjects: dict[str, str | None] = {}
-    """By the id of a call that was allowed, what the yes is about, as in `InputRequired.scopes`."""
-
-    def decision(self, call_id: str) -> CallDecision:
-        """What was decided about one call. Anything but a clear yes is a no."""
-        for each in self.decisions:
-            if each.call_id == call_id:
-                approved = self.approved if each.approved is None else each.approved
-                reason = self.text if each.reason is None else each.reason
-                return each.model_copy(update={"approved": approved is True, "reason": reason})
-        return CallDecision(call_id=call_id, approved=self.approved is True, reason=self.text)
 
 
 class CompactionStarted(_Body):

@@ -47,6 +47,8 @@ def _without_iterations(state: RunLoopState, moved: MessageMoved) -> RunLoopStat
         raise ValueError(f"run loop {state.id} has no iterations {start} to {end}")
     for index in range(start, end):
         old = iterations[index]
+        if old.moved_to is not None:
+            continue  # with another message, before
         iterations[index] = Iteration(
             timestamp=old.timestamp, forgotten=old.forgotten, moved_to=moved.to_run_loop_id
         )

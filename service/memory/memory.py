@@ -225,9 +225,7 @@ class Memory:
         No loop that goes on shall be remembered as ended.
         """
         states = {state.id: state for state in self.short_term.states()}
-        lacking = (
-            set(await self.long_term.lacking(states)) - (await self.journal.imports.grown()).keys()
-        )
+        lacking = set(await self.long_term.lacking(states))
         for run_loop_id in states.keys() - lacking:
             self.archivist.submit(closed_part(states[run_loop_id]))
         for run_loop_id in lacking:

@@ -31,6 +31,8 @@ class Part(BaseModel):
     """Where it went; None where it could not be brought there yet."""
     goal: str
     """Of that run loop."""
+    waits_for_input: bool = False
+    """Whether that run loop asks a person something, such as where the part belongs."""
 
 
 async def delivered(agent: Agent, message_ids: Sequence[str], owner: str) -> tuple[Part, ...]:
@@ -47,7 +49,12 @@ async def _delivered(agent: Agent, message_id: str, owner: str) -> Part:
         run_loop = await agent.run_loop(found.run_loop_id, owner=owner)
     except NotFoundError:
         return nowhere  # it was forgotten meanwhile
-    return Part(message_id=message_id, run_loop_id=run_loop.id, goal=run_loop.goal)
+    return Part(
+        message_id=message_id,
+        run_loop_id=run_loop.id,
+        goal=run_loop.goal,
+        waits_for_input=run_loop.status == "waiting_for_human_input",
+    )
 
 
 async def frames_with_parts(
@@ -66,11 +73,12 @@ async def frames_with_parts(
 
 def _frame(part: Part) -> bytes:
     """In the form of an event, of the loop that the part went to."""
+    data = part.model_dump(mode="json", exclude={"run_loop_id"})
     wire: JsonValue = {
         "seq": None,
         "type": DELIVERED,
         "at": _MOMENT.dump_python(datetime.now(UTC), mode="json"),
         "run_loop_id": part.run_loop_id or "",
-        "data": {"message_id": part.message_id, "goal": part.goal},
+        "data": data,
     }
     return frame(DELIVERED, wire)

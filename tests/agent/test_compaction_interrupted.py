@@ -17,6 +17,7 @@ from service.memory.forgetting.histories import history_of
 from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
 from tests.agent.conversations import WORDS
 from tests.agent.moves import whole
+from tests.agent.moving import at_rest, message_ids
 from tests.agent.support import (
     Answer,
     FunctionLLM,
@@ -25,7 +26,6 @@ from tests.agent.support import (
     types,
     until,
 )
-from tests.agent.test_moving import at_rest, message_ids
 
 pytestmark = pytest.mark.anyio
 

@@ -27,6 +27,13 @@ def test_a_list_of_something_else_is_one_matter(text: str) -> None:
     assert matters_of(text) == (text,)
 
 
+def test_words_of_another_language_keep_a_request_from_nothing() -> None:
+    mixed = "1. Translate 谢谢 into French\n2. Book a table at 海底捞\n3. 帮我查一下 Porto 的天气"
+    assert len(matters_of(mixed)) == 3
+    names = "1. 海底捞 hot pot\n2. 饺子 with vinegar"
+    assert matters_of(names) == (names,)
+
+
 def squeezed(text: str) -> str:
     return re.sub(r"\s", "", text)
 

@@ -8,8 +8,8 @@ import pytest
 
 from service.domain.errors import ConflictError
 from tests.agent.moves import heard, whole
+from tests.agent.moving import message_ids, opened, running
 from tests.agent.support import sent
-from tests.agent.test_moving import message_ids, opened, running
 
 pytestmark = pytest.mark.anyio
 

@@ -9,64 +9,19 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.agent import Agent
 from service.domain.anchors import AnchorRef
-from service.domain.errors import ConflictError, NotFoundError
+from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
-from service.tools.decorator import tool
+from tests.agent.heist import RESULT, SECRET, SECRETS, forget, house, look, moved, places, respond
 from tests.agent.moves import heard, whole
+from tests.agent.moving import at_rest, message_ids, opened, unseen
 from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
-from tests.agent.test_moving import at_rest, message_ids, opened, unseen
-from tests.memory.forgetting_support import archived, finished, traces
+from tests.memory.forgetting_support import archived, traces
 from tests.memory.remembering import WordEmbedder
 
 pytestmark = pytest.mark.anyio
-
-SECRET = "Xylophone heist at the Quixotic Bank"
-RESULT = "zugzwang-9913"
-SECRETS = (SECRET, "Quixotic", RESULT)
-
-
-@tool(effect="side_effects")
-async def look(at: str) -> str:
-    """Look."""
-    return f"It says {RESULT}."
-
-
-def respond(messages: Sequence[Message]) -> Answer:
-    if messages[-1].role == "tool":
-        return f"I found it: {messages[-1].text}"
-    if "heist" in messages[-1].text:
-        return [call("look", '{"at": "Quixotic"}')]
-    return "Very well."
-
-
-def house(folder: Path):  # type: ignore[no-untyped-def]
-    return running_agent(folder, respond, look, embedder=WordEmbedder(), auto_classify=False)
-
-
-async def places(agent: Agent, query: str) -> set[tuple[str, int]]:
-    await archived(agent.memory)
-    found = await agent.memory.long_term.search(query, owner="me", limit=20)
-    return {hit.anchor.ref[:2] for hit in found.hits if "heist" in hit.content}
-
-
-async def forget(agent: Agent, request: ForgetRequest) -> None:
-    preview = await agent.preview_forgetting(request)
-    assert preview.confirm is not None, preview.notice
-    await finished(agent.memory, await agent.forget(request, preview.confirm))
-
-
-async def moved(agent: Agent) -> tuple[str, str]:
-    """The ids of a loop about tulips, which the secret left, and of one about banks that has it."""
-    bank = await opened(agent, "What is a bank?")
-    garden = await opened(agent, "How do tulips grow?")
-    await sent(agent, f"Plan the {SECRET}", garden)
-    await archived(agent.memory)
-    await agent.reroute(garden, to=bank)
-    return garden, bank
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -81,7 +36,7 @@ async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
             await agent.complete(garden)
         assert await places(agent, SECRET) == {(garden, 1)}
         await agent.reroute(garden, to=bank)
-        found = await agent.memory.long_term.search(SECRET, owner="me", limit=20)
+        found = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
         assert {h.anchor.run_loop_id for h in found.hits if "heist" in h.content} == {bank}
         assert await places(agent, SECRET) == {(bank, 1)}
         tulips = await agent.memory.long_term.search("tulips", owner="me")
@@ -91,6 +46,33 @@ async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
         states = [await whole(agent, each) for each in (garden, bank)]
         for state in states:
             assert await agent.memory.long_term.archive(state.run_loop()) == 0
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_memory_follows_when_the_disk_is_there_again(
+    tmp_path: Path, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as agent:
+        bank = await opened(agent, "What is a bank?")
+        garden = await opened(agent, "How do tulips grow?")
+        await sent(agent, f"Plan the {SECRET}", garden)
+        if ended:
+            await agent.complete(garden)
+        await archived(agent.memory)
+        long_term = agent.memory.long_term
+
+        async def refuse(*_: object) -> int:
+            raise StorageError("disk full")
+
+        with monkeypatch.context() as patch:
+            for name in ("archive", "archive_many"):
+                patch.setattr(long_term, name, refuse)
+            await agent.reroute(garden, to=bank)
+        # Some other loop wakes the archivist before its pause is over.
+        await agent.complete(await opened(agent, "And crocuses?"))
+        await archived(agent.memory)
+        found = await long_term.search(SECRET, owner="me", limit=20, fold=False)
+        assert {h.anchor.run_loop_id for h in found.hits if "heist" in h.content} == {bank}
 
 
 async def test_what_was_said_when_is_found_at_its_time_in_its_new_loop(tmp_path: Path) -> None:
@@ -146,6 +128,45 @@ async def test_forgetting_follows_a_message_that_was_moved_twice_and_its_forks(
         await archived(agent.memory)
         assert (await agent.run_loop(late.id)).goal.endswith(SECRET)
         await forget(agent, ForgetRequest(run_loop_ids=(third,)))
+        assert traces(tmp_path, *SECRETS) == []
+
+
+async def test_forgetting_follows_what_was_answered_only_after_another_message_was_moved_away(
+    tmp_path: Path,
+) -> None:
+    ready = anyio.Event()
+
+    def waiting(messages: Sequence[Message]) -> Answer:
+        if messages[-1].text == f"Plan the {SECRET}":
+            return [ready, call("look", '{"at": "Quixotic"}')]
+        if messages[-1].role == "tool":
+            return f"I found it: {messages[-1].text}"
+        return "Very well."
+
+    async with running_agent(
+        tmp_path, waiting, look, embedder=WordEmbedder(), auto_classify=False
+    ) as agent:
+        async with sending(agent, f"Plan the {SECRET}") as events:
+            await until(lambda: "iteration.started" in types(events))
+            source = events[0].run_loop_id
+            await agent.accept("How do tulips grow?", run_loop_id=source)
+            await until(lambda: unseen(agent, source) == 1)
+            ready.set()
+        first, second = await message_ids(agent, source)
+        tulips = (await agent.reroute(source, message_id=second)).to_run_loop_id
+        await at_rest(agent, source)
+        target = (await agent.reroute(source, message_id=first)).to_run_loop_id
+        await agent.complete(tulips)
+        await agent.complete(target)
+        await archived(agent.memory)
+        assert heard(await whole(agent, target)) == [f"Plan the {SECRET}", None]
+        await forget(agent, ForgetRequest(anchors=(AnchorRef(target, 1, 0),)))
+        left = await whole(agent, source)
+        assert [each.forgotten for each in left.iterations] == [False, False, True]
+        await forget(agent, ForgetRequest(run_loop_ids=(target,)))
+        left = await whole(agent, source)
+        assert [each.forgotten for each in left.iterations] == [True, False, True]
+        assert heard(await whole(agent, tulips)) == ["How do tulips grow?"]
         assert traces(tmp_path, *SECRETS) == []
 
 

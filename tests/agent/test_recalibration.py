@@ -196,10 +196,12 @@ async def test_resetting_goes_back_to_the_model_alone(tmp_path: Path) -> None:
         await mostly_wrong(journal)
         recalibration = Recalibration(tmp_path, journal)
         await recalibration.calibrate()
-        assert (await recalibration.reset()).changed
+        dropped = await recalibration.reset()
+        assert (dropped.changed, dropped.reason) == (True, "what was fitted is dropped")
         assert recalibration.current().applied([0.75, 0.25]) == [0.75, 0.25]
         assert not (tmp_path / FILE).exists()
-        assert not (await recalibration.reset()).changed
+        again = await recalibration.reset()
+        assert (again.changed, again.reason) == (False, "nothing had been fitted")
 
 
 async def test_decisions_are_told_back_to_what_the_model_said(tmp_path: Path) -> None:

@@ -223,3 +223,20 @@ async def test_what_a_sender_says_of_parts_keeps_no_message_from_its_loop(tmp_pa
         assert await goals(agent, receipt) == ["What is a lemur?"]
         odd = await agent.accept("What is a lemur?", metadata={"part_of": [1]})
         assert not isinstance(await agent.delivery(odd.message_id), Problem)
+
+
+async def test_what_a_sender_says_of_parts_changes_no_words_that_are_weighed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weighed: list[str] = []
+
+    async def route(self: Router, text: str, **options: Any) -> Route:
+        weighed.append(text)
+        return Route(decision="new", confidence=1, method="words", reason="it is new")
+
+    monkeypatch.setattr(Router, "route", route)
+    text = "Please do these:\n1. What is a lemur?"
+    async with running_agent(tmp_path, router=SPLITTING) as agent:
+        for said in ({"message_id": "x", "number": 1, "count": 2}, "first", None):
+            await goals(agent, await agent.accept(text, metadata={"part_of": said}))
+    assert weighed == [text] * 3

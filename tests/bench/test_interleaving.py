@@ -77,9 +77,20 @@ def test_what_is_no_conversation_is_told_with_its_line(text: str) -> None:
         conversations(text)
 
 
+@pytest.mark.parametrize("written", [b"> hi\nwithout a mark\n", b"> \xff\n"])
+def test_the_command_names_the_file_that_cannot_be_used(tmp_path: Path, written: bytes) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text(WRITTEN, "utf-8")
+    bad.write_bytes(written)
+    found = CliRunner().invoke(main, [str(good), str(bad), "--out", str(tmp_path / "out")])
+    assert found.exit_code == 1
+    assert f"Error: {bad}" in found.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_writes_the_same_set_for_the_same_seed(tmp_path: Path) -> None:
     sources = [str(path) for path in sorted(EVERYDAY.glob("*.txt"))]
-    assert len(sources) == 2
+    assert len(sources) == 3
     for out in ("one", "two"):
         found = CliRunner().invoke(main, [*sources, "--out", str(tmp_path / out), "--rounds", "1"])
         assert found.exit_code == 0, found.output

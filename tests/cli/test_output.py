@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from datetime import UTC, datetime
 from io import StringIO
 
@@ -18,14 +16,6 @@ from service.cli.output import one_line, plain, visible
 from service.cli.run_loop_ids import choose
 from service.cli.why import LoopLine
 from service.domain.errors import InvalidInputError, NotFoundError
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["loop_tables", "model_words", "output", "sse", "streams", "toml", "turn_view"],
-)
-def test_the_examples_in_the_code_are_true(module: str) -> None:
-    assert doctest.testmod(importlib.import_module(f"service.cli.{module}")).failed == 0
 
 
 @given(st.text(), st.integers(4, 40))

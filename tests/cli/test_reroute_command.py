@@ -50,6 +50,14 @@ def test_a_certain_message_goes_to_a_new_loop_and_no_second_one_when_asked_again
     assert shown(terminal, loop)["goal"] == "another matter"
 
 
+def test_what_is_passed_on_to_another_program_has_no_line_broken(terminal: Terminal) -> None:
+    said = "that I would like to " * 9 + "sail"
+    loop = sent(terminal, said)["run_loop_id"]
+    lines = terminal.run("loops", "show", loop, COLUMNS="60").stdout.splitlines()
+    assert f"you     {said}" in lines
+    assert f"rondo   You said: {said}" in lines
+
+
 def test_it_must_be_said_where_to(terminal: Terminal) -> None:
     loop = sent(terminal, "stay")["run_loop_id"]
     for arguments in ((), ("--new", "--to", loop)):

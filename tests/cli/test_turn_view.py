@@ -291,8 +291,8 @@ def test_the_route_of_another_message_is_not_taken_for_ones_own() -> None:
     assert turn.route is None
 
 
-def part(run_loop_id: str, goal: str) -> SeenEvent:
-    data: dict[str, JsonValue] = {"message_id": "m1.2", "goal": goal}
+def part(run_loop_id: str, goal: str, *, waits: bool = False) -> SeenEvent:
+    data: dict[str, JsonValue] = {"message_id": "m1.2", "goal": goal, "waits_for_input": waits}
     wire: dict[str, JsonValue] = {"run_loop_id": run_loop_id, "data": data}
     return SeenEvent(None, run_loop_id, "", "message.delivered", None, wire)
 
@@ -303,7 +303,13 @@ def test_where_another_part_of_the_message_went_is_told_and_kept() -> None:
     assert "also: “订周五的机票” · in run loop trip" in aside
     assert turn.run_loop_id == LOOP
     expected = {"message_id": "m1.2", "run_loop_id": "trip", "goal": "订周五的机票"}
-    assert turn.as_json()["parts"] == [expected]
+    assert turn.as_json()["parts"] == [{**expected, "waits_for_input": False}]
+
+
+def test_a_part_that_waits_for_an_answer_is_told_with_where_the_question_is() -> None:
+    waiting = part("trip", "book it", waits=True)
+    _, aside = shown(ACCEPTED, ROUTED, LANDED, waiting, IDLE, turn=Turn())
+    assert "in run loop trip, which waits for you: rondo loops show trip" in aside
 
 
 def test_a_part_that_is_still_on_its_way_is_told_as_such() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.cli import usage_tables
 from service.domain.run_loops import RunLoop
 from service.domain.usage import UsageLine, UsageReport, UsageTotals
 from tests.cli.support import Terminal, answering, write
@@ -61,10 +59,6 @@ def shown(tmp_path: Path, found: UsageReport, *options: str) -> tuple[str, str, 
         result = Terminal(tmp_path, port).run("usage", *options)
     assert result.exit_code == 0, result.output
     return result.stdout, result.stderr, asked
-
-
-def test_the_examples_in_the_code_are_true() -> None:
-    assert doctest.testmod(usage_tables).failed == 0
 
 
 def test_a_table_has_a_line_each_and_the_totals(tmp_path: Path) -> None:

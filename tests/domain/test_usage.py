@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain import usage
 from service.domain.stream import TokenUsage
 from service.domain.usage import Prices
 
 price = st.floats(0, 1000)
 count = st.integers(0, 10**9)
-
-
-def test_the_examples_in_the_code_are_true() -> None:
-    assert doctest.testmod(usage).failed == 0
 
 
 @given(price, price, price, count, count, count)

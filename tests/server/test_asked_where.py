@@ -8,6 +8,7 @@ import pytest
 
 from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
+from service.domain.events import InputRequired
 from tests.server.house import running
 
 pytestmark = pytest.mark.anyio
@@ -62,8 +63,6 @@ async def test_another_question_does_not_say_what_it_is_about(tmp_path: Path) ->
         await house.send(TRIP)
         asked = await house.send(VAGUE)
         assert {"about", "run_loop_ids"} <= asked["input_required"].keys()
-    from service.domain.events import InputRequired
-
     plain = InputRequired(request_id="r", kind="prompt", prompt="Where?").model_dump()
     assert not {"about", "run_loop_ids"} & plain.keys()
 

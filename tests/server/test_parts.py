@@ -41,6 +41,15 @@ async def test_a_stream_tells_of_the_others_before_it_ends(tmp_path: Path) -> No
         assert own not in {each["run_loop_id"] for each in told}
 
 
+async def test_a_part_that_is_asked_about_is_told_as_one_that_waits(tmp_path: Path) -> None:
+    asking = AgentOptions(router=RouterOptions(split_matters=True, ask_below=1, use_llm=False))
+    async with running(tmp_path, options=asking) as house:
+        await house.send("规划去里斯本的旅行")
+        sent = await house.send("1. What is a lemur?\n2. How do I bake bread?")
+        assert sent["status"] == "waiting_for_human_input"
+        assert [part["waits_for_input"] for part in sent["parts"]] == [True]
+
+
 async def test_a_message_with_one_matter_has_no_parts(tmp_path: Path) -> None:
     async with running(tmp_path, options=OPTIONS) as house:
         assert (await house.send("What is a lemur?"))["parts"] == []

@@ -54,3 +54,19 @@ async def test_a_calibration_from_before_counts_from_the_start_and_is_told_with_
         after = (await house.send("And the hotels in Lisbon again?"))["route"]
         assert after["calibration"] is None
         assert not (tmp_path / "calibrated" / FILE).exists()
+
+
+@pytest.mark.parametrize("reset", ["false", "true", 0, 1, 1.0, None, [], "yes"])
+async def test_only_true_and_false_say_whether_to_reset(tmp_path: Path, reset: object) -> None:
+    in_use = {"temperature": 2.0, "new_offset": 3.0, "model": shipped().version}
+    folder = tmp_path / "calibrated"
+    folder.mkdir(mode=0o700)
+    (folder / FILE).write_text(json.dumps(in_use))
+    async with running(folder) as house:
+        refused = await house.client.post(PATH, json={"reset": reset})
+        assert refused.status_code == 422
+        assert "reset" in refused.text
+        assert (await house.client.get(PATH)).json()["new_offset"] == 3
+        kept = await house.client.post(PATH, json={"reset": False})
+        assert (kept.status_code, kept.json()["changed"]) == (200, False)
+        assert (folder / FILE).exists()

@@ -16,9 +16,9 @@ from service.domain.events import (
 )
 from service.domain.messages import Message
 from service.domain.routes import Route
-from service.server.routes.reroute import decided_routes, lines_of
+from service.server.why import decided_routes, lines_of
+from tests.agent.moving import message_ids, opened
 from tests.agent.support import running_agent, sent
-from tests.agent.test_moving import message_ids, opened
 
 pytestmark = pytest.mark.anyio
 

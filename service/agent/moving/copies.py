@@ -63,12 +63,10 @@ def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
     """
     happened = _by_iteration(gone)
     asked = _requests_to_keep(gone, happened)
-    start, end = gone.iterations
-    for index in range(start, end):
-        shift = first_index - start
+    for place, index in enumerate(gone.going):
         finished = set[str]()
         for event in happened.get(index, ()):
-            body = _copied(event.body, gone, index + shift, asked, first=index == start)
+            body = _copied(event.body, gone, first_index + place, asked, first=place == 0)
             if isinstance(body, ToolFinished):
                 finished.add(body.call_id)
             if body is not None:
@@ -115,10 +113,9 @@ def _route(gone: Round, message_id: str, run_loop_id: str | None) -> Route:
 
 def _requests_to_keep(gone: Round, happened: Mapping[int, Sequence[Event]]) -> frozenset[str]:
     """What a person was asked: what they still are, or have answered within what goes."""
-    start, end = gone.iterations
     answered = {
         event.body.request_id
-        for index in range(start, end)
+        for index in gone.going
         for event in happened.get(index, ())
         if isinstance(event.body, InputReceived) and event.seq not in gone.received
     }

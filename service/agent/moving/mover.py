@@ -247,6 +247,8 @@ class Mover:
         problem = await self._memory.archivist.archive_many(loops)
         if problem is not None:
             return  # told in the log, and tried again
+        if source.is_active:
+            return  # only one that has ended was put on the list
         try:
             await self._journal.imports.settle({source.id: source.last_seq})
         except RondoError as error:  # then it is looked at once more, and nothing is new

@@ -77,7 +77,7 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
     owner = gone.state.owner
     arriving = _settled(arriving, run_loop_id, owner, joined, now)
     return Plan(
-        _append(gone.state, [moved, *_rest(gone, moved, now)], rewrites, to_archive=True),
+        _leaving(gone.state, [moved, *_rest(gone, moved, now)], rewrites),
         Append(
             run_loop_id,
             [copy.body for copy in arriving],
@@ -91,16 +91,15 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
     )
 
 
-def _append(
-    state: RunLoopState, bodies: Sequence[EventBody], rewrites: int, *, to_archive: bool
-) -> Append:
+def _leaving(state: RunLoopState, bodies: Sequence[EventBody], rewrites: int) -> Append:
     return Append(
         state.id,
         bodies,
         if_last_seq=state.last_seq,
         ended=None if state.is_active else state,
         rewrites=rewrites,
-        to_archive=to_archive,
+        # By its status and its end nobody could tell that it is not as it was archived.
+        to_archive=not state.is_active,
     )
 
 

@@ -24,7 +24,8 @@ class Round:
     """All of the loop."""
     message_ids: tuple[str, ...]
     iterations: tuple[int, int]
-    """From the first to before the last; the same twice where none has observed the messages."""
+    """From the first to before the last, perhaps with some between them that have gone before; the
+    same twice where none has observed the messages."""
     shown: tuple[int, int]
     """Their messages in the conversation that the model sees, likewise."""
     received: tuple[int, ...]
@@ -38,6 +39,14 @@ class Round:
         return self.history.state
 
     @property
+    def going(self) -> tuple[int, ...]:
+        """The iterations that go."""
+        iterations = self.state.iterations
+        return tuple(
+            index for index in range(*self.iterations) if iterations[index].moved_to is None
+        )
+
+    @property
     def is_last(self) -> bool:
         """Whether the loop's newest iteration is among them, with all that goes on in it."""
         start, end = self.iterations
@@ -46,7 +55,7 @@ class Round:
     @property
     def came_to_something(self) -> bool:
         """Whether the model has said anything, or a tool has run, since."""
-        done = self.state.iterations[slice(*self.iterations)]
+        done = (self.state.iterations[index] for index in self.going)
         return any(each.response or each.reasoning or each.tool_calls for each in done)
 
 
@@ -95,7 +104,8 @@ def round_of(events: Sequence[Event], message_id: str | None) -> Round | WentBef
             received=(received[-1],),
             with_goal=_goal_place(history) is None and history.state.unseen[0].id == message_id,
         )
-    observed = {history.iteration_of.get(seq) for seq in history.message_ids}
+    # Once a message was moved away, what went on after it belongs to one before it.
+    observed = {history.iteration_of.get(seq) for seq in here}
     later = [index for index in observed if index is not None and index > place]
     end = min((*later, history.state.iteration_count))
     together = {seq: each for seq, each in here.items() if history.iteration_of.get(seq) == place}

@@ -6,14 +6,11 @@ before all work there. Whoever answers lets that loop go on, or has the message 
 
 from __future__ import annotations
 
-import re
-
+from service.agent.routing.scripts import script
 from service.agent.tuned import ASKED_LEAST_PROBABILITY, ASKED_MOST_CANDIDATES
 from service.domain.events import NEW_MATTER, InputReceived, InputRequired
 from service.domain.ids import new_id
 from service.domain.routes import Route
-
-_CJK = re.compile(r"[\u3400-\u9fff]")
 
 
 def rather_asked(route: Route, *, below: float) -> Route:
@@ -43,7 +40,7 @@ def question(route: Route, words: str) -> InputRequired:
         route: of `rather_asked`; its candidates are likeliest first.
         words: the message.
     """
-    chinese = _CJK.search(words) is not None
+    chinese = script(words) == "cjk"
     likely = [each for each in route.candidates if each.probability >= ASKED_LEAST_PROBABILITY]
     offered = (likely or route.candidates[:1])[:ASKED_MOST_CANDIDATES]
     options = [each.goal for each in offered]

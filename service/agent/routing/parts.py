@@ -31,18 +31,18 @@ def parts_of(entry: InboxEntry) -> tuple[InboxEntry, ...]:
     return tuple(_part(entry, words, number, matters) for number, words in enumerate(matters, 1))
 
 
+def is_part(entry: InboxEntry) -> bool:
+    """Whether this is one of the messages that `parts_of` has made of another one."""
+    return _place(entry) is not None
+
+
 def earlier_parts(entry: InboxEntry) -> tuple[str, ...]:
     """The ids of the parts of the same message that come before this one; none where it is none."""
-    place = entry.metadata.get(PART)
-    if not isinstance(place, dict):
+    place = _place(entry)
+    if place is None:
         return ()
-    first, number = place.get("message_id"), place.get("number")
-    if not isinstance(first, str) or not isinstance(number, int):
-        return ()
-    # The sender's own metadata may say anything.
-    if not 1 < number <= MATTERS_MOST or entry.message_id != part_id(first, number):
-        return ()
-    return (first, *(part_id(first, each) for each in range(2, number)))
+    first, number = place
+    return tuple(_id_of(first, each) for each in range(1, number))
 
 
 async def opened_by_earlier_parts(entry: InboxEntry, journal: Journal) -> frozenset[str]:
@@ -67,11 +67,29 @@ async def opened_by_earlier_parts(entry: InboxEntry, journal: Journal) -> frozen
     return frozenset(opened)
 
 
+def _place(entry: InboxEntry) -> tuple[str, int] | None:
+    """The id of the first part, and which part this is, from 1 on; None where it is none."""
+    # The sender's own metadata may say anything: it must fit the id, which we have made.
+    place = entry.metadata.get(PART)
+    if not isinstance(place, dict):
+        return None
+    first, number = place.get("message_id"), place.get("number")
+    if not isinstance(first, str) or not isinstance(number, int) or isinstance(number, bool):
+        return None
+    if not 1 <= number <= MATTERS_MOST or entry.message_id != _id_of(first, number):
+        return None
+    return first, number
+
+
+def _id_of(first: str, number: int) -> str:
+    return first if number == 1 else part_id(first, number)
+
+
 def _part(entry: InboxEntry, words: str, number: int, matters: tuple[str, ...]) -> InboxEntry:
     place = {"message_id": entry.message_id, "number": number, "count": len(matters)}
     return replace(
         entry,
-        message_id=entry.message_id if number == 1 else part_id(entry.message_id, number),
+        message_id=_id_of(entry.message_id, number),
         message=Message.user(words),
         metadata={**entry.metadata, PART: place},
     )

@@ -129,7 +129,7 @@ class Recalibration:
             gain < CALIBRATION_LEAST_GAIN
             or before.accuracy - after.accuracy > CALIBRATION_MOST_LOST
         ):
-            reason = "what was fitted would not decide better than what is in use: nothing changes"
+            reason = "what was fitted would not decide better than what is in use"
             return report.model_copy(update={"reason": reason})
         found = fitted(cases)
         new = CalibrationInUse(
@@ -211,9 +211,10 @@ class Recalibration:
         with self._reading:
             self._take(now)
         cases, corrections = cases_of(routes, now.model)
+        changed = before != now
         return CalibrationReport(
-            changed=before != now,
-            reason="the trained model's own probabilities count",
+            changed=changed,
+            reason="what was fitted is dropped" if changed else "nothing had been fitted",
             corrections=corrections,
             needed=CALIBRATION_LEAST_CORRECTIONS,
             decisions=len(cases),
@@ -250,14 +251,14 @@ def _map(in_use: CalibrationInUse) -> Calibration:
 def _too_few(corrections: int) -> str:
     return (
         f"{corrections} of your corrections can be learned from so far, and"
-        f" {CALIBRATION_LEAST_CORRECTIONS} are needed: nothing changes"
+        f" {CALIBRATION_LEAST_CORRECTIONS} are needed"
     )
 
 
 def _too_few_right(right: int) -> str:
     return (
         f"only {right} of the decisions were right so far, and {CALIBRATION_LEAST_RIGHT} are needed"
-        " to weigh your corrections against: nothing changes"
+        " to weigh your corrections against"
     )
 
 

@@ -60,15 +60,21 @@ _CLOSING = " \t\r\n.。;；,，!！"
 def is_request(words: str) -> bool:
     """Whether these words ask something, or ask for something, and could stand alone."""
     first = words.strip().split("\n", 1)[0].strip().rstrip(_CLOSING)
-    if _CJK.search(first):
-        if len(first) < 4:
-            return False
-        asks = first.endswith(("?", "？")) or _CHINESE_QUESTION.search(first) is not None
-        return asks or _CHINESE_REQUEST.match(first) is not None
-    count = len(first.split())
-    if first.endswith(("?", "？")):
-        return count >= 3
-    return count >= 3 and _ENGLISH_REQUEST.match(first) is not None
+    return _is_chinese_request(first) or _is_english_request(first)
+
+
+def _is_chinese_request(line: str) -> bool:
+    if len(line) < 4 or not _CJK.search(line):
+        return False
+    asks = line.endswith(("?", "？")) or _CHINESE_QUESTION.search(line) is not None
+    return asks or _CHINESE_REQUEST.match(line) is not None
+
+
+def _is_english_request(line: str) -> bool:
+    """Also of one that holds Chinese names or words."""
+    if len(line.split()) < 3:
+        return False
+    return line.endswith(("?", "？")) or _ENGLISH_REQUEST.match(line) is not None
 
 
 # --- what refers to another item

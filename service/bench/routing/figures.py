@@ -45,12 +45,20 @@ def of_times(decided: Sequence[Decided]) -> dict[str, float | None]:
         ``embedding_p50_ms``, the same messages by the bare embedder; ``ratio``, the median over the
         messages of decision over embedding. The last two are None where nothing was embedded.
     """
-    house = [each.ms for each in decided if each.candidates] or [each.ms for each in decided]
-    pairs = [(each.ms, each.embedding_ms) for each in decided if each.embedding_ms]
+    chosen = [each for each in decided if each.candidates] or decided
+    return times([(each.ms, each.embedding_ms) for each in chosen])
+
+
+def times(taken: Sequence[tuple[float, float | None]]) -> dict[str, float | None]:
+    """The same of a decision and the bare embedding of its message, each; None: not embedded."""
+    house = [ms for ms, _ in taken]
+    pairs = [(ms, bare) for ms, bare in taken if bare]
     return {
         "p50_ms": round(statistics.median(house), 2),
         "p95_ms": round(percentile(house, 95), 2),
-        "embedding_p50_ms": round(statistics.median(ms for _, ms in pairs), 2) if pairs else None,
+        "embedding_p50_ms": round(statistics.median(bare for _, bare in pairs), 2)
+        if pairs
+        else None,
         "ratio": round(statistics.median(ms / bare for ms, bare in pairs), 3) if pairs else None,
     }
 

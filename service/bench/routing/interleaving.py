@@ -155,14 +155,25 @@ def streams(
                 count += 1
 
 
+def _read(path: Path) -> list[list[Line]]:
+    try:
+        return conversations(path.read_text("utf-8"))
+    except InvalidInputError as error:
+        raise click.ClickException(f"{path}: {error}. {error.advice}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}") from error
+
+
 @click.command()
-@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument(
+    "sources", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
+)
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--rounds", default=3, show_default=True, help="How often each conversation occurs.")
 @click.option("--seed", default=0, show_default=True)
 def main(sources: tuple[Path, ...], out: Path, rounds: int, seed: int) -> None:
     """Interleave the conversations of SOURCES into streams under OUT."""
-    every = [each for path in sources for each in conversations(path.read_text("utf-8"))]
+    every = [each for path in sources for each in _read(path)]
     out.mkdir(parents=True, exist_ok=True)
     for name, lines in streams(every, rounds=rounds, seed=seed):
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

@@ -62,7 +62,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
     Returns:
         ``{"sets": {SET: {METHOD: {…}}}, "speed": {…}, "inputs": {SET: {FILE: SHA-256}},
-        "notices": {SET: [WORDS]}, …}``; see `figures.of_decided` and `speed.of_speed`.
+        "notices": {SET: [WORDS]}, …}``; see `figures.of_decided` and `speed.measure`.
 
     Raises:
         BenchmarkError: the data cannot be used, or the language model is not there.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from service.agent.router import Router
 from service.bench.errors import BenchmarkError
-from service.bench.latency import percentile
 from service.bench.routing.active import ActiveLoops
 from service.bench.routing.crowd import TURNS, conversations, messages
 from service.bench.routing.embedding import TimedEmbedder
+from service.bench.routing.figures import times
 from service.bench.routing.routers import Warm
 
 MESSAGES = 80
@@ -22,14 +19,6 @@ WARM_UP = 8
 """Messages before those, which do not count."""
 MOST_LOOPS = 110
 """More made-up matters than these would not all be active within fifteen minutes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Milliseconds of one message: the whole decision, and its embedding alone."""
-
-    house: float
-    floor: float | None
 
 
 def check(loops: int) -> None:
@@ -54,7 +43,8 @@ async def measure(
     other message is embedded alone first, the others afterwards.
 
     Returns:
-        See `of_speed`; and ``loops`` and ``turns``, how many were said in each.
+        ``messages``, ``loops``, and ``turns``, how many were said in each; and what `figures.times`
+        gives.
     """
     held = ActiveLoops("speed")
     said = list(conversations(loops))
@@ -63,7 +53,7 @@ async def measure(
     now = said[-1].at + timedelta(seconds=5)
     active = held.at(now)
     await warm(active)
-    taken: list[Taken] = []
+    taken: list[tuple[float, float | None]] = []
     for number, text in enumerate(messages(loops, WARM_UP + MESSAGES, seed)):
         floor = await embedder.bare_ms(text) if number % 2 else None
         begun = time.perf_counter()
@@ -71,25 +61,6 @@ async def measure(
         house = (time.perf_counter() - begun) * 1000
         if not number % 2:
             floor = await embedder.bare_ms(text)
-        taken.append(Taken(house, floor))
-    return {"loops": len(active), "turns": TURNS, **of_speed(taken[WARM_UP:])}
-
-
-def of_speed(taken: Sequence[Taken]) -> dict[str, Any]:
-    """The figures.
-
-    Returns:
-        ``messages``; ``p50_ms`` and ``p95_ms`` of a decision, the embedding of the message
-        included; ``embedding_p50_ms`` of the embedding alone; ``ratio``, the median over the
-        messages of decision over embedding. The last two are None without an embedder.
-    """
-    house = [each.house for each in taken]
-    floor = [each.floor for each in taken if each.floor is not None]
-    ratios = [each.house / each.floor for each in taken if each.floor]
-    return {
-        "messages": len(taken),
-        "p50_ms": round(statistics.median(house), 2),
-        "p95_ms": round(percentile(house, 95), 2),
-        "embedding_p50_ms": round(statistics.median(floor), 2) if floor else None,
-        "ratio": round(statistics.median(ratios), 3) if ratios else None,
-    }
+        taken.append((house, floor))
+    counted = taken[WARM_UP:]
+    return {"loops": len(active), "turns": TURNS, "messages": len(counted), **times(counted)}

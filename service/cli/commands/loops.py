@@ -92,7 +92,7 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
         whys=whys_of(details["routes"]),
         width=out().width if out().is_terminal else 500,
     )
-    out().print(text, end="")
+    out().print(text, end="", soft_wrap=not out().is_terminal)
     print_used(details)
     if at is not None:
         aside().print(f"So it was after event {details['last_seq']}.", style="dim")

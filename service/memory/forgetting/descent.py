@@ -22,6 +22,7 @@ from service.domain.forgetting import CopyKind
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import unread_state
 from service.memory.forgetting.moves import Move, moves_to
+from service.memory.forgetting.openings import goal_told_by
 from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.words import redactions
 from service.memory.history.journal import Journal
@@ -160,7 +161,7 @@ class Descent:
         for seq, event in new.items():
             doomed.bodies[seq] = redacted(event.body)
             doomed.kinds.add(kind)
-        if min(doomed.history.message_ids, default=None) in new:  # it became the goal
+        if goal_told_by(doomed.history) & new.keys():
             first = doomed.history.events[0]
             doomed.bodies[first.seq or 0] = redacted(first.body)
         return bool(new)

@@ -67,12 +67,6 @@ class History:
         first = self.events[0].seq or 0
         return min((seq for seq, at in self.iteration_of.items() if at in wanted), default=first)
 
-    @property
-    def opening(self) -> int | None:
-        """The iteration whose words opened the loop, and became its goal."""
-        received = min(self.message_ids, default=None)
-        return 0 if received is None else self.iteration_of.get(received)
-
 
 def history_of(events: Sequence[Event]) -> History:
     """Read the events of one loop, in order.

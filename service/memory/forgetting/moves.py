@@ -39,20 +39,26 @@ class Move:
             Whole iterations of the source; and numbers of its events that are of no iteration.
         """
         copies = _copies(self, target)
-        start, end = self.moved.iterations
+        # Those that had gone before did not come along.
+        before = {
+            index
+            for event in source.events
+            if isinstance(event.body, MessageMoved) and (event.seq or 0) < self.seq
+            for index in range(*event.body.iterations)
+        }
+        went = [index for index in range(*self.moved.iterations) if index not in before]
         if self.moved.to_iteration is None:
             if not any(map(is_gone, copies.values())):
                 return frozenset(), frozenset()
             unobserved = source.moved_unseen.get(self.seq, ())
-            return frozenset(range(start, end)), frozenset(unobserved)
-        shift = self.moved.to_iteration - start
+            return frozenset(went), frozenset(unobserved)
         first = min(copies.values(), default=0)
         gone = {
-            place
+            place - self.moved.to_iteration
             for seq, place in target.iteration_of.items()
-            if seq >= first and is_gone(seq) and start <= place - shift < end
+            if seq >= first and is_gone(seq)
         }
-        return frozenset(place - shift for place in gone), frozenset()
+        return frozenset(went[place] for place in gone if 0 <= place < len(went)), frozenset()
 
 
 def moves_to(journal: JournalReads, owner: str) -> dict[str, list[Move]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from service.domain.events import CompactionFinished, EventBody, RunLoopImported, RunLoopStarted
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.histories import History
+from service.memory.forgetting.openings import opens_with
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.redaction import redacted, redacted_import
 
@@ -34,7 +35,7 @@ def redactions(history: History, gone: frozenset[int]) -> Iterator[tuple[int, Ev
         if isinstance(body, RunLoopImported):
             yield seq, redacted_import(body, gone)
         elif isinstance(body, RunLoopStarted):
-            if history.opening in gone:
+            if opens_with(history, gone):
                 yield seq, redacted(body)
         elif isinstance(body, CompactionFinished):
             if history.summarised[seq] & gone:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
 import anyio
 from anyio import to_thread
@@ -21,6 +22,22 @@ from service.memory.where import Where
 # Bodies begin with their type, as pydantic writes them.
 _DECIDED = '{"type":"route.decided"'
 _MOVED = '{"type":"message.moved"'
+
+
+class WantedEvents(TypedDict, total=False):
+    """Which events are to be read: those to which all of this applies. What is left out, or None,
+    keeps none out."""
+
+    owner: str | None
+    run_loop_id: str | None
+    kind: str | None
+    """Their type."""
+    after: int
+    """Only those with a greater ``seq``."""
+    limit: int | None
+    """At most so many, the first."""
+    news: bool
+    """Whether imports are left out, which are not announced."""
 
 
 class JournalReads:
@@ -50,50 +67,24 @@ class JournalReads:
         """The states of an owner's active loops. May be called from any thread."""
         return [state for state in list(self._states.values()) if state.owner == owner]
 
-    async def read(
-        self,
-        *,
-        owner: str | None = None,
-        run_loop_id: str | None = None,
-        kind: str | None = None,
-        after: int = 0,
-        limit: int | None = None,
-        news: bool = False,
-    ) -> list[Event]:
-        """Events in order, of one loop or of all, with ``seq`` greater than `after`.
+    async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+        """Events in order, of one loop or of all; those that are not wanted are not parsed.
 
-        Those of other kinds than `kind` are neither given nor parsed; for `news`, nor are
-        imports, which are not announced.
+        Raises:
+            StorageError: the file cannot be read.
+            ValueError: an event cannot be read: it may be of a newer version.
         """
-
-        def work() -> list[Event]:
-            return self.read_blocking(
-                owner=owner,
-                run_loop_id=run_loop_id,
-                kind=kind,
-                after=after,
-                limit=limit,
-                news=news,
-            )
-
+        work = partial(self.read_blocking, **wanted)
         return await to_thread.run_sync(work, limiter=self._threads)
 
-    def read_blocking(
-        self,
-        *,
-        owner: str | None = None,
-        run_loop_id: str | None = None,
-        kind: str | None = None,
-        after: int = 0,
-        limit: int | None = None,
-        news: bool = False,
-    ) -> list[Event]:
+    def read_blocking(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
-        where = Where("seq > ?", after)
-        where.add("run_loop_id = ?", run_loop_id)
-        where.add("owner = ?", owner)
-        where.add("json_extract(body, '$.type') = ?", kind)
-        where.add("body NOT LIKE ?", f"{IMPORTED}%" if news else None)
+        where = Where("seq > ?", wanted.get("after", 0))
+        where.add("run_loop_id = ?", wanted.get("run_loop_id"))
+        where.add("owner = ?", wanted.get("owner"))
+        where.add("json_extract(body, '$.type') = ?", wanted.get("kind"))
+        where.add("body NOT LIKE ?", f"{IMPORTED}%" if wanted.get("news") else None)
+        limit = wanted.get("limit")
         rows = self._file.select(
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
             (*where.values, -1 if limit is None else limit),

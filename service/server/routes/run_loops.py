@@ -15,12 +15,7 @@ from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
 from service.server.routes.moments import Moment
-from service.server.routes.reroute import (
-    DecidedRoute,
-    RunLoopLine,
-    decided_routes,
-    lines_of,
-)
+from service.server.why import DecidedRoute, RunLoopLine, decided_routes, lines_of
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 

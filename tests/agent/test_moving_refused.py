@@ -1,0 +1,175 @@
+"""Moves that are refused, in words that say what to do; nothing has changed then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.agent.moving import mover
+from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from service.domain.messages import Message
+from service.domain.stream import TextDelta
+from service.domain.tools import ToolContext
+from service.tools.decorator import tool
+from tests.agent.moves import answers, heard, whole
+from tests.agent.moving import message_ids, opened, running, unseen
+from tests.agent.support import (
+    Answer,
+    FunctionLLM,
+    call,
+    sending,
+    sent,
+    types,
+    until,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_loop_that_works_for_long_is_told_to_be_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mover, "MOVE_PATIENCE_SECONDS", 0.05)
+    ready = anyio.Event()
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [ready, TextDelta("At last.")] if messages[-1].text == "Think long" else "Yes."
+
+    async with running(tmp_path, respond) as agent:
+        bill = await opened(agent, "By train")
+        async with sending(agent, "Think long") as events:
+            await until(lambda: "iteration.started" in types(events))
+            with pytest.raises(ConflictError, match="at work") as refused:
+                await agent.reroute(bill, to=events[0].run_loop_id)
+            assert refused.value.advice
+            assert heard(await whole(agent, bill)) == ["By train"]
+            ready.set()
+
+
+async def test_a_loop_that_waits_for_a_person_takes_a_bare_message_but_no_answered_one(
+    tmp_path: Path,
+) -> None:
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("pay")] if messages[-1].text == "Pay" else "Yes."
+
+    async with running(tmp_path, respond, pay) as agent:
+        other = await opened(agent, "By train")
+        waiting = (await sent(agent, "Pay"))[-1].run_loop_id
+        with pytest.raises(ConflictError, match="waits for an answer"):
+            await agent.reroute(other, to=waiting)
+        assert heard(await whole(agent, other)) == ["By train"]
+        second = (await sent(agent, "Pay"))[-1].run_loop_id
+        receipt = await agent.accept("And by plane?", run_loop_id=second)
+        await until(lambda: unseen(agent, second) == 1)
+        await agent.reroute(second, message_id=receipt.message_id, to=waiting)
+        state = await whole(agent, waiting)
+        assert state.status == "waiting_for_human_input"
+        assert [each.message.text for each in state.unseen] == ["And by plane?"]
+
+
+async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as agent:
+        mine = await opened(agent, "Mine")
+        yours = (await sent(agent, "Yours", owner="you"))[-1].run_loop_id
+        [message_id] = await message_ids(agent, mine)
+        with pytest.raises(InvalidInputError):
+            await agent.reroute(mine, to=mine)
+        with pytest.raises(NotFoundError):
+            await agent.reroute("nobody's")
+        with pytest.raises(NotFoundError):
+            await agent.reroute(mine, to=yours)
+        with pytest.raises(NotFoundError):
+            await agent.reroute(yours)
+        with pytest.raises(NotFoundError):
+            await agent.reroute(mine, message_id="other")
+        assert heard(await whole(agent, mine)) == ["Mine"]
+        await agent.reroute(mine, message_id=message_id)
+        with pytest.raises(ConflictError):
+            await agent.reroute(mine)
+
+
+async def test_a_tool_cannot_move_the_message_that_it_works_for(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    @tool(effect="read_only")
+    async def move(context: ToolContext) -> str:
+        """Move."""
+        try:
+            await agent.reroute(context.run_loop_id)
+        except ConflictError as error:
+            refused.append(error.advice)
+        return "tried"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return "Done." if messages[-1].role == "tool" else [call("move")]
+
+    async with running(tmp_path, respond, move) as agent:
+        with anyio.fail_after(10):
+            await sent(agent, "Move")
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("first_is_source", [True, False])
+async def test_a_tool_cannot_move_anything_to_or_from_its_own_run_loop(
+    tmp_path: Path, first_is_source: bool
+) -> None:
+    refused: list[ConflictError] = []
+
+    @tool(effect="read_only")
+    async def move(context: ToolContext) -> str:
+        """Move."""
+        mine = context.run_loop_id
+        source, target = (mine, other) if first_is_source else (other, mine)
+        try:
+            with anyio.fail_after(5):
+                await agent.reroute(source, to=target)
+        except ConflictError as error:
+            refused.append(error)
+        return "tried"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("move")] if messages[-1].text == "Move" else "Yes."
+
+    async with running(tmp_path, respond, move) as agent:
+        other = await opened(agent, "Other")
+        await sent(agent, "Move")
+        assert heard(await whole(agent, other)) == ["Other"]
+    assert [each.advice for each in refused] == ["Move it from outside of tools and hooks."]
+
+
+async def test_a_loop_at_work_is_not_stopped_for_a_move_that_is_refused(tmp_path: Path) -> None:
+    ready = anyio.Event()
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].role == "tool":
+            return [ready, TextDelta("Looked.")]
+        return [call("look")] if "Look" in messages[-1].text else [call("ask")]
+
+    @tool(effect="read_only")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tool(effect="side_effects", needs_approval=True)
+    async def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    llm = FunctionLLM(respond)
+    async with running(tmp_path, llm, look, ask) as agent:
+        waiting = await opened(agent, "Ask")
+        async with sending(agent, "Look") as events:
+            await until(lambda: len(llm.calls) == 3)
+            with pytest.raises(ConflictError):
+                await agent.reroute(events[0].run_loop_id, to=waiting)
+            ready.set()
+        assert len(llm.calls) == 3
+        assert answers(await whole(agent, events[0].run_loop_id))[-1] == "Looked."

@@ -1,0 +1,35 @@
+"""Why messages are where they are, in words for a terminal."""
+
+from __future__ import annotations
+
+from service.cli.why import WhyHere, message_lines, why_lines
+from service.domain.routes import Route, RouteCandidate
+
+ASKED = Route(
+    decision="new",
+    confidence=0.47,
+    method="asked",
+    reason="you are asked",
+    candidates=(
+        RouteCandidate(run_loop_id="flour", goal="Wholemeal flour", probability=0.47),
+        RouteCandidate(run_loop_id="trip", goal="去杭州", probability=0.07),
+    ),
+    new_probability=0.46,
+)
+SAID = Route(
+    decision="new", confidence=1.0, method="person", reason="you said that it is a new one"
+)
+
+
+def test_where_a_person_is_asked_a_new_matter_is_among_what_was_weighed() -> None:
+    _, weighed = why_lines(WhyHere(message_id="m", route=ASKED), "own")
+    assert weighed == "weighed: “Wholemeal flour” 47 %, a new one 46 %, “去杭州” 7 %"
+
+
+def test_a_message_that_was_decided_upon_twice_is_named_once_with_both_reasons() -> None:
+    whys = [WhyHere(message_id="m", route=route) for route in (ASKED, SAID)]
+    whys.append(WhyHere(message_id="n", route=SAID))
+    lines = message_lines(whys, "own")
+    assert [line for line in lines if line.startswith("message ")] == ["message m", "message n"]
+    assert lines[-3:] == [SAID.reason, "message n", SAID.reason]
+    assert lines[1] == "you are asked"
