@@ -84,8 +84,13 @@ class Scheduler:
         if run_loop_id in self._runs or run_loop_id in self._stopping:
             return
         self._runs[run_loop_id] = _Run(LoopHandle(self._memory, run_loop_id))
+        try:
+            self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
+        except RuntimeError as error:  # the group has ended: the agent is closed
+            del self._runs[run_loop_id]
+            log.info("run loop %s goes on when Rondo starts again (%s)", run_loop_id, error)
+            return
         self.on_change()
-        self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
 
     @asynccontextmanager
     async def held(self, run_loop_id: str, why: StopReason) -> AsyncGenerator[None]:

@@ -162,3 +162,29 @@ async def test_a_move_whose_caller_is_cancelled_while_it_waits_is_made_when_the_
         assert heard(await whole(agent, target)) == ["Look", None]
         assert (await whole(agent, loop)).status == "cancelled"
         assert (scheduler._stopping, scheduler._waits) == ({}, [])
+
+
+async def test_a_loop_that_is_woken_when_the_agent_has_closed_is_left_for_the_next_start(
+    tmp_path: Path,
+) -> None:
+    began = anyio.Event()
+
+    @tool(effect="read_only")
+    async def look() -> str:
+        """Look."""
+        began.set()
+        await anyio.sleep_forever()
+        return "seen"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return [call("look")]
+
+    async with running_agent(tmp_path, respond, look, auto_classify=False) as agent:
+        scheduler, loops = agent._engine.scheduler, agent.memory.short_term
+        await agent.accept("Look")
+        with anyio.fail_after(20):
+            await began.wait()
+    (loop,) = loops.get_active()
+    assert loop.status == "running"
+    scheduler.wake(loop.id)
+    assert not scheduler.at_work
