@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from service.agent.routing.exchanges import EXCHANGE_FEATURES
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, Features, features
 from service.agent.routing.nearness import NEARNESS_FEATURES, lead
 from service.agent.routing.pieces import pieces
@@ -138,7 +139,8 @@ def test_without_vectors_nothing_is_said_of_nearness() -> None:
     found = features("hello", NOW, [lisbon(), invoice()])
     count = len(NEARNESS_FEATURES)
     assert np.isnan(found.candidates[:, :count]).all()
-    assert not np.isnan(found.candidates[:, count:-1]).any()
+    told = CANDIDATE_FEATURES[count : CANDIDATE_FEATURES.index("opens")]
+    assert not np.isnan([of(found, name) for name in told]).any()
     assert math.isnan(found.candidates[0, CANDIDATE_FEATURES.index("opens")])
 
 
@@ -154,8 +156,30 @@ def test_without_candidates_there_are_no_rows() -> None:
 def test_any_text_has_features(text: str) -> None:
     empty = matter("empty", text, text)
     found = features(text, NOW, [empty, lisbon()])
-    assert not np.isnan(found.candidates[:, len(NEARNESS_FEATURES) : -1]).any()
+    of_one_script = {"same_beginning", "same_end", "same_case"}
+    for name in CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]:
+        assert not np.isnan(of(found, name)[: 1 if name in of_one_script else 2]).any(), name
+    assert not np.isinf(found.exchanges.rows).any()
     assert np.isfinite(read(text).shape.length)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" ".join(f"word{n}" for n in range(150)), "".join(chr(0x4E00 + n) for n in range(900))],
+)
+def test_a_message_of_very_many_words_has_features(text: str) -> None:
+    found = features(text, NOW, [matter("same", text, text), lisbon()])
+    column = EXCHANGE_FEATURES.index("overlap")
+    assert found.exchanges.rows[0, column] == pytest.approx(1.0)
+    assert of(found, "overlap_loop")[0] == pytest.approx(1.0)
+
+
+def test_turns_in_another_script_say_nothing_of_the_hand() -> None:
+    found = features("make it shorter", NOW, [matter("zh", "帮我写一封邮件", "好的"), lisbon()])
+    assert np.isnan(of(found, "same_case")[0])
+    assert list(of(found, "same_script")) == [0.0, 1.0]
+    unlettered = features("42?", NOW, [matter("zh", "帮我写一封邮件", "好的"), lisbon()])
+    assert list(of(unlettered, "same_script")) == [1.0, 1.0]
 
 
 def test_only_the_goal_and_the_newest_turns_are_read() -> None:
@@ -170,7 +194,8 @@ def test_only_the_goal_and_the_newest_turns_are_read() -> None:
 
 def test_a_message_that_is_older_than_the_loops_newest_turn_is_still_routed() -> None:
     found = features("hello", NOW - 10_000, [lisbon()])
-    assert np.isfinite(found.candidates[:, len(NEARNESS_FEATURES) : -1]).all()
+    told = CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]
+    assert np.isfinite([of(found, name) for name in told]).all()
 
 
 def test_a_lead_is_what_is_ahead_of_the_best_other() -> None:

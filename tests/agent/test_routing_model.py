@@ -13,11 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 from service.agent.routing import model as routing_model
+from service.agent.routing.exchanges import EXCHANGE_FEATURES
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
 from service.agent.routing.forest import Forest
 from service.agent.routing.model import Judgement, RouteModel, read_model, shipped
+from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
 from service.agent.routing.reading import Candidate
-from service.agent.routing.reasons import JOIN_THEMES, NEW_THEMES
+from service.agent.routing.reasons import JOIN_THEMES, NEW_THEMES, for_join
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from tests.agent.routing_cases import (
@@ -153,12 +155,34 @@ def test_a_matter_that_rested_for_hours_is_found_among_twenty_when_it_is_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["好的", "ok, thanks"])
-def test_what_names_nothing_goes_to_what_was_spoken_of_just_now(text: str, embed: Embed) -> None:
-    rested = [lisbon(embed, ago=7200), invoice(embed, ago=7200), weather_zh(embed, ago=7200)]
-    candidates = [*rested, dumplings_zh(embed, ago=20)]
+@pytest.mark.parametrize(
+    ("text", "newest"),
+    [("好的", 3), ("谢谢", 2), ("嗯", 3), ("ok, thanks", 0), ("great", 1), ("thank you!", 1)],
+)
+def test_what_names_nothing_goes_to_what_was_spoken_of_just_now(
+    text: str, newest: int, embed: Embed
+) -> None:
+    matters = (lisbon, invoice, weather_zh, dumplings_zh)
+    candidates = [
+        of(embed, ago=20 if place == newest else 7200) for place, of in enumerate(matters)
+    ]
     judgement = shipped().judge(text, NOW, candidates, embed([text])[0])
-    assert judgement.best == 3
+    assert judgement.best == newest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["Make it shorter", "ok, thanks", "再短一点"])
+def test_a_follow_up_in_the_other_language_goes_on_with_the_matter(text: str, embed: Embed) -> None:
+    mail = matter(
+        "mail",
+        "帮我写封英文邮件给房东，说暖气坏了",
+        "Dear Mr. Wood, the heating in our flat is out of order. Could you send someone?",
+        ago=20,
+        embed=embed,
+    )
+    for others in ([], [lisbon(embed, ago=7200)], [dumplings_zh(embed, ago=7200)]):
+        judgement = shipped().judge(text, NOW, [*others, mail], embed([text])[0])
+        assert judgement.best == len(others)
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "?", "a" * 300_000, "天" * 100_000, "😀 " * 9])
@@ -191,7 +215,16 @@ def test_the_reason_says_what_spoke_for_it() -> None:
 
 def test_every_feature_between_candidates_and_of_new_has_words() -> None:
     assert set(PAIR_FEATURES) == JOIN_THEMES.keys() & set(PAIR_FEATURES)
-    assert set(CONTEXT_FEATURES) == set(NEW_THEMES)
+    assert set(CONTEXT_FEATURES) - set(READER_CONTEXT) == set(NEW_THEMES)
+
+
+def test_what_the_reader_says_is_named_where_nothing_else_spoke() -> None:
+    credit = np.zeros(len(CANDIDATE_FEATURES))
+    assert for_join(credit) == "it fits the others less"
+    credit[CANDIDATE_FEATURES.index(READER_FEATURES[0])] = 2.0
+    assert for_join(credit) == "it goes on from what was said there"
+    credit[CANDIDATE_FEATURES.index("own_words")] = 0.1
+    assert for_join(credit) == "it names what only that matter speaks of"
 
 
 def _written() -> dict[str, Any]:
@@ -210,9 +243,17 @@ def test_the_file_says_what_it_was_trained_on_and_how_sure_it_may_be() -> None:
         assert off / sum(each["messages"] for each in curve) <= 0.06
 
 
-def test_a_model_of_other_features_is_refused_with_words() -> None:
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("candidate_features", CANDIDATE_FEATURES[1:]),
+        ("context_features", CONTEXT_FEATURES[1:]),
+        ("exchange_features", EXCHANGE_FEATURES[1:]),
+    ],
+)
+def test_a_model_of_other_features_is_refused_with_words(kind: str, names: Sequence[str]) -> None:
     written = _written()
-    written["candidate_features"] = list(CANDIDATE_FEATURES[1:])
+    written[kind] = list(names)
     with pytest.raises(ConfigurationError) as caught:
         read_model(written)
     assert "train" in caught.value.advice
@@ -227,6 +268,13 @@ def test_the_words_alone_never_look_at_a_vector() -> None:
         looked_at = {names[each] for each in forest.feature[np.isfinite(forest.threshold)]}
         assert not {name for name in looked_at if "cos_" in name or "fit" in name}
         assert "opens" not in looked_at
+    network = model.words_only.network
+    assert network.encoder is None
+    for inputs in (network.exchanges, network.candidates, network.context):
+        near = {name for name in inputs.names if "cos" in name or "fit" in name}
+        assert not near | (
+            {"centred", "opens", *READER_FEATURES, *READER_CONTEXT} & {*inputs.names}
+        )
 
 
 def test_a_forest_sends_what_is_not_known_to_the_left() -> None:

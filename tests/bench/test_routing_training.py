@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from service.agent.routing.features import CANDIDATE_FEATURES, features
@@ -17,19 +20,22 @@ from service.agent.routing.reading import Candidate, Turn
 from service.bench.routing.boosting import Boosting
 from service.bench.routing.crossing import Crossed, Scores, curves, figures
 from service.bench.routing.metrics import NEW, Decision, calibration, measured
+from service.bench.routing.model_file import dumped, written
+from service.bench.routing.networks import Networking, trained_network, trained_with_feeds
 from service.bench.routing.projecting import Projecting, trained_projection
 from service.bench.routing.replay import Asked, embedded, replay
 from service.bench.routing.resting import rested
-from service.bench.routing.table import joined, projected, tabulated
+from service.bench.routing.table import joined, projected, read_through, tabulated
 from service.bench.routing.train import (
+    Training,
     cross_checked,
-    cross_projected,
-    dumped,
+    cross_read,
     thirds,
     trained,
-    written,
+    trained_reader,
 )
 
+SMALL = Networking(hidden=8, encoded=3, of_message=2, epochs=3, rate=0.02, warm_up=5)
 _TOPICS = ("violin", "garden", "passport", "bicycle", "dentist")
 
 
@@ -113,14 +119,50 @@ def test_a_table_holds_the_same_projected_features_as_a_single_message(
 ) -> None:
     table = tabulated(asked[0])
     projection = trained_projection([table], Projecting(dimensions=3, epochs=1))
-    whole = projected(table, projection)
+    reader = trained_reader([table], SMALL)
+    whole = read_through(projected(table, projection), reader)
     bounds = [*whole.starts, len(whole.owner)]
+    found = list(whole.features_of())
     for place, each in enumerate(asked[0]):
         turn = each.turn
-        alone = features(turn.text, turn.at, each.candidates, turn.vector, projection)
+        alone = features(turn.text, turn.at, each.candidates, turn.vector, projection, reader)
         own = whole.candidates[bounds[place] : bounds[place + 1]]
         np.testing.assert_allclose(own, alone.candidates, atol=1e-4)
         np.testing.assert_allclose(whole.context[place], alone.context, atol=1e-4)
+        np.testing.assert_allclose(found[place].exchanges.rows, alone.exchanges.rows, atol=1e-4)
+        np.testing.assert_array_equal(found[place].exchanges.starts, alone.exchanges.starts)
+        for one, other in zip(found[place].exchanges.heard, alone.exchanges.heard, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_network_gives_the_same_scores_as_when_it_was_trained(asked: list[list[Asked]]) -> None:
+    tables = [tabulated(each).weighing(1.0) for each in asked]
+    for sees_vectors in (True, False):
+        net, feed, network = trained_with_feeds(tables, SMALL, sees_vectors=sees_vectors)
+        net.eval()
+        messages = np.arange(len(tables[1].right))
+        with torch.no_grad():
+            join, new = net(feed[1].batch(messages, network.of_message))
+        scores = [
+            network.scores(each.candidates, each.context, each.exchanges)
+            for each in tables[1].features_of()
+            if len(each.candidates)
+        ]
+        known = np.isin(messages, tables[1].owner)
+        np.testing.assert_allclose(np.concatenate([s[0] for s in scores]), join, atol=1e-5)
+        np.testing.assert_allclose([s[1] for s in scores], new.numpy()[known], atol=1e-5)
+
+
+def test_a_network_survives_turns_without_vectors(asked: list[list[Asked]]) -> None:
+    network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
+    each = asked[0][-1]
+    candidates = [
+        replace(c, turns=[replace(turn, vector=None) for turn in c.turns]) for c in each.candidates
+    ]
+    candidates[0] = each.candidates[0]
+    found = features(each.turn.text, each.turn.at, candidates, each.turn.vector)
+    join, new = network.scores(found.candidates, found.context, found.exchanges)
+    assert np.isfinite([*join, new]).all()
 
 
 def test_a_projection_says_nothing_of_a_script_that_it_did_not_learn(
@@ -184,13 +226,17 @@ def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
     asked: list[list[Asked]],
 ) -> None:
     tables = [tabulated(each).weighing(1.0) for each in asked]
-    boosting = Boosting(rounds=25, least_weight=1.0, rate=0.2)
-    projecting = Projecting(dimensions=3, epochs=2)
-    first, second = (trained(tables, boosting, projecting) for _ in range(2))
+    how = Training(
+        Boosting(rounds=25, least_weight=1.0, rate=0.2),
+        Projecting(dimensions=3, epochs=2),
+        SMALL,
+        SMALL,
+    )
+    first, second = (trained(tables, how) for _ in range(2))
     text = dumped(written(first, [], {}, {}))
     assert text == dumped(written(second, [], {}, {}))
     model = read_model(json.loads(text))
-    expected = Scores.of(first.with_vectors, projected(tables[1], first.projection)).decisions()
+    expected = Scores.of(first.with_vectors, first.seen(tables[1])).decisions()
     for each, decision in zip(asked[1], expected, strict=True):
         turn = each.turn
         judgement = model.judge(turn.text, turn.at, each.candidates, turn.vector)
@@ -201,6 +247,20 @@ def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
         (-1 if j.best is None else j.best) == e.right for j, e in zip(blind, asked[1], strict=True)
     ]
     assert sum(right) > 0.9 * len(right)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_training_that_has_failed_writes_no_model(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        dumped({"weights": [[0.5, number]]})
+
+
+def test_a_network_that_sees_vectors_wants_that_of_the_message(asked: list[list[Asked]]) -> None:
+    network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
+    each = asked[0][-1]
+    found = features(each.turn.text, each.turn.at, each.candidates)
+    with pytest.raises(ValueError, match="needs the message's"):
+        network.scores(found.candidates, found.context, found.exchanges)
 
 
 def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
@@ -217,16 +277,18 @@ def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
 def test_each_message_is_judged_once_by_what_was_not_trained_on_its_file(
     asked: list[list[Asked]],
 ) -> None:
-    boosting, projecting = (
+    how = Training(
         Boosting(rounds=12, least_weight=1.0, rate=0.3),
         Projecting(dimensions=2, epochs=1),
+        SMALL,
+        SMALL,
     )
     tables = [
         joined([tabulated(each), tabulated(rested(each, 0), made_up=True)]).weighing(1.0)
         for each in asked
     ]
-    seen = dict(zip(("one", "two"), cross_projected(tables, projecting), strict=True))
-    crossed, temperatures = cross_checked(seen, boosting)
+    seen = dict(zip(("one", "two"), cross_read(tables, how), strict=True))
+    crossed, temperatures = cross_checked(seen, how)
     found = figures(crossed, temperatures)
     for kind in ("with_vectors", "words_only"):
         assert 0.6 <= temperatures[kind] <= 1.8

@@ -13,11 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.agent.routing.exchanges import Exchanges, exchanges
 from service.agent.routing.habits import HABIT_FEATURES, habits
 from service.agent.routing.nearness import NEARNESS_FEATURES, Matrix, nearness
+from service.agent.routing.network import Network
 from service.agent.routing.projection import Projection
+from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES, read_by
 from service.agent.routing.reading import Candidate, Loop, Reading, Vector, read
-from service.agent.routing.wording import COURSE_FEATURES, OVERLAP_FEATURES, courses, overlaps
+from service.agent.routing.wording import (
+    COURSE_FEATURES,
+    OVERLAP_FEATURES,
+    Words,
+    courses,
+    overlaps,
+)
 from service.memory.search.stop_words import STOP_WORDS
 
 MESSAGE_FEATURES = (
@@ -34,7 +43,7 @@ MESSAGE_FEATURES = (
     "opens",
 )
 PAIR_FEATURES = (*NEARNESS_FEATURES, *OVERLAP_FEATURES, *COURSE_FEATURES, *HABIT_FEATURES)
-CANDIDATE_FEATURES = (*PAIR_FEATURES, *MESSAGE_FEATURES)
+CANDIDATE_FEATURES = (*PAIR_FEATURES, *MESSAGE_FEATURES, *READER_FEATURES)
 """Each row also holds what the message alone says, so that both can be weighed together."""
 _MOST_OF = (
     "cos_last_user",
@@ -70,6 +79,7 @@ CONTEXT_FEATURES = (
     "relative_length",
     *(f"most_{name}" for name in _MOST_OF),
     *(f"newest_{name}" for name in _NEWEST_OF),
+    *READER_CONTEXT,
 )
 _COLUMN = {name: index for index, name in enumerate(PAIR_FEATURES)}
 _USUAL_LENGTH = 50.0
@@ -83,6 +93,8 @@ class Features:
     """Shape (candidates, len(CANDIDATE_FEATURES))."""
     context: Matrix
     """Shape (len(CONTEXT_FEATURES),)."""
+    exchanges: Exchanges
+    """Of the message with every turn of the candidates."""
 
 
 def features(
@@ -91,6 +103,7 @@ def features(
     candidates: Sequence[Candidate],
     vector: Vector | None = None,
     projection: Projection | None = None,
+    reader: Network | None = None,
 ) -> Features:
     """The features of a message.
 
@@ -100,14 +113,16 @@ def features(
         candidates: the loops it may belong to, in any order.
         vector: the message's; without it, or without any turn's, nearness is NaN.
         projection: what was learned about vectors of the same embedder, if anything.
+        reader: a network that was trained with it.
     """
     message = read(text)
     projection = projection if projection is not None and projection.knows(text) else None
     loops = [Loop.of(each) for each in candidates]
+    words = Words.of(message, loops)
     pairs = np.concatenate(
         [
             nearness(vector, at, loops, projection),
-            overlaps(message, loops),
+            overlaps(message, words, loops),
             courses(message, at, loops),
             habits(message, loops),
         ],
@@ -118,7 +133,16 @@ def features(
     context = np.array(
         [*own, *_of_all(message, at, loops), *_most_and_newest(loops, pairs)], dtype=np.float64
     )
-    return Features(np.concatenate([pairs, np.tile(own, (len(loops), 1))], axis=1), context)
+    context = np.append(context, [math.nan] * len(READER_CONTEXT))
+    each = np.full((len(loops), len(CANDIDATE_FEATURES)), math.nan)
+    each[:, : len(PAIR_FEATURES)] = pairs
+    each[:, len(PAIR_FEATURES) : -len(READER_FEATURES)] = own
+    held = exchanges(message, words, vector, at, loops)
+    if reader is not None and projection is not None and vector is not None and loops:
+        each[:, -len(READER_FEATURES) :], context[-len(READER_CONTEXT) :] = read_by(
+            reader, each, context, held
+        )
+    return Features(each, context, held)
 
 
 def _of_message(message: Reading, opens: float) -> list[float]:

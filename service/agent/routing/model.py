@@ -1,9 +1,11 @@
 """The router's model: how likely a message belongs to each candidate, or to none.
 
-Two forests give every candidate and the option *new* a score; their softmax are the probabilities.
-The model is a file that people can read (`model.json`): the features by name, the trees, what it
-was trained on, and how often it was right at each confidence. `service.bench.routing.train` writes
-it.
+Two forests give every candidate and the option *new* a score, and so does a network, which sees
+the single turns besides; the softmax of their mean are the probabilities. Another network, the
+reader, which sees vectors, has said before what it thinks: that is among the features.
+The model is a file that people can read (`model.json`): the features by name, the trees, the
+networks, what it was trained on, and how often it was right at each confidence.
+`service.bench.routing.train` writes it.
 
 In the conversations that it was trained on nothing rests for more than fifteen minutes; so that it
 finds what rested for hours when it is named, it was also shown copies of them in which some
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from service.agent.routing.exchanges import EXCHANGE_FEATURES
 from service.agent.routing.features import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
@@ -28,12 +31,13 @@ from service.agent.routing.features import (
     features,
 )
 from service.agent.routing.forest import Forest, Matrix
+from service.agent.routing.network import Network
 from service.agent.routing.projection import Projection
 from service.agent.routing.reading import Candidate, Vector
 from service.agent.routing.reasons import for_join, for_new
 from service.domain.errors import ConfigurationError
 
-FORM = 2
+FORM = 3
 """The form of the file."""
 
 Recalibrate = Callable[[Sequence[float]], Sequence[float]]
@@ -68,15 +72,24 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """The two forests for one kind of input."""
+    """The two forests and the network for one kind of input."""
 
     join: Forest
     new: Forest
+    network: Network
     temperature: float
 
+    def scores(self, found: Features) -> Matrix:
+        """Of each candidate (one at least) and, last, of *new*."""
+        forests = np.append(
+            self.join.scores(found.candidates), self.new.scores(found.context[None])
+        )
+        join, new = self.network.scores(found.candidates, found.context, found.exchanges)
+        return np.asarray((forests + np.append(join, new)) / 2, dtype=np.float64)
+
     def probabilities(self, found: Features) -> Matrix:
-        """Of each candidate and, last, of *new*."""
-        scores = np.append(self.join.scores(found.candidates), self.new.scores(found.context[None]))
+        """Of each candidate (one at least) and, last, of *new*."""
+        scores = self.scores(found)
         raised = np.exp((scores - scores.max()) / self.temperature)
         return np.asarray(raised / raised.sum(), dtype=np.float64)
 
@@ -91,6 +104,7 @@ class RouteModel:
     with_vectors: Scorer
     words_only: Scorer
     projection: Projection
+    reader: Network
 
     def judge(
         self,
@@ -101,7 +115,7 @@ class RouteModel:
         *,
         recalibrated: Recalibrate = unchanged,
     ) -> Judgement:
-        """Judge a message. It takes about a millisecond and more with many candidates.
+        """Judge a message. It takes some milliseconds, and more with many candidates.
 
         Args:
             text: the message.
@@ -109,7 +123,7 @@ class RouteModel:
             candidates: the loops it may belong to.
             vector: the message's, by `embedder`, as a query. Without it, or where no candidate
                 has any vector, words alone decide.
-            recalibrated: makes of the forests' probabilities those that count.
+            recalibrated: makes of the model's probabilities those that count.
         """
         if not candidates:
             return Judgement((), 1.0, None, "no run loop is active")
@@ -118,7 +132,8 @@ class RouteModel:
             turn.vector is not None for each in candidates for turn in each.turns
         )
         scorer = self.with_vectors if known else self.words_only
-        found = features(text, at, candidates, vector if known else None, self.projection)
+        vector = vector if known else None
+        found = features(text, at, candidates, vector, self.projection, self.reader)
         weighed = np.array(recalibrated(scorer.probabilities(found).tolist()), dtype=np.float64)
         probabilities, new = tuple(weighed[:-1].tolist()), float(weighed[-1])
         best = int(np.argmax(weighed[:-1]))
@@ -159,6 +174,7 @@ def read_model(written: Mapping[str, Any]) -> RouteModel:
         written.get("form") != FORM
         or tuple(written["candidate_features"]) != CANDIDATE_FEATURES
         or tuple(written["context_features"]) != CONTEXT_FEATURES
+        or tuple(written["exchange_features"]) != EXCHANGE_FEATURES
     ):
         raise ConfigurationError(
             "The router's model does not fit this version's features.",
@@ -171,10 +187,18 @@ def read_model(written: Mapping[str, Any]) -> RouteModel:
         with_vectors=_scorer(written["with_vectors"]),
         words_only=_scorer(written["words_only"]),
         projection=Projection.read(written["projection"]),
+        reader=_network(written["reader"]),
     )
 
 
 def _scorer(written: Mapping[str, Any]) -> Scorer:
     return Scorer(
-        Forest.read(written["join"]), Forest.read(written["new"]), float(written["temperature"])
+        join=Forest.read(written["join"]),
+        new=Forest.read(written["new"]),
+        network=_network(written["network"]),
+        temperature=float(written["temperature"]),
     )
+
+
+def _network(written: Mapping[str, Any]) -> Network:
+    return Network.read(written, CANDIDATE_FEATURES, CONTEXT_FEATURES)

@@ -122,18 +122,34 @@ def _standings(every: Vector, table: Matrix) -> None:
         table[:, _COLUMN[name]] = (table[:, _COLUMN[of]] - middle) / spread
 
 
+def centred_cosines(vector: Vector, heard: NDArray[np.float32]) -> Vector | None:
+    """Cosines without what everything that was said has in common, its language above all.
+
+    Args:
+        vector: the message's, shape (d,).
+        heard: those of all turns, shape (N, d).
+
+    Returns:
+        Shape (N,); None where the turns are too few for telling what is common to them.
+    """
+    if len(heard) < _ENOUGH_TURNS:
+        return None
+    centre = heard.mean(axis=0)
+    moved, own = heard - centre, vector - centre
+    lengths = np.linalg.norm(moved, axis=1) * float(np.linalg.norm(own))
+    return np.asarray(moved @ own / np.maximum(lengths, _LEAST_SPREAD), dtype=np.float32)
+
+
 def _centred(vector: Vector, loops: Sequence[Loop], table: Matrix) -> None:
-    """Cosines without what everything that was said has in common, its language above all."""
     said = [(row, turn.vector) for row, loop in enumerate(loops) for turn in loop.turns]
     known = [(row, each) for row, each in said if each is not None]
-    if len(known) < _ENOUGH_TURNS:
+    if not known:
         return
     owner = np.array([row for row, _ in known])
     vectors = np.stack([each for _, each in known])
-    centre = vectors.mean(axis=0)
-    moved, own = vectors - centre, vector - centre
-    lengths = np.linalg.norm(moved, axis=1) * float(np.linalg.norm(own))
-    cosines = moved @ own / np.maximum(lengths, _LEAST_SPREAD)
+    cosines = centred_cosines(vector, vectors)
+    if cosines is None:
+        return
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     ends = np.append(starts[1:], len(owner))
     rows = owner[starts]

@@ -53,9 +53,7 @@ class Projection:
 
     def centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors without what all have in common, of length 1."""
-        moved = vectors - self.centre
-        lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
-        return np.asarray(moved / np.maximum(lengths, 1e-9), dtype=np.float32)
+        return centred(vectors, self.centre)
 
     def opens(self, vector: Vector) -> float:
         """How much a message is like those that open a matter."""
@@ -83,12 +81,7 @@ class Projection:
     def written(self, digits: int = 4) -> dict[str, list[Any]]:
         """As JSON, rounded to significant digits."""
         arrays = {
-            each.name: [
-                float(f"{value:.{digits}g}")
-                if np.ndim(value) == 0
-                else [float(f"{one:.{digits}g}") for one in value]
-                for value in getattr(self, each.name)
-            ]
+            each.name: rounded(getattr(self, each.name), digits)
             for each in fields(self)
             if each.name != "scripts"
         }
@@ -103,3 +96,17 @@ class Projection:
             if each.name != "scripts"
         }
         return cls(**arrays, scripts=tuple(written["scripts"]))
+
+
+def centred(vectors: NDArray[np.float32], centre: Vector) -> NDArray[np.float32]:
+    """Vectors without what all have in common, of length 1."""
+    moved = vectors - centre
+    lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
+    return np.asarray(moved / np.maximum(lengths, 1e-9), dtype=np.float32)
+
+
+def rounded(values: NDArray[np.float32], digits: int) -> list[Any]:
+    """A vector or a matrix as lists of numbers of so many significant digits."""
+    if values.ndim > 1:
+        return [rounded(row, digits) for row in values]
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]

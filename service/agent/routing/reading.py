@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.agent.routing import pieces
+from service.agent.routing.scripts import NO_SCRIPT, script
 from service.agent.routing.shapes import Shape, shape
 from service.agent.routing.signs import signs
 from service.memory.search.lexical import terms
@@ -24,6 +26,19 @@ MOST_TURNS = 12
 """How many of a loop's newest turns count, besides its goal."""
 READ_CHARACTERS = 2000
 """How much of a text is read for its words."""
+LOOK_FEATURES = (
+    "asks",
+    "asks_yes_or_no",
+    "length",
+    "is_question",
+    "requests",
+    "follows_up",
+    "answers",
+    "bids_farewell",
+    "dismisses",
+    "greets",
+    "points_back",
+)
 _CACHED = 4096
 _CACHED_LOOPS = 512
 _BEGINNING = re.compile(r"[\u4e00-\u9fff]{1,2}|\w+|\W")
@@ -55,6 +70,22 @@ class Candidate:
     """Whether it waits for a person's answer: as if its last turn asked."""
 
 
+class Manner(NamedTuple):
+    """How a text begins and ends."""
+
+    beginning: str
+    """Its first word, or two Chinese characters."""
+    end: str
+    """Its last sign; of Chinese the last two characters."""
+    has_capital: bool
+    """Whether it begins with one."""
+    script: str
+
+    def may_be_compared(self, other: Manner) -> bool:
+        """Whether both are in one script, as far as they have any."""
+        return self.script == other.script or NO_SCRIPT in (self.script, other.script)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A text, read."""
@@ -64,10 +95,11 @@ class Reading:
     """Two words that say something, one after the other."""
     lower: str
     shape: Shape
-    manner: tuple[str, str, bool]
-    """How it begins, how it ends, and whether with a capital."""
+    manner: Manner
     signs: tuple[float, ...]
     """Of the hand that wrote it."""
+    look: tuple[float, ...]
+    """Its shape in numbers, as in `LOOK_FEATURES`."""
 
 
 def read(text: str) -> Reading:
@@ -93,13 +125,15 @@ def _read(text: _Read) -> Reading:
     beginning = text.beginning
     found = list(terms(beginning))
     content = [term for term in found if len(term) > 1 and term not in STOP_WORDS]
+    found_shape = shape(_ends(text))
     return Reading(
         terms=frozenset(term for term in found if len(term) > 1),
         phrases=frozenset(f"{one} {next_one}" for one, next_one in pairwise(content)),
         lower=beginning.lower(),
-        shape=shape(_ends(text)),
+        shape=found_shape,
         manner=_manner(beginning),
         signs=signs(beginning),
+        look=_look(found_shape),
     )
 
 
@@ -116,13 +150,30 @@ def _ends(text: _Read) -> str:
     return f"{text.beginning[: READ_CHARACTERS // 2]} {text.end}"
 
 
-def _manner(text: str) -> tuple[str, str, bool]:
+def _look(found: Shape) -> tuple[float, ...]:
+    return (
+        float(found.asks),
+        float(found.asks_yes_or_no),
+        math.log1p(found.length),
+        float(found.is_question),
+        float(found.requests),
+        float(found.follows_up),
+        float(found.answers),
+        float(found.bids_farewell),
+        float(found.dismisses),
+        float(found.greets),
+        float(found.points_back),
+    )
+
+
+def _manner(text: str) -> Manner:
     words = text.strip()
     first = _BEGINNING.match(words)
     end = words[-2:]  # Chinese sentences often end in a particle and a sign
     if not _HAN.search(words):
         end = "" if words[-1:].isalnum() else words[-1:]
-    return (first[0].lower() if first else "", end, words[:1].isupper())
+    beginning = first[0].lower() if first else ""
+    return Manner(beginning, end, words[:1].isupper(), script(words))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
+from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
+from service.agent.routing.wording import TIME_FEATURES
 
 _MOST_NAMED = 2
 _LEAST_SHARE = 0.2
@@ -39,20 +41,7 @@ JOIN_THEMES: Mapping[str, str] = {
     **dict.fromkeys(("codes_shared", "codes_elsewhere"), _NAMES),
     **dict.fromkeys(("heads_in_last", "heads_in_loop"), _POINTS),
     "said_before": _SAID,
-    **dict.fromkeys(
-        (
-            "seconds_since_user",
-            "rank_by_time",
-            "messages_between",
-            "messages_since_second_last",
-            "share_of_last_5",
-            "share_of_last_10",
-            "share_of_last_20",
-            "rhythm",
-            "beyond_pace",
-        ),
-        _RECENT,
-    ),
+    **dict.fromkeys((*TIME_FEATURES, "beyond_pace"), _RECENT),
     **dict.fromkeys(
         ("last_asks", "last_asks_yes_or_no", "last_is_question", "last_requests"), _ASKED
     ),
@@ -63,7 +52,11 @@ JOIN_THEMES: Mapping[str, str] = {
     **dict.fromkeys(("last_answers", "goal_is_question", "open_for", "turns_by_time"), _STAGE),
     **dict.fromkeys(("last_gap", "usual_gap"), _STAGE),
 }
-"""What a feature of a candidate is about. The message alone tells nothing between them."""
+"""What a feature of a candidate is about. The message alone tells nothing between them.
+
+What the reader says is about all of it: it is named only where nothing else spoke.
+"""
+_READ = "it goes on from what was said there"
 
 _OPENS = "it reads like the opening of a matter"
 _FAR = "nothing active is close to it in meaning"
@@ -93,12 +86,22 @@ NEW_THEMES: Mapping[str, str] = {
 
 def for_join(credit: NDArray[np.float64]) -> str:
     """What spoke for a candidate; `credit` of shape (len(CANDIDATE_FEATURES),)."""
-    return _told(CANDIDATE_FEATURES, JOIN_THEMES, credit) or "it fits the others less"
+    told = _told(CANDIDATE_FEATURES, JOIN_THEMES, credit)
+    if not told and _gained(CANDIDATE_FEATURES, READER_FEATURES, credit) > 0:
+        return _READ
+    return told or "it fits the others less"
 
 
 def for_new(credit: NDArray[np.float64]) -> str:
     """What spoke for a new matter; `credit` of shape (len(CONTEXT_FEATURES),)."""
-    return _told(CONTEXT_FEATURES, NEW_THEMES, credit) or "it fits nothing that is active"
+    told = _told(CONTEXT_FEATURES, NEW_THEMES, credit)
+    if not told and _gained(CONTEXT_FEATURES, READER_CONTEXT, credit) > 0:
+        return _NO_SIGN
+    return told or "it fits nothing that is active"
+
+
+def _gained(names: Sequence[str], which: Collection[str], credit: NDArray[np.float64]) -> float:
+    return sum(float(each) for name, each in zip(names, credit, strict=True) if name in which)
 
 
 def _told(names: Sequence[str], themes: Mapping[str, str], credit: NDArray[np.float64]) -> str:

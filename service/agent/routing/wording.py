@@ -37,7 +37,7 @@ OVERLAP_FEATURES = (
     "own_pieces",
     "lead_pieces",
 )
-COURSE_FEATURES = (
+TIME_FEATURES = (
     "seconds_since_user",
     "rank_by_time",
     "messages_between",
@@ -46,6 +46,9 @@ COURSE_FEATURES = (
     "share_of_last_10",
     "share_of_last_20",
     "rhythm",
+)
+COURSE_FEATURES = (
+    *TIME_FEATURES,
     "turns",
     "has_assistant",
     "last_asks",
@@ -57,6 +60,7 @@ COURSE_FEATURES = (
     "same_beginning",
     "same_end",
     "same_case",
+    "same_script",
     "open_for",
     "turns_by_time",
     "beyond_pace",
@@ -121,13 +125,12 @@ class Words:
         return self.weight(self.weights.keys() & words) / self.whole if self.whole else 0.0
 
     def weight(self, shared: Set[str]) -> float:
-        """What terms of the message weigh together, in whatever order."""
-        return math.fsum(map(self.weights.__getitem__, shared))
+        """What terms of the message weigh together, in whatever order; cut-off ones nothing."""
+        return math.fsum(self.weights[term] for term in self.weights.keys() & shared)
 
 
-def overlaps(message: Reading, loops: Sequence[Loop]) -> Matrix:
-    """One row a candidate, columns as in `OVERLAP_FEATURES`."""
-    words = Words.of(message, loops)
+def overlaps(message: Reading, words: Words, loops: Sequence[Loop]) -> Matrix:
+    """One row a candidate, columns as in `OVERLAP_FEATURES`; `words` are the message's."""
     table = np.array([_overlaps(message, words, loop) for loop in loops], dtype=np.float64)
     table = table.reshape(len(loops), len(OVERLAP_FEATURES))
     first = OVERLAP_FEATURES.index("pieces_last_two")
@@ -158,7 +161,7 @@ def _overlaps(message: Reading, words: Words, loop: Loop) -> list[float]:
         words.weight(words.single & loop.all.words),
         float(sum(words.phrases[phrase] == 1 for phrase in shared)),
         float(len(shared)),
-        max((_jaccard(message.terms, each.terms) for each in by_user), default=0.0),
+        max((jaccard(message.terms, each.terms) for each in by_user), default=0.0),
         float(len(message.shape.codes & loop.all.codes)),
         float(len(words.codes - loop.all.codes)),
         float(sum(any(head in each.lower for each in last_two) for head in heads)),
@@ -167,7 +170,8 @@ def _overlaps(message: Reading, words: Words, loop: Loop) -> list[float]:
     ]
 
 
-def _jaccard(one: Set[str], other: Set[str]) -> float:
+def jaccard(one: Set[str], other: Set[str]) -> float:
+    """The share of the words of both that both hold."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
@@ -180,6 +184,24 @@ def courses(message: Reading, at: float, loops: Sequence[Loop]) -> Matrix:
     ends = sorted(loop.user_times[-1] for loop in loops)
     rows = [_course(message, at, loop, spoken, ends) for loop in loops]
     return np.array(rows, dtype=np.float64).reshape(len(loops), len(COURSE_FEATURES))
+
+
+def _alike(message: Reading, by_user: Sequence[Reading]) -> tuple[float, float, float, float]:
+    """The share of the person's turns that begin, end, and are capitalised as the message is.
+
+    Turns in another script say nothing of the hand: NaN where there are no others. Last the share
+    of those that are not in another script.
+    """
+    mine = message.manner
+    own = [each.manner for each in by_user if mine.may_be_compared(each.manner)]
+    if not own:
+        return math.nan, math.nan, math.nan, 0.0
+    return (
+        sum(each.beginning == mine.beginning for each in own) / len(own),
+        sum(each.end == mine.end for each in own) / len(own),
+        sum(each.has_capital == mine.has_capital for each in own) / len(own),
+        len(own) / len(by_user),
+    )
 
 
 def _later(times: Sequence[float], than: float) -> int:
@@ -217,9 +239,7 @@ def _course(
         float(farewell.bids_farewell and not farewell.is_question and not awaiting),
         float(last.dismisses and loop.turns[-1].role == "assistant" and not awaiting),
         abs(math.log1p(message.shape.length) - usual_length),
-        sum(each.manner[0] == message.manner[0] for each in by_user) / count,
-        sum(each.manner[1] == message.manner[1] for each in by_user) / count,
-        sum(each.manner[2] == message.manner[2] for each in by_user) / count,
+        *_alike(message, by_user),
         open_for,
         math.log1p(loop.candidate.turn_count) - open_for,
         since - math.log1p(max(at - spoken[-20:][0], 0.0)),

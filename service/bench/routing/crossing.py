@@ -32,9 +32,13 @@ class Scores:
     @classmethod
     def of(cls, scorer: Scorer, table: Table) -> Scores:
         """What a scorer says of a table's messages."""
+        scores = [
+            scorer.scores(found) if len(found.candidates) else np.zeros(1)
+            for found in table.features_of()
+        ]
         return cls(
-            scorer.join.scores(table.candidates.astype(np.float64)),
-            scorer.new.scores(table.context.astype(np.float64)),
+            np.concatenate([each[:-1] for each in scores]),
+            np.array([each[-1] for each in scores]),
             table.owner,
             table.right,
             float(table.weight.sum()),

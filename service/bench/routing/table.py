@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, features
+from service.agent.routing.exchanges import Exchanges
+from service.agent.routing.features import (
+    CANDIDATE_FEATURES,
+    CONTEXT_FEATURES,
+    Features,
+    features,
+)
 from service.agent.routing.nearness import lead
+from service.agent.routing.network import Network
 from service.agent.routing.projection import LAST_TURNS, Projection
+from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES, read_by
 from service.agent.routing.scripts import NO_SCRIPT, script
 from service.bench.routing.replay import Asked
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 ABSENT, USER, ASSISTANT = 0, 1, 2
+PROJECTED = ("fit", "lead_fit", "opens")
+PROJECTED_CONTEXT = ("opens", "most_fit", "newest_fit")
+"""Which features come from a projection."""
+_OPENS = CONTEXT_FEATURES.index("opens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,12 @@ class Table:
     """Shape (R, LAST_TURNS)."""
     script: NDArray[np.str_]
     """Shape (M,): of the messages."""
+    exchanges: Floats
+    """Shape (P, len(EXCHANGE_FEATURES)): of the messages with all turns of their candidates."""
+    beside: Integers
+    """Shape (P,): the candidate of an exchange, ascending."""
+    heard: Integers
+    """Shape (P,): rows of `turns`."""
     made_up: NDArray[np.bool_]
     """Shape (M,): whether a message is a copy of another in made-up circumstances."""
 
@@ -56,6 +74,7 @@ class Table:
     def part(self, chosen: NDArray[np.bool_]) -> Table:
         """The messages that a mask of shape (M,) chooses."""
         rows = chosen[self.owner]
+        held = rows[self.beside]
         number = np.cumsum(chosen) - 1
         return replace(
             self,
@@ -69,8 +88,29 @@ class Table:
             last=self.last[rows],
             roles=self.roles[rows],
             script=self.script[chosen],
+            exchanges=self.exchanges[held],
+            beside=(np.cumsum(rows) - 1)[self.beside[held]],
+            heard=self.heard[held],
             made_up=self.made_up[chosen],
         )
+
+    def features_of(self) -> Iterator[Features]:
+        """Each message's, as the model sees them."""
+        rows = np.searchsorted(self.owner, np.arange(len(self.right) + 1))
+        turns = np.searchsorted(self.beside, np.arange(len(self.owner) + 1))
+        for message in range(len(self.right)):
+            first, end = rows[message], rows[message + 1]
+            held = slice(turns[first], turns[end])
+            yield Features(
+                candidates=self.candidates[first:end].astype(np.float64),
+                context=self.context[message].astype(np.float64),
+                exchanges=Exchanges(
+                    rows=self.exchanges[held].astype(np.float64),
+                    starts=turns[first:end] - turns[first],
+                    vector=self.said[message],
+                    heard=[self.turns[row] for row in self.heard[held]],
+                ),
+            )
 
     def weighing(self, whole: float) -> Table:
         """The same with weights that sum to this."""
@@ -78,23 +118,30 @@ class Table:
 
 
 def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
-    """The features of messages whose vectors are known, without those of a projection."""
+    """The features of messages whose vectors are known, without those that are learned of them."""
     place: dict[int, int] = {}
     vectors: list[Floats] = []
     pairs: list[Floats] = []
     contexts: list[Floats] = []
+    held: list[Floats] = []
+    turn_counts: list[int] = []
+    heard: list[int] = []
     last: list[list[int]] = []
     roles: list[list[int]] = []
     for each in asked:
         found = features(each.turn.text, each.turn.at, each.candidates, each.turn.vector)
         pairs.append(found.candidates.astype(np.float32))
         contexts.append(found.context.astype(np.float32))
+        held.append(found.exchanges.rows.astype(np.float32))
+        turn_counts += np.diff([*found.exchanges.starts, len(held[-1])]).tolist()
+        for vector in found.exchanges.heard:
+            if vector is not None:
+                if id(vector) not in place:
+                    place[id(vector)] = len(vectors)
+                    vectors.append(vector)
+                heard.append(place[id(vector)])
         for candidate in each.candidates:
             spoken = candidate.turns[-LAST_TURNS:]
-            for turn in spoken:
-                if id(turn.vector) not in place and turn.vector is not None:
-                    place[id(turn.vector)] = len(vectors)
-                    vectors.append(turn.vector)
             absent = LAST_TURNS - len(spoken)
             last.append([0] * absent + [place[id(turn.vector)] for turn in spoken])
             known = [USER if turn.role == "user" else ASSISTANT for turn in spoken]
@@ -112,6 +159,9 @@ def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
         last=np.array(last),
         roles=np.array(roles),
         script=np.array([script(each.turn.text) for each in asked]),
+        exchanges=np.concatenate(held),
+        beside=np.repeat(np.arange(len(turn_counts)), turn_counts),
+        heard=np.array(heard),
         made_up=np.full(len(asked), made_up),
     )
 
@@ -126,6 +176,13 @@ def joined(tables: Sequence[Table]) -> Table:
     }
     merged["owner"] = np.concatenate(
         [table.owner + moved for table, moved in zip(tables, messages, strict=False)]
+    )
+    rows = np.cumsum([0, *(len(each.owner) for each in tables)])
+    merged["beside"] = np.concatenate(
+        [table.beside + moved for table, moved in zip(tables, rows, strict=False)]
+    )
+    merged["heard"] = np.concatenate(
+        [table.heard + moved for table, moved in zip(tables, turns, strict=False)]
     )
     merged["last"] = np.concatenate(
         [table.last + moved for table, moved in zip(tables, turns, strict=False)]
@@ -165,12 +222,30 @@ def projected(table: Table, projection: Projection) -> Table:
     return replace(table, candidates=candidates, context=context)
 
 
+def read_through(table: Table, reader: Network) -> Table:
+    """The table with what a reader says of each message; NaN as for a projection."""
+    candidates, context = table.candidates.copy(), table.context.copy()
+    bounds = np.searchsorted(table.owner, np.arange(len(table.right) + 1))
+    for message, found in enumerate(table.features_of()):
+        if len(found.candidates) and not np.isnan(found.context[_OPENS]):
+            own = slice(bounds[message], bounds[message + 1])
+            candidates[own, -len(READER_FEATURES) :], context[message, -len(READER_CONTEXT) :] = (
+                read_by(reader, found.candidates, found.context, found.exchanges)
+            )
+    return replace(table, candidates=candidates, context=context)
+
+
 def without_projection(table: Table, chosen: NDArray[np.bool_]) -> Table:
-    """The table in which nothing comes from a projection for the messages that a mask chooses."""
+    """The table in which nothing comes from what was learned of vectors for some messages.
+
+    Args:
+        table: the whole.
+        chosen: a mask of shape (M,).
+    """
     candidates, context = table.candidates.copy(), table.context.copy()
     rows = np.flatnonzero(chosen[table.owner])
-    for name in ("fit", "lead_fit", "opens"):
+    for name in (*PROJECTED, *READER_FEATURES):
         candidates[rows, CANDIDATE_FEATURES.index(name)] = np.nan
-    for name in ("opens", "most_fit", "newest_fit"):
+    for name in (*PROJECTED_CONTEXT, *READER_CONTEXT):
         context[np.flatnonzero(chosen), CONTEXT_FEATURES.index(name)] = np.nan
     return replace(table, candidates=candidates, context=context)

@@ -1,0 +1,114 @@
+"""The trained model as a file that people can read, and what it was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from service.agent.routing.exchanges import EXCHANGE_FEATURES
+from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
+from service.agent.routing.model import FORM, Scorer
+from service.agent.routing.network import Network
+from service.agent.routing.projection import Projection
+from service.bench.routing.replay import files
+from service.bench.routing.table import Table, projected, read_through
+
+EMBEDDER = "bundled:multilingual-e5-small"
+_DIGITS = 4
+"""Significant digits of a projection and of a network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model before it is written."""
+
+    with_vectors: Scorer
+    words_only: Scorer
+    projection: Projection
+    reader: Network
+
+    def seen(self, table: Table) -> Table:
+        """A table with what the projection and the reader say."""
+        return read_through(projected(table, self.projection), self.reader)
+
+    def at(self, temperatures: Mapping[str, float]) -> Trained:
+        """The same, as sure as these temperatures make it."""
+        return replace(
+            self,
+            with_vectors=replace(self.with_vectors, temperature=temperatures["with_vectors"]),
+            words_only=replace(self.words_only, temperature=temperatures["words_only"]),
+        )
+
+
+def written(
+    model: Trained, sources: Sequence[dict[str, Any]], curves: dict[str, Any], how: dict[str, Any]
+) -> dict[str, Any]:
+    """The model as JSON."""
+
+    def scorer(name: str, of: Scorer) -> dict[str, Any]:
+        return {
+            "temperature": of.temperature,
+            "calibration": curves.get(name, []),
+            "join": of.join.written(),
+            "new": of.new.written(),
+            "network": of.network.written(_DIGITS),
+        }
+
+    body = {
+        "about": "How likely a message belongs to a run loop: see service/agent/routing/model.py.",
+        "embedder": EMBEDDER,
+        "trained_on": list(sources),
+        "trained_with": how,
+        "candidate_features": list(CANDIDATE_FEATURES),
+        "context_features": list(CONTEXT_FEATURES),
+        "exchange_features": list(EXCHANGE_FEATURES),
+        "with_vectors": scorer("with_vectors", model.with_vectors),
+        "words_only": scorer("words_only", model.words_only),
+        "projection": model.projection.written(_DIGITS),
+        "reader": model.reader.written(_DIGITS),
+    }
+    return {"form": FORM, "version": _hash(dumped(body).encode())[:12], **body}
+
+
+def dumped(value: dict[str, Any]) -> str:
+    """JSON in which each tree and each row of a matrix is one line.
+
+    Raises:
+        ValueError: a number is none (NaN), or infinite: the training has failed.
+    """
+    return _lines(value, 0) + "\n"
+
+
+def _lines(value: Any, depth: int) -> str:
+    indent = "  " * (depth + 1)
+    if isinstance(value, dict):
+        inner = (f"{indent}{json.dumps(key)}: {_lines(v, depth + 1)}" for key, v in value.items())
+        return "{\n" + ",\n".join(inner) + "\n" + "  " * depth + "}"
+    if isinstance(value, list) and value and isinstance(value[0], list | dict):
+        inner = (f"{indent}{_line(each)}" for each in value)
+        return "[\n" + ",\n".join(inner) + "\n" + "  " * depth + "]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def source(folder: Path, weight: float, table: Table) -> dict[str, Any]:
+    """What a set was, and a hash by which it is known again."""
+    return {
+        "set": folder.name,
+        "weight": weight,
+        "files": len(files(folder)),
+        "messages": len(table.right),
+        "new": int((table.right < 0).sum()),
+        "sha256": _hash(b"".join(path.read_bytes() for path in files(folder))),
+    }
