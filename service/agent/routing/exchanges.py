@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from service.agent.routing.nearness import Matrix, centred_cosines
 from service.agent.routing.reading import LOOK_FEATURES, Loop, Reading, Turn, Vector
-from service.agent.routing.wording import Words, jaccard
+from service.agent.routing.wording import Words
 
 FROM_VECTORS = ("cos", "centred")
 EXCHANGE_FEATURES = (
@@ -101,28 +101,23 @@ def _exchange(
     """All but what comes of vectors, in the order of `EXCHANGE_FEATURES`."""
     turn, reading = loop.turns[place], loop.readings[place]
     shared = message.terms & reading.terms
+    both = len(shared)
     return [
         float(turn.role == "user"),
         float(len(loop.turns) - 1 - place),
         math.log1p(max(at - turn.at, 0.0)),
         math.log1p(len(times) - bisect_right(times, turn.at)),
-        words.overlap(shared),
-        len(shared) / (len(reading.terms) + 1),
-        *_rare(message, reading),
-        jaccard(message.terms, reading.terms) if shared else 0.0,
+        words.overlap(shared) if shared else 0.0,
+        both / (len(reading.terms) + 1),
+        float(len(message.shape.codes & reading.shape.codes)),
+        float(len(message.phrases & reading.phrases)) if shared else 0.0,
+        float(sum(head in reading.lower for head in message.shape.heads)),
+        both / (len(message.terms) + len(reading.terms) - both) if shared else 0.0,
         0.0,  # habits, which are compared for all turns at once
         float(place == 0 and loop.candidate.turn_count <= len(loop.turns)),
-        words.weight(shared & words.single),
+        words.weight(shared & words.single) if shared else 0.0,
         float(reading.manner.has_capital == message.manner.has_capital),
         float(reading.manner.beginning == message.manner.beginning),
         float(reading.manner.may_be_compared(message.manner)),
         *reading.look,
     ]
-
-
-def _rare(message: Reading, reading: Reading) -> Iterator[float]:
-    """Codes and phrases that both hold, and what of the turn the message points at."""
-    codes, heads = message.shape.codes, message.shape.heads
-    yield float(len(codes & reading.shape.codes))
-    yield float(len(message.phrases & reading.phrases))
-    yield float(sum(head in reading.lower for head in heads))

@@ -161,7 +161,7 @@ def _overlaps(message: Reading, words: Words, loop: Loop) -> list[float]:
         words.weight(words.single & loop.all.words),
         float(sum(words.phrases[phrase] == 1 for phrase in shared)),
         float(len(shared)),
-        max((jaccard(message.terms, each.terms) for each in by_user), default=0.0),
+        max((_jaccard(message.terms, each.terms) for each in by_user), default=0.0),
         float(len(message.shape.codes & loop.all.codes)),
         float(len(words.codes - loop.all.codes)),
         float(sum(any(head in each.lower for each in last_two) for head in heads)),
@@ -170,8 +170,7 @@ def _overlaps(message: Reading, words: Words, loop: Loop) -> list[float]:
     ]
 
 
-def jaccard(one: Set[str], other: Set[str]) -> float:
-    """The share of the words of both that both hold."""
+def _jaccard(one: Set[str], other: Set[str]) -> float:
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
