@@ -61,14 +61,23 @@ def nearness(
     table = np.full((len(loops), len(NEARNESS_FEATURES)), np.nan)
     if vector is None:
         return table
-    every: list[Vector] = []
-    for row, loop in zip(table, loops, strict=True):
-        cosines = _cosines(vector, at, loop, row)
-        if cosines is not None:
-            every.append(cosines)
-    if every:
-        _standings(np.concatenate(every), table)
-        _centred(vector, loops, table)
+    said = [
+        (row, turn.vector)
+        for row, loop in enumerate(loops)
+        for turn in loop.turns
+        if turn.vector is not None
+    ]
+    if said:
+        heard = np.stack([each for _, each in said])
+        cosines = np.asarray(heard @ vector, dtype=np.float32)
+        owner = np.array([row for row, _ in said])
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        for row, own in zip(owner[starts], np.split(cosines, starts[1:]), strict=True):
+            _cosines(own, vector, at, loops[row], table[row])
+        _standings(cosines, table)
+        centred = centred_cosines(vector, heard)
+        if centred is not None:
+            _centred(centred, owner, starts, table)
     if projection is not None:
         table[:, _COLUMN["fit"]] = projection.fits(vector, [loop.turns for loop in loops])
         table[:, _COLUMN["lead_fit"]] = lead(table[:, _COLUMN["fit"]])
@@ -88,11 +97,9 @@ def lead(values: Matrix) -> Matrix:
     return found
 
 
-def _cosines(vector: Vector, at: float, loop: Loop, row: Matrix) -> Vector | None:
+def _cosines(cosines: Vector, vector: Vector, at: float, loop: Loop, row: Matrix) -> None:
+    """Fill a loop's row by the cosines of its turns that have a vector, one at least."""
     said = [turn for turn in loop.turns if turn.vector is not None]
-    if not said:
-        return None
-    cosines: Vector = np.stack([turn.vector for turn in said if turn.vector is not None]) @ vector
     by_user = cosines[[turn.role == "user" for turn in said]]
     by_assistant = cosines[[turn.role != "user" for turn in said]]
     weights = _FADING ** np.arange(len(cosines))[::-1]
@@ -109,7 +116,6 @@ def _cosines(vector: Vector, at: float, loop: Loop, row: Matrix) -> Vector | Non
     row[_COLUMN["standing_last"]] = cosines[-1]
     row[_COLUMN["cos_second_last"]] = cosines[-2] if len(cosines) > 1 else math.nan
     row[_COLUMN["turns_since_nearest"]] = len(cosines) - 1 - int(cosines.argmax())
-    return cosines
 
 
 def _standings(every: Vector, table: Matrix) -> None:
@@ -140,17 +146,9 @@ def centred_cosines(vector: Vector, heard: NDArray[np.float32]) -> Vector | None
     return np.asarray(moved @ own / np.maximum(lengths, _LEAST_SPREAD), dtype=np.float32)
 
 
-def _centred(vector: Vector, loops: Sequence[Loop], table: Matrix) -> None:
-    said = [(row, turn.vector) for row, loop in enumerate(loops) for turn in loop.turns]
-    known = [(row, each) for row, each in said if each is not None]
-    if not known:
-        return
-    owner = np.array([row for row, _ in known])
-    vectors = np.stack([each for _, each in known])
-    cosines = centred_cosines(vector, vectors)
-    if cosines is None:
-        return
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+def _centred(
+    cosines: Vector, owner: NDArray[np.int64], starts: NDArray[np.int64], table: Matrix
+) -> None:
     ends = np.append(starts[1:], len(owner))
     rows = owner[starts]
     table[rows, _COLUMN["centred_best"]] = np.maximum.reduceat(cosines, starts)
