@@ -235,7 +235,7 @@ class Router:
                     ),
                 )
         except LLMError as error:
-            return f"{error.title[0].lower()}{error.title[1:]}"
+            return f"{error.title[:1].lower()}{error.title[1:]}"
         except TimeoutError:
             return f"the language model did not answer within {timeout:g} s"
         before = weighed.new if chosen is None else weighed.probabilities[chosen]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from service.agent.routing.nearness import Matrix, centred_cosines
-from service.agent.routing.reading import LOOK_FEATURES, Loop, Reading, Turn, Vector
+from service.agent.routing.nearness import Cosines, Matrix
+from service.agent.routing.reading import LOOK_FEATURES, Loop, Reading, Vector
 from service.agent.routing.wording import Words
 
 FROM_VECTORS = ("cos", "centred")
@@ -53,7 +53,12 @@ class Exchanges:
 
 
 def exchanges(
-    message: Reading, words: Words, vector: Vector | None, at: float, loops: Sequence[Loop]
+    message: Reading,
+    words: Words,
+    vector: Vector | None,
+    at: float,
+    loops: Sequence[Loop],
+    cosines: Cosines | None,
 ) -> Exchanges:
     """Hold a message against every turn that was read of its candidates.
 
@@ -63,6 +68,7 @@ def exchanges(
         vector: the message's; without it what comes of vectors is NaN.
         at: when it came, in seconds (POSIX).
         loops: its candidates.
+        cosines: of the message with their turns.
     """
     turns = [turn for loop in loops for turn in loop.turns]
     times = sorted(turn.at for turn in turns)
@@ -77,22 +83,12 @@ def exchanges(
         written = np.array([reading.signs for loop in loops for reading in loop.readings])
         apart = np.abs(written - np.array(message.signs)).mean(axis=1)
         rows[:, EXCHANGE_FEATURES.index("habits_apart")] = apart
-    if vector is not None:
-        rows[:, : len(FROM_VECTORS)] = _cosines(vector, turns)
+    if cosines is not None:
+        rows[cosines.place, 0] = cosines.plain
+        if cosines.centred is not None:
+            rows[cosines.place, 1] = cosines.centred
     starts = np.cumsum([0, *(len(loop.turns) for loop in loops)])[:-1]
     return Exchanges(rows, starts, vector, [turn.vector for turn in turns])
-
-
-def _cosines(vector: Vector, turns: Sequence[Turn]) -> Matrix:
-    found = np.full((len(turns), len(FROM_VECTORS)), np.nan)
-    known = [place for place, turn in enumerate(turns) if turn.vector is not None]
-    if known:
-        heard = np.stack([turn.vector for turn in turns if turn.vector is not None])
-        found[known, 0] = heard @ vector
-        centred = centred_cosines(vector, heard)
-        if centred is not None:
-            found[known, 1] = centred
-    return found
 
 
 def _exchange(

@@ -15,7 +15,7 @@ import numpy as np
 
 from service.agent.routing.exchanges import Exchanges, exchanges
 from service.agent.routing.habits import HABIT_FEATURES, habits
-from service.agent.routing.nearness import NEARNESS_FEATURES, Matrix, nearness
+from service.agent.routing.nearness import NEARNESS_FEATURES, Cosines, Matrix, nearness
 from service.agent.routing.network import Network
 from service.agent.routing.projection import Projection
 from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES, read_by
@@ -119,9 +119,10 @@ def features(
     projection = projection if projection is not None and projection.knows(text) else None
     loops = [Loop.of(each) for each in candidates]
     words = Words.of(message, loops)
+    cosines = Cosines.of(vector, loops)
     pairs = np.concatenate(
         [
-            nearness(vector, at, loops, projection),
+            nearness(vector, at, loops, cosines, projection),
             overlaps(message, words, loops),
             courses(message, at, loops),
             habits(message, loops),
@@ -137,7 +138,7 @@ def features(
     each = np.full((len(loops), len(CANDIDATE_FEATURES)), math.nan)
     each[:, : len(PAIR_FEATURES)] = pairs
     each[:, len(PAIR_FEATURES) : -len(READER_FEATURES)] = own
-    held = exchanges(message, words, vector, at, loops)
+    held = exchanges(message, words, vector, at, loops, cosines)
     if reader is not None and projection is not None and vector is not None and loops:
         each[:, -len(READER_FEATURES) :], context[-len(READER_CONTEXT) :] = read_by(
             reader, each, context, held

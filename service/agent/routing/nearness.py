@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,30 +55,51 @@ _ENOUGH_TURNS = 6
 """From how many turns on their mean stands for what is usual."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """Of a message with all turns that have a vector, N in all, those of one loop after another."""
+
+    place: NDArray[np.int64]
+    """Shape (N,): which of the turns of all loops."""
+    owner: NDArray[np.int64]
+    """Shape (N,): of which loop, ascending."""
+    plain: Vector
+    """Shape (N,)."""
+    centred: Vector | None
+    """Shape (N,): without what all have in common; None where the turns are too few to tell it."""
+
+    @classmethod
+    def of(cls, vector: Vector | None, loops: Sequence[Loop]) -> Cosines | None:
+        """Compare a message with what was said; None where there is nothing to compare."""
+        owner = [row for row, loop in enumerate(loops) for _ in loop.turns]
+        every = [turn.vector for loop in loops for turn in loop.turns]
+        place = np.array([at for at, each in enumerate(every) if each is not None], dtype=np.int64)
+        if vector is None or not len(place):
+            return None
+        heard = np.stack([each for each in every if each is not None])
+        plain = np.asarray(heard @ vector, dtype=np.float32)
+        return cls(place, np.array(owner)[place], plain, _centred_cosines(vector, heard))
+
+
 def nearness(
-    vector: Vector | None, at: float, loops: Sequence[Loop], projection: Projection | None
+    vector: Vector | None,
+    at: float,
+    loops: Sequence[Loop],
+    cosines: Cosines | None,
+    projection: Projection | None,
 ) -> Matrix:
     """One row a candidate; NaN wherever there is nothing to compare with."""
     table = np.full((len(loops), len(NEARNESS_FEATURES)), np.nan)
     if vector is None:
         return table
-    said = [
-        (row, turn.vector)
-        for row, loop in enumerate(loops)
-        for turn in loop.turns
-        if turn.vector is not None
-    ]
-    if said:
-        heard = np.stack([each for _, each in said])
-        cosines = np.asarray(heard @ vector, dtype=np.float32)
-        owner = np.array([row for row, _ in said])
+    if cosines is not None:
+        owner = cosines.owner
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        for row, own in zip(owner[starts], np.split(cosines, starts[1:]), strict=True):
+        for row, own in zip(owner[starts], np.split(cosines.plain, starts[1:]), strict=True):
             _cosines(own, vector, at, loops[row], table[row])
-        _standings(cosines, table)
-        centred = centred_cosines(vector, heard)
-        if centred is not None:
-            _centred(centred, owner, starts, table)
+        _standings(cosines.plain, table)
+        if cosines.centred is not None:
+            _centred(cosines.centred, owner, starts, table)
     if projection is not None:
         table[:, _COLUMN["fit"]] = projection.fits(vector, [loop.turns for loop in loops])
         table[:, _COLUMN["lead_fit"]] = lead(table[:, _COLUMN["fit"]])
@@ -128,7 +150,7 @@ def _standings(every: Vector, table: Matrix) -> None:
         table[:, _COLUMN[name]] = (table[:, _COLUMN[of]] - middle) / spread
 
 
-def centred_cosines(vector: Vector, heard: NDArray[np.float32]) -> Vector | None:
+def _centred_cosines(vector: Vector, heard: NDArray[np.float32]) -> Vector | None:
     """Cosines without what everything that was said has in common, its language above all.
 
     Args:

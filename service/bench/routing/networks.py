@@ -22,6 +22,7 @@ from service.agent.routing.projection import centred
 from service.bench.routing.table import Floats, Integers, Table
 
 _LEAST_SPREAD = 1e-3
+"""A feature with less of a standard deviation is taken not to vary."""
 _STEEPEST = 5.0
 """The greatest length of a gradient."""
 _LEAST = -1e9

@@ -48,7 +48,7 @@ from service.bench.routing.table import (
 
 FOLDS = 3
 _WITHOUT_PROJECTION = 0.1
-"""Share of the messages that the forests see without the projection."""
+"""Share of the messages that scorers see without what a projection and a reader say of them."""
 _READER = (*READER_FEATURES, *READER_CONTEXT)
 _UNREAD = (*PROJECTED, *PROJECTED_CONTEXT, *_READER)
 """What the reader does not see: what others say of the same vectors, and what it says itself."""
