@@ -32,16 +32,40 @@ from service.config_sections import ConsolidationSettings as ConsolidationSettin
 from service.config_sections import EmbedderSettings as EmbedderSettings
 from service.config_sections import LLMSettings as LLMSettings
 from service.config_sections import MemorySettings as MemorySettings
+from service.config_sections import ModelName as ModelName
 from service.config_sections import PriceSettings as PriceSettings
 from service.config_sections import RerankerSettings as RerankerSettings
 from service.config_sections import RouterSettings as RouterSettings
 from service.config_sections import ServerSettings as ServerSettings
 from service.config_sections import ToolsSettings as ToolsSettings
-from service.config_words import in_words, is_section, named
+from service.config_words import has_members, in_words, named
 from service.domain.errors import ConfigurationError
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _HIDDEN = "**********"
+
+
+_SHARED_BY_MODELS = frozenset(
+    (
+        "timeout_seconds",
+        "max_call_seconds",
+        "max_retries",
+        "retry_base_seconds",
+        "retry_max_seconds",
+        "retry_longest_wait_seconds",
+    )
+)
+_SHARED_AT_ONE_ENDPOINT = frozenset(
+    (
+        "provider",
+        "base_url",
+        "api_key",
+        "temperature",
+        "max_tokens",
+        "context_tokens",
+        "images",
+    )
+)
 
 
 def default_data_dir() -> Path:
@@ -72,6 +96,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     server: ServerSettings = ServerSettings()
     llm: LLMSettings = LLMSettings()
+    models: dict[ModelName, LLMSettings] = Field(default_factory=dict)
+    """Other models, which a message can name. What is not set for one is as for `llm`, but for
+    prices and fallbacks; and one with a provider or an address of its own shares no key, limit or
+    temperature with it."""
     embedder: EmbedderSettings = EmbedderSettings()
     memory: MemorySettings = MemorySettings()
     agent: AgentSettings = AgentSettings()
@@ -94,6 +122,15 @@ class Settings(BaseSettings):
             TomlConfigSettingsSource(settings_cls, config_file()),
             _CommonVariables(settings_cls),
         )
+
+    def of_model(self, name: str) -> LLMSettings:
+        """The settings of one of `models`, whole."""
+        own = self.models[name]
+        shared = _SHARED_BY_MODELS
+        if not own.model_fields_set & {"provider", "base_url"}:
+            shared |= _SHARED_AT_ONE_ENDPOINT
+        given = {each: getattr(self.llm, each) for each in shared - own.model_fields_set}
+        return own.model_copy(update=given)
 
     @property
     def scripts_dir(self) -> Path:
@@ -139,7 +176,7 @@ class _CommonVariables(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        sections = {"llm": self._llm()}
+        sections: dict[str, Any] = {"llm": self._llm(), "models": self._models()}
         if tavily := os.environ.get("TAVILY_API_KEY"):
             sections["tools"] = {"tavily_api_key": tavily}
         return {name: section for name, section in sections.items() if section}
@@ -158,6 +195,19 @@ class _CommonVariables(PydanticBaseSettingsSource):
                 return {**anthropic, FOUND: "anthropic"}
             case _:
                 return openai
+
+    def _models(self) -> dict[str, Any]:
+        """The keys of models with a provider of their own, at its own address."""
+        given = self.current_state.get("models", {})
+        if not isinstance(given, dict):
+            return {}
+        found = {}
+        for name, model in given.items():
+            told = model if isinstance(model, dict) else {}
+            vendor = told.get("provider")
+            if vendor in ("openai", "anthropic") and "base_url" not in told:
+                found[name] = _common(vendor.upper())
+        return found
 
 
 def _common(vendor: str) -> dict[str, str]:
@@ -259,7 +309,7 @@ def unknown_variables() -> list[str]:
         if not variable.upper().startswith("RONDO_") or variable == "RONDO_CONFIG":
             continue
         section, nested, _ = variable[len("RONDO_") :].lower().partition("__")
-        if section not in fields or (nested and not is_section(fields[section])):
+        if section not in fields or (nested and not has_members(fields[section])):
             unknown.append(variable)
     return unknown
 

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -51,6 +52,10 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """A list of names; as a variable also one text, with commas between them."""
 
 
+ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+"""What a model is called by: variables know no capital letters."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +65,9 @@ class ServerSettings(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
-    max_body_bytes: int = Field(default=4_000_000, gt=0)
+    max_body_bytes: int = Field(default=16_000_000, gt=0)
+    max_connections: int = Field(default=4096, ge=1)
+    """At once; fewer where the system lets the daemon open fewer files."""
 
 
 class PriceSettings(_Section):
@@ -82,7 +89,7 @@ class PriceSettings(_Section):
 
 
 class LLMSettings(_Section):
-    """Which language model answers."""
+    """Which language model answers where a message names none."""
 
     provider: Literal["auto", "openai", "anthropic", "embedded", "scripted"] = "auto"
     """``auto``: an OpenAI-compatible endpoint where a key or an address is given, else Anthropic
@@ -95,14 +102,30 @@ class LLMSettings(_Section):
     api_key: SecretStr = SecretStr("")
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Not for ``anthropic``, whose API takes none."""
-    max_tokens: int = Field(default=2048, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    """The longest answer. None: as long as an OpenAI-compatible endpoint allows; 2,048 for
+    ``anthropic``, whose API wants a bound; 512 for the embedded model, which goes no further."""
     thinking_tokens: int = Field(default=0, ge=0)
     """For ``anthropic``: how much the model may think, beside ``max_tokens``; 0 = not at all, where
     it can do without."""
     context_tokens: int = Field(default=32_768, ge=2048)
     timeout_seconds: float = Field(default=120, gt=0)
-    """Longest silence of the endpoint."""
+    """Longest silence of the endpoint: a time without an event, comments apart."""
+    max_call_seconds: float = Field(default=3600, gt=0, allow_inf_nan=False)
+    """Longest that a call may take as a whole, also while something keeps coming."""
+    images: bool = True
+    """Whether the model is shown images. False: it is told that there is one. The embedded model is
+    never shown any."""
     max_retries: int = Field(default=3, ge=0)
+    retry_base_seconds: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    """The longest wait before the first retry; it doubles with each."""
+    retry_max_seconds: float = Field(default=20, ge=0, allow_inf_nan=False)
+    """The longest wait before any retry."""
+    retry_longest_wait_seconds: float = Field(default=60, ge=0, allow_inf_nan=False)
+    """The longest wait that an endpoint may ask for; where it asks for more, the call fails at
+    once."""
+    fallback: Names = ()
+    """Names of ``models`` that are asked, in this order, while it is down."""
     prices: PriceSettings = PriceSettings()
 
     @field_validator("thinking_tokens")
@@ -111,6 +134,12 @@ class LLMSettings(_Section):
         if 0 < tokens < LEAST_THINKING_TOKENS:
             raise ValueError(f"it is 0, or at least {LEAST_THINKING_TOKENS}")
         return tokens
+
+    @model_validator(mode="after")
+    def _waits_grow(self) -> Self:
+        if self.retry_base_seconds > self.retry_max_seconds:
+            raise ValueError("`retry_base_seconds` is at most `retry_max_seconds`: set both")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -200,14 +229,23 @@ class AgentSettings(_Section):
     """How run loops behave."""
 
     system_prompt: str = ""
-    """Added to the built-in one."""
+    """Your own."""
+    system_prompt_mode: Literal["append", "replace"] = "append"
+    """Whether it is added to the built-in one, or stands in its place."""
     max_iterations: int = Field(default=10, gt=0)
     max_consecutive_tool_failures: int = Field(default=3, gt=0)
-    """Steps in a row in which every tool call failed; then the assistant answers without tools."""
+    """Steps in a row in which every tool call failed, or every call of one tool; then the
+    assistant answers without tools."""
     max_repeated_calls: int = Field(default=3, gt=1)
     """The same for the same calls with the same results."""
+    max_continuations: int | None = Field(default=None, ge=0)
+    """How often the model goes on by itself with one answer that was cut off at its limit of
+    tokens; then it is marked as cut. None: three times; the embedded model, which only repeats
+    itself, never."""
     auto_enhance: bool = False
-    """Whether the model looks over its first answer of a run loop once more."""
+    """Whether the model looks over each of its answers once more. Each owner can switch it."""
+    auto_enhance_prompt: str = ""
+    """With what it is asked to; empty: with the built-in words."""
     linger_seconds: float = Field(default=900, ge=0)
     """How long an answered loop waits for a follow-up before it completes; 0 = not at all."""
     auto_classify: bool = True
@@ -226,7 +264,10 @@ class AgentSettings(_Section):
     hooks: Names = ()
     """Code around what the agent does: ``package.module:name`` of `Hooks`, class or instance."""
     hook_timeout_seconds: float = Field(default=30, gt=0)
-    """How long a hook may take; then it counts as failed."""
+    """How long a hook, or a brain of your own, may take; then it counts as failed."""
+    brain: str = ""
+    """What decides what is next, instead of the built-in brain: ``package.module:name`` of a class
+    or an instance."""
     executors: dict[InstructionKind, str] = Field(default_factory=dict)
     """Instead of the built-in ones: ``package.module:name`` of an async function."""
 
@@ -243,6 +284,8 @@ class RouterSettings(_Section):
     """The confidence from which on the trained model decides by itself. 0: always."""
     ask_below: float = Field(default=0, ge=0, le=1)
     """The confidence below which you are asked where the message belongs. 0: never."""
+    unsure_below: float = Field(default=0.6, ge=0, le=1)
+    """The confidence below which you are shown where else it could belong. 0: never."""
     split_matters: bool = False
     """Whether a message with several matters is taken apart."""
 

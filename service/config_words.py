@@ -28,19 +28,37 @@ def in_words(error: ErrorDetails, model: type[BaseModel]) -> str:
     'tools.approval_for.run_script must be one of tool-declared, always, never'
     >>> wrong(type="string_type", loc=("agent", "hooks", 0))
     'agent.hooks.0 must be a text'
+    >>> wrong(type="less_than_equal", loc=("models", "fast", "temperature"))
+    'models.fast.temperature must be a number from 0 to 2'
     """
-    loc = _place(error["loc"], model)
-    name = ".".join(map(str, loc))
-    if error["loc"][-1] == "[key]":
-        return _wrong_key(error["loc"], model)
+    above, loc, model = _within_tables(error["loc"], model)
+    if loc[-1] == "[key]":
+        return _wrong_key(loc, model)
+    loc = _place(loc, model)
+    name = above + ".".join(map(str, loc))
     if error["type"] == "extra_forbidden":
-        meant = _meant(name, model)
-        return f"there is no setting {name}" + (f"; did you mean {meant}?" if meant else "")
+        meant = _meant(name.removeprefix(above), model)
+        return f"there is no setting {name}" + (f"; did you mean {above}{meant}?" if meant else "")
     if error["type"] == "finite_number":
         return f"{name} must be a finite number"
     if error["type"] == "value_error":
         return f"{name} cannot be used: {error['ctx']['error']}"
     return f"{name} must be {_expected_at(loc, model)}"
+
+
+def _within_tables(
+    loc: tuple[int | str, ...], model: type[BaseModel]
+) -> tuple[str, tuple[int | str, ...], type[BaseModel]]:
+    """The same place as one within an entry of a table of sections, where it is in one.
+
+    Returns:
+        The entry's name with a dot, the place within it, and what the entry is.
+    """
+    field = model.model_fields.get(str(loc[0]))
+    kinds = get_args(field.annotation) if field is not None else ()
+    if len(loc) < 3 or loc[2] == "[key]" or not kinds or not _is_section(kinds[-1]):
+        return "", loc, model
+    return f"{loc[0]}.{loc[1]}.", loc[2:], kinds[-1]
 
 
 def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[int | str, ...]:
@@ -66,7 +84,16 @@ def named(model: type[BaseModel], *, sections: bool = False) -> dict[str, FieldI
 
 def is_section(field: FieldInfo) -> bool:
     """Whether a setting is a group of settings."""
-    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    return _is_section(field.annotation)
+
+
+def has_members(field: FieldInfo) -> bool:
+    """Whether a setting is a group of settings, or a table of such groups."""
+    return any(map(_is_section, (field.annotation, *get_args(field.annotation))))
+
+
+def _is_section(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _meant(name: str, model: type[BaseModel]) -> str | None:
@@ -98,11 +125,15 @@ def _expected_at(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 
 def _wrong_key(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    """That a table has no such entry, and which it has."""
+    """That a table has no such entry, and which it has that is near, or else all of them."""
     *place, key, _ = map(str, loc)
     name = ".".join(place)
     keys = get_args(get_args(named(model)[name].annotation)[0])
-    return f"{name} has no entry {key}; it takes {', '.join(keys)}"
+    if not all(isinstance(each, str) for each in keys):
+        return f"{name} has no entry {key}: a name is of small letters, digits, dots, - and _"
+    near = get_close_matches(key, keys, n=1)
+    which = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
+    return f"{name} has no entry {key}; {which}"
 
 
 def _one_of(kinds: tuple[Any, ...]) -> str:

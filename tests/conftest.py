@@ -7,8 +7,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from service.domain.text import well_formed
+
+# How long an example takes depends on what else the machine does, and is no test's verdict.
+settings.register_profile("rondo", deadline=None)
+settings.load_profile("rondo")
 
 
 def pytest_configure() -> None:

@@ -54,8 +54,13 @@ def started(
     script: str = ECHO,
     port: int = 0,
     settings: Mapping[str, str] = MappingProxyType({}),
+    open_files: str = "",
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that serves a data folder with a scripted model, or tries to."""
+    """A process that serves a data folder with a scripted model, or tries to.
+
+    `open_files` are options of the shell's ``ulimit``, such as ``-Sn 1024``.
+    """
+    limited = ["sh", "-c", f'ulimit {open_files} && exec "$@"', "sh"] if open_files else []
     script_file = folder.parent / "script.txt"
     script_file.write_text(script)
     variables = environment(
@@ -66,7 +71,7 @@ def started(
         RONDO_EMBEDDER__KIND="none",
     )
     with subprocess.Popen(
-        [sys.executable, "-m", "service.cli", "serve"],
+        [*limited, sys.executable, "-m", "service.cli", "serve"],
         env={**variables, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -80,10 +85,14 @@ def started(
 
 @contextmanager
 def serving(
-    folder: Path, *, script: str = ECHO, settings: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    *,
+    script: str = ECHO,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    open_files: str = "",
 ) -> Iterator[Running]:
     """A daemon that is ready."""
-    with started(folder, script=script, settings=settings) as process:
+    with started(folder, script=script, settings=settings, open_files=open_files) as process:
         assert process.stdout is not None
         greeting = process.stdout.readline()
         assert "ready at http://" in greeting, process.communicate()

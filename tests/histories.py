@@ -92,7 +92,12 @@ def assistant_messages(draw: st.DrawFn) -> Message:
     return Message(role="assistant", content=content, tool_calls=calls)
 
 
-_answers_of_model = assistant_messages().map(lambda message: MessageCompleted(message=message))
+_answers_of_model = st.builds(
+    MessageCompleted,
+    message=assistant_messages(),
+    finish_reason=st.sampled_from([None, None, "length", "content_filter"]),
+    response_id=st.none() | st.just("resp_1"),
+)
 
 Choices = list[st.SearchStrategy[EventBody]]
 
@@ -168,6 +173,7 @@ def _iterations(state: RunLoopState) -> st.SearchStrategy[EventBody]:
         index=st.just(state.iteration_count),
         message_ids=seen,
         nudge=_perhaps_words,
+        continues=st.booleans() if state.cut_off and not waiting else st.just(False),
     )
 
 

@@ -76,10 +76,19 @@ def test_passwords_in_addresses_are_hidden(password: str) -> None:
         ("LLM__PRICES__OUTPUT", "free", "llm.prices.output must be a number, at least 0"),
         ("AGENT__HOOKS", "{}", "agent.hooks must be a list of texts"),
         ("AGENT__HOOKS", "[1]", "agent.hooks.0 must be a text"),
-        ("AGENT__EXECUTORS__CALL_LM", "a:b", "agent.executors has no entry call_lm; it takes call"),
+        (
+            "AGENT__EXECUTORS__CALL_LM",
+            "a:b",
+            "agent.executors has no entry call_lm; did you mean c",
+        ),
+        ("AGENT__EXECUTORS__XYZ", "a:b", "agent.executors has no entry xyz; it takes call_llm, "),
         ("AGENT__BUDGET_COST", "1e999", "agent.budget_cost must be a finite number"),
         ("ROUTER__USE_LLM", "maybe", "router.use_llm must be auto, true or false"),
         ("ROUTER__LLM_TIMEOUT_SECONDS", "inf", "router.llm_timeout_seconds must be a finite"),
+        ("LLM__RETRY_BASE_SECONDS", "inf", "llm.retry_base_seconds must be a finite number"),
+        ("LLM__RETRY_MAX_SECONDS", "-1", "llm.retry_max_seconds must be a number, at least 0"),
+        ("LLM__RETRY_LONGEST_WAIT_SECONDS", "nan", "llm.retry_longest_wait_seconds must be a fin"),
+        ("LLM__MAX_CALL_SECONDS", "0", "llm.max_call_seconds must be a number above 0"),
         ("ROUTER__FOO", "1", "there is no setting router.foo."),
         ("LLM", "{bad", "llm must be a table of settings (as a variable: a JSON object)"),
         ("LLM", '"x"', "llm must be a table of settings (as a variable: a JSON object)"),
@@ -109,6 +118,15 @@ def test_what_was_given_is_never_repeated_as_it_can_be_a_secret(
     monkeypatch.setenv("RONDO_LLM", '{"api_key": "hush", ')
     monkeypatch.setenv("RONDO_LLM__API_KEYS", "hush")
     assert "hush" not in told()
+
+
+def test_waits_before_retries_must_not_begin_above_their_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RONDO_LLM__RETRY_BASE_SECONDS", "30")
+    assert "`retry_base_seconds` is at most `retry_max_seconds`" in told()
+    monkeypatch.setenv("RONDO_LLM__RETRY_MAX_SECONDS", "30")
+    assert load_settings().llm.retry_max_seconds == 30
 
 
 @pytest.mark.parametrize("content", [b"[llm", b"model = '\xff'"])
@@ -175,3 +193,32 @@ def test_usable_settings_leave_out_what_is_wrong_within_lists_and_tables(here: P
     assert usable.llm.prices.input is None  # it goes with the one that is wrong
     assert usable.agent.hooks == ()
     assert usable.agent.executors == {"finish": "a:c"}
+
+
+def test_a_model_shares_the_key_of_llm_only_at_its_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RONDO_LLM__API_KEY", "of-llm")
+    monkeypatch.setenv("RONDO_LLM__BASE_URL", "http://near:1/v1")
+    monkeypatch.setenv("RONDO_LLM__TIMEOUT_SECONDS", "7")
+    monkeypatch.setenv("RONDO_MODELS__LARGE__MODEL", "l")
+    monkeypatch.setenv("RONDO_MODELS__ELSEWHERE__BASE_URL", "http://far:1/v1")
+    monkeypatch.setenv("RONDO_MODELS__CLAUDE__PROVIDER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "of-anthropic")
+    settings = load_settings()
+    found = {name: settings.of_model(name) for name in settings.models}
+    assert {name: each.api_key.get_secret_value() for name, each in found.items()} == {
+        "large": "of-llm",
+        "elsewhere": "",
+        "claude": "of-anthropic",
+    }
+    assert found["large"].base_url == "http://near:1/v1"
+    assert {each.timeout_seconds for each in found.values()} == {7}
+    assert unknown_variables() == []
+
+
+@pytest.mark.parametrize("name", ["Ü", "a b", "-x", "x" * 65])
+def test_the_name_of_a_model_is_checked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"RONDO_MODELS__{name}__MODEL", "m")
+    with pytest.raises(ConfigurationError, match="small letters, digits"):
+        load_settings()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from service.agent.generate import Generated
-from service.agent.workbench import Workbench
 from service.domain.events import Usage, UsagePurpose
 from service.domain.stream import TokenUsage
 from service.domain.usage import Prices
@@ -11,12 +10,9 @@ from service.domain.usage import Prices
 _MOST_TOKENS = 10**12
 
 
-def usage_of(bench: Workbench, generated: Generated, *, purpose: UsagePurpose = "answer") -> Usage:
-    """The usage event of a call, with its cost where prices are configured."""
-    return priced(generated, bench.prices, purpose=purpose)
-
-
-def priced(generated: Generated, prices: Prices | None, *, purpose: UsagePurpose) -> Usage:
+def usage_of(
+    generated: Generated, prices: Prices | None, *, purpose: UsagePurpose = "answer"
+) -> Usage:
     """The usage event of a call, with its cost where there are prices."""
     told = generated.usage
     used = TokenUsage(

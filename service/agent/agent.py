@@ -15,20 +15,24 @@ import anyio
 from reactivex import Observable
 
 from service.agent.answer_reading import Answer
+from service.agent.brain import Brain
 from service.agent.callbacks import Callbacks, tell
 from service.agent.consolidation.options import ConsolidationStatus
 from service.agent.engine import start_engine
+from service.agent.executors.replaced import check_executors
 from service.agent.following import follow
 from service.agent.hook_runner import HookRunner
+from service.agent.llm.named import Models, NamedModel
 from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
 from service.agent.message_check import check_message
 from service.agent.options import AgentOptions
+from service.agent.own_brain import check_brain
 from service.agent.owners_actions import OwnersActions
 from service.agent.questions import Question
 from service.agent.routing.recalibration import Recalibration
 from service.domain.errors import Problem
-from service.domain.events import CallDecision, Event, Remember
+from service.domain.events import NEW_MATTER, CallDecision, Event, Remember
 from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
@@ -45,17 +49,35 @@ def create_agent(
     memory: Memory,
     options: AgentOptions | None = None,
     *,
+    models: Mapping[str, NamedModel] | None = None,
+    brain: Brain | None = None,
     executors: Mapping[InstructionKind, Executor] | None = None,
 ) -> Agent:
     """Put an agent together. It works inside ``async with``.
 
-    `executors` are the agent's own: they go before those of the options, and these before the
-    built-in ones.
+    `llm` answers where no message names one of the `models`; see `AgentOptions.fallback`.
+
+    `brain` and `executors` are the agent's own: they go before those of the options, and these
+    before the built-in ones.
 
     Raises:
-        ConfigurationError: one of the hooks is not an instance of `Hooks`.
+        ConfigurationError: one of the hooks is not an instance of `Hooks`; or the brain or an
+            executor is none, or there is no such kind of instruction; or a fallback is no model.
     """
-    return Agent(llm, tools, memory, options or AgentOptions(), executors or {})
+    if brain is not None:
+        check_brain(brain)
+    check_executors(executors or {})
+    chosen = options or AgentOptions()
+    default = NamedModel(
+        llm,
+        prices=chosen.prices,
+        answer_tokens=chosen.answer_tokens,
+        max_retries=chosen.max_retries,
+        backoff=chosen.backoff,
+        fallback=tuple(chosen.fallback),
+    )
+    all_models = Models(default, models or {})
+    return Agent(all_models, tools, memory, chosen, brain or chosen.brain, executors or {})
 
 
 class Agent(OwnersActions):
@@ -63,16 +85,18 @@ class Agent(OwnersActions):
 
     def __init__(
         self,
-        llm: LLM,
+        models: Models,
         tools: ToolRegistry,
         memory: Memory,
         options: AgentOptions,
+        brain: Brain | None,
         executors: Mapping[InstructionKind, Executor],
     ) -> None:
-        self.llm = llm
+        self.models = models
         self.tools = tools
         self.memory = memory
         self.options = options
+        self.brain = brain
         self.executors = executors
         self._hooks = HookRunner(options.hooks, timeout_seconds=options.hook_timeout_seconds)
         self._stack = AsyncExitStack()
@@ -86,11 +110,18 @@ class Agent(OwnersActions):
         """
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.memory)
-            stack.push_async_callback(self.llm.aclose)
+            stack.push_async_callback(self.models.aclose)
             group = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(group.cancel_scope.cancel)
             self._engine = start_engine(
-                group, self.llm, self.tools, self.memory, self.options, self._hooks, self.executors
+                group,
+                self.models,
+                self.tools,
+                self.memory,
+                self.options,
+                self._hooks,
+                self.brain,
+                self.executors,
             )
             self._stack = stack.pop_all()
         return self
@@ -115,6 +146,7 @@ class Agent(OwnersActions):
         mode: SendMode = "steer",
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
+        model: str | None = None,
     ) -> AsyncGenerator[Event]:
         """Send a message, and follow its run loop until it rests, ends, or waits for a person.
 
@@ -122,20 +154,27 @@ class Agent(OwnersActions):
             message: the words.
             run_loop_id: the loop it belongs to, when the sender knows: an active one is joined, one
                 that was cancelled or failed goes on, a completed one is taken up by a new one that
-                remembers it. None: the router decides.
+                remembers it. ``new``: it opens a new one. None: the router decides.
             mode: how it joins a loop that is at work: ``steer`` (seen at the next step),
                 ``followup`` (after the answer), ``interrupt`` (at once, in place of the work).
             owner: whose message it is.
             metadata: kept with the message.
+            model: the name of the model that answers it, and what follows it in its loop until a
+                message names another one. None: the loop's; in a new one the default.
 
         Raises:
-            InvalidInputError: the message is empty or too long.
+            InvalidInputError: the message is empty or too long, or there is no such model.
             NotFoundError: the owner has no such run loop.
             StorageError: the disk refuses; the message was not accepted.
         """
         with self.reader(owner=owner) as reader:
             receipt = await self.accept(
-                message, run_loop_id=run_loop_id, mode=mode, owner=owner, metadata=metadata
+                message,
+                run_loop_id=run_loop_id,
+                mode=mode,
+                owner=owner,
+                metadata=metadata,
+                model=model,
             )
             async with aclosing(self.follow(receipt.message_id, reader=reader)) as events:
                 async for event in events:
@@ -150,13 +189,14 @@ class Agent(OwnersActions):
         mode: SendMode = "steer",
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
+        model: str | None = None,
     ) -> str:
         """Send a message as `send` does, call back as its answer comes, and give the last words.
 
         Cancelling this call cancels nothing: the run loop goes on.
 
         Raises:
-            InvalidInputError: the message is empty or too long.
+            InvalidInputError: the message is empty or too long, or there is no such model.
             NotFoundError: the owner has no such run loop.
             StorageError: the disk refuses; the message was not accepted.
             ConflictError: a person is asked, and no callback gave an answer.
@@ -164,7 +204,12 @@ class Agent(OwnersActions):
         """
         with self.reader(owner=owner) as reader:
             receipt = await self.accept(
-                message, run_loop_id=run_loop_id, mode=mode, owner=owner, metadata=metadata
+                message,
+                run_loop_id=run_loop_id,
+                mode=mode,
+                owner=owner,
+                metadata=metadata,
+                model=model,
             )
             called = callbacks or Callbacks()
             return await tell(
@@ -179,6 +224,7 @@ class Agent(OwnersActions):
         mode: SendMode = "steer",
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
+        model: str | None = None,
         idempotency_key: str | None = None,
         request_hash: str | None = None,
     ) -> Receipt:
@@ -188,7 +234,7 @@ class Agent(OwnersActions):
         `RouterOptions.split_matters` it may become several messages: the receipt names them.
 
         Raises:
-            InvalidInputError: the message is empty or too long.
+            InvalidInputError: the message is empty or too long, or there is no such model.
             NotFoundError: the owner has no such run loop.
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
@@ -196,7 +242,9 @@ class Agent(OwnersActions):
         if isinstance(message, str):
             message = Message.user(message)
         check_message(message, metadata or {})
-        if run_loop_id is not None:
+        if model is not None:
+            self.models.check(model)
+        if run_loop_id not in (None, NEW_MATTER):
             await self.memory.journal.run_loops.check_owner(run_loop_id, owner=owner)
         entry = InboxEntry(
             message_id=new_id(),
@@ -205,6 +253,7 @@ class Agent(OwnersActions):
             requested_run_loop_id=run_loop_id,
             metadata=metadata or {},
             mode=mode,
+            model=model,
         )
         return await self._engine.reception.accept(
             entry, idempotency_key=idempotency_key, request_hash=request_hash
@@ -297,7 +346,8 @@ class Agent(OwnersActions):
             decisions: about single calls: before `approved`, with reasons and arguments.
             arguments: JSON to run the one call that waits with, instead of the model's own.
             remember: how long a yes holds, for what the policy says that it covers.
-            request_id: which request is answered; None: the one that is open.
+            request_id: which request is answered; None: the one that is open, where the loop has
+                asked no other before.
             owner: who answers.
 
         Returns:

@@ -75,7 +75,7 @@ def _check_that_nothing_is_decided(request: InputRequired, answer: Answer) -> No
         asked = "a choice" if request.kind == "select" else "an answer in words"
         raise _unusable(
             f"{asked} is asked for, not `{'`, `'.join(wrong)}`",
-            "To say something else instead, send a message with mode interrupt.",
+            "To say something else instead, send it as a message with the run loop's id.",
         )
 
 
@@ -94,7 +94,7 @@ def _chosen(request: InputRequired, answer: Answer) -> tuple[str, ...]:
     if unknown:
         raise _unusable(
             f"{', '.join(map(repr, unknown))[:200]} is not among the options",
-            f"{how} of {offered}; or send a message with mode interrupt.",
+            f"{how} of {offered}; or say it in a message with the run loop's id.",
         )
     return chosen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -20,6 +20,7 @@ from service.domain.events import (
     RouteDecided,
 )
 from service.domain.ids import new_id
+from service.domain.messages import ToolCall
 from service.domain.routes import Route
 from service.domain.state import RunLoopState
 from service.memory.history.journal import Journal
@@ -60,6 +61,8 @@ class Answers:
             if request is None or answer.request_id not in (None, request.request_id):
                 asked = await self._repeat(state, answer)
                 return await self._where_it_goes_on(run_loop_id, asked)
+            if answer.request_id is None:
+                await self._check_only_one(state)
             # From now on it is the answer to this request, whatever is asked meanwhile.
             answer = replace(answer, request_id=request.request_id)
             try:
@@ -79,6 +82,21 @@ class Answers:
                 self._scheduler.wake(run_loop_id)
                 return await self._where_it_goes_on(run_loop_id, request)
 
+    async def _check_only_one(self, state: RunLoopState) -> None:
+        """An answer that names no request is to the only one: its sender may have seen another.
+
+        Raises:
+            ConflictError: the loop has asked before.
+        """
+        asked = await self._journal.read(run_loop_id=state.id, kind="input.required")
+        if len(asked) > 1:
+            raise ConflictError(
+                f"run loop {state.id} has asked {len(asked)} times, and the answer does not say to"
+                " which question it is; nothing was decided",
+                advice="Send it with the `request_id` of the question: look at the run loop,"
+                " `input_required` is what it asks now.",
+            )
+
     async def _take(
         self, state: RunLoopState, request: InputRequired, answer: Answer
     ) -> tuple[str, ...]:
@@ -93,14 +111,19 @@ class Answers:
             return ()
         self._check_edited(request, received)
         allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
+        edited = subjects((call for call in allowed if call not in request.tool_calls), self._tools)
+        # After the look at what the edited calls are about: it may be exchanged between the two.
         changed = self._changed(request, {call.id for call in allowed})
         if changed:
             await self._ask_again(state, request)
             return changed
-        received = received.model_copy(update={"subjects": subjects(allowed, self._tools)})
+        # What was asked about, and not what a second look would find: the yes is to that alone.
+        about = {**request.scopes, **edited}
+        about = {call.id: about[call.id] for call in allowed if call.id in about}
+        received = received.model_copy(update={"subjects": about})
         granting: tuple[StandingApproval, ...] = ()
         if received.remember is not None:
-            tools = self._scopes(request, received)
+            tools = self._scopes(allowed, about)
             received = received.model_copy(update={"scopes": tuple(tools)})
             if received.remember == "always":
                 now = datetime.now(UTC)
@@ -178,13 +201,15 @@ class Answers:
                     f"call {call.id}: {failure}", advice="Nothing was decided; correct them."
                 ) from failure
 
-    def _scopes(self, request: InputRequired, received: InputReceived) -> dict[str, str]:
+    def _scopes(
+        self, allowed: Sequence[ToolCall], about: Mapping[str, str | None]
+    ) -> dict[str, str]:
         """What the yes covers when it is remembered, with the tool that each is about."""
-        allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
         found = {
             scope: call.name
             for call in allowed
-            if (scope := self._policy.scope(call, self._tools)) is not None
+            if self._policy.scope(call, self._tools) is not None
+            and (scope := about.get(call.id, call.name)) is not None
         }
         if not found:
             names = ", ".join(sorted({f"`{call.name}`" for call in allowed}))
@@ -224,7 +249,7 @@ class Answers:
             )
         try:
             is_same = as_kept(asked, read_answer(asked, answer)) == taken.model_copy(
-                update={"scopes": (), "subjects": {}}
+                update={"scopes": (), "subjects": {}, "message_id": None}
             )
         except InvalidInputError:
             is_same = False
@@ -247,6 +272,10 @@ class Answers:
                     asked = request
                 case InputReceived(request_id=known) as received if known == request_id:
                     taken = taken or received
+                case MessageMoved(reopens=True, message_ids=ids) if (
+                    taken is not None and taken.message_id in ids
+                ):
+                    taken = None  # it was asked again, under another id
                 case _:
                     pass
         return asked, taken

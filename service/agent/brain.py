@@ -1,9 +1,13 @@
-"""The brain: from a run loop's state to what is to be done next. Pure; it does nothing itself."""
+"""The brain: from a run loop's state to what is to be done next. Pure; it does nothing itself.
+
+`Brain` is what one of your own must be; `DefaultBrain` is the built-in one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from service.domain.errors import BudgetError, Problem
 from service.domain.instructions import (
@@ -20,6 +24,23 @@ from service.domain.messages import ToolCall
 from service.domain.state import RunLoopState
 
 
+class Brain(Protocol):
+    """Decides what a run loop does next."""
+
+    def next(self, state: RunLoopState) -> Instruction | None:
+        """What to do next in a loop that is running; None: what the built-in brain would do.
+
+        MUST be pure: the same state gives the same instruction, and nothing is done here. It is
+        called in a thread, for several loops at a time, and again after a crash. What it raises
+        ends the run loop, in words; so does an instruction that cannot be carried out.
+        """
+        ...
+
+
+Decide = Callable[[RunLoopState], Awaitable[Instruction]]
+"""Asks whichever brain there is."""
+
+
 def asks_nothing(call: ToolCall) -> Question | None:
     """For a house without tools that ask a person."""
     return None
@@ -32,19 +53,23 @@ class Limits:
     max_iterations: int = 10
     """Model calls after a person last spoke; the last of them offers no tools."""
     max_consecutive_tool_failures: int = 3
-    """Steps in a row in which every call failed; then comes the last answer."""
+    """Steps in a row in which every call failed, or every call of some tool; then comes the last
+    answer."""
     max_repeated_calls: int = 3
     """Steps in a row with the same calls and the same results; then comes the last answer."""
+    max_continuations: int = 3
+    """How often the model is asked to go on with one answer whose tokens were used up."""
     budget_tokens: int | None = None
     """Tokens that a loop may use, prompts and answers together."""
     budget_cost: float | None = None
     """What a loop may cost, in the currency of the configured prices."""
     context_tokens: int | None = None
-    """How long a call may be before its oldest rounds are summarised; None: they never are."""
+    """How long a call may be before its oldest rounds are summarised; None: as long as the model's
+    window lets it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Brain:
+class DefaultBrain:
     """Observe, think, act, until everything that came in has been answered."""
 
     needs_approval: Callable[[RunLoopState, ToolCall], bool]
@@ -52,35 +77,68 @@ class Brain:
     """What a call asks of a person; None for calls that do something else."""
     next_call_tokens: Callable[[RunLoopState], int] = lambda state: 0
     """How long the next call would be."""
+    most_call_tokens: Callable[[RunLoopState], int | None] = lambda state: None
+    """How long it may be, where the limits do not say; None: the oldest rounds are never
+    summarised."""
     limits: Limits = Limits()
-    auto_enhance: bool = False
-    """Whether the model looks over its first answer once more."""
+    auto_enhance: Callable[[str], bool] = lambda owner: False
+    """Whether the model looks over its answers to this owner once more."""
 
     def next(self, state: RunLoopState) -> Instruction:
         """What to do next in a loop that is running."""
+        if state.compacting:
+            return Compact()
         if state.pending:
-            return self._act(state)
-        message_ids = _landing(state)
+            return self.act(state)
+        continues = state.is_answered and self._is_to_continue(state)
+        message_ids = landing(state, goes_on=continues)
+        continues = continues and not message_ids
         enhance = False
-        if state.is_answered and not message_ids:
-            enhance = self.auto_enhance and not state.enhanced and bool(state.history)
+        if state.is_answered and not message_ids and not continues:
+            enhance = self._is_to_enhance(state)
             if not enhance:
                 return Finish()
-        return self._before_call(state) or CallLLM(
-            message_ids, self._last_answer(state, heard=bool(message_ids)), enhance
+        return self.before_call(state) or CallLLM(
+            message_ids, self.last_answer(state, heard=bool(message_ids)), enhance, continues
         )
+
+    def _is_to_continue(self, state: RunLoopState) -> bool:
+        limits = self.limits
+        return (
+            state.cut_off
+            and state.continuations < limits.max_continuations
+            and state.iterations_since_user < limits.max_iterations
+            and self._spent(state) is None  # what there is of the answer is no failure
+        )
+
+    def _is_to_enhance(self, state: RunLoopState) -> bool:
+        # An answer that was too long once would be so again.
+        was_cut_off = state.cut_off or state.continuations > 0
+        is_new = bool(state.history) and not state.enhanced and not was_cut_off
+        return is_new and self.auto_enhance(state.owner)
+
+    async def decide(self, state: RunLoopState) -> Instruction:
+        """The same as `next`."""
+        return self.next(state)
 
     def waits_for_person(self, state: RunLoopState, call: ToolCall) -> bool:
         """Whether a call cannot begin without a person."""
         return self.question(call) is not None or self.needs_approval(state, call)
 
-    def _act(self, state: RunLoopState) -> Instruction:
-        """What needs nobody's yes does not wait for somebody's yes."""
+    def act(self, state: RunLoopState, among: Collection[ToolCall] | None = None) -> Instruction:
+        """What to do about the calls that wait: what needs nobody's yes does not wait for one.
+
+        Args:
+            state: of a loop in which calls wait.
+            among: only about these; None: about all.
+        """
         ready: list[ToolCall] = []
         questions: list[Question] = []
         undecided: list[ToolCall] = []
         for waiting in state.pending:
             call = waiting.call
+            if among is not None and call not in among:
+                continue
             if waiting.started or waiting.answer is not None or waiting.approved is not None:
                 ready.append(call)
             elif (question := self.question(call)) is not None:
@@ -93,11 +151,11 @@ class Brain:
             return CallTools(tuple(ready))
         return questions[0] if questions else RequestHumanApprove(tuple(undecided))
 
-    def _before_call(self, state: RunLoopState) -> Instruction | None:
+    def before_call(self, state: RunLoopState) -> Instruction | None:
         """What stands between the loop and its next model call, if anything does."""
         if (problem := self._spent(state)) is not None:
             return Finish(problem)
-        limit = self.limits.context_tokens
+        limit = self.limits.context_tokens or self.most_call_tokens(state)
         if limit is None or state.compacted:
             return None  # not twice for the same call: what could be shortened is
         tokens = self.next_call_tokens(state)
@@ -116,23 +174,36 @@ class Brain:
         advice = "Raise agent.budget_tokens or agent.budget_cost, or go on in a new run loop."
         return BudgetError(spent, advice=advice).problem()
 
-    def _last_answer(self, state: RunLoopState, *, heard: bool) -> LastAnswerReason | None:
+    def last_answer(self, state: RunLoopState, *, heard: bool) -> LastAnswerReason | None:
+        """Why the next model call must be the last one.
+
+        Args:
+            state: before the call.
+            heard: whether it is to observe a message.
+        """
         limits = self.limits
         count = 1 if heard else state.iterations_since_user + (not state.thinking)
         if count >= limits.max_iterations:
             return "iterations"
         if heard:
             return None
-        if state.failures >= limits.max_consecutive_tool_failures:
+        failures = max(state.failures, *state.failing.values(), 0)
+        if failures >= limits.max_consecutive_tool_failures:
             return "failures"
         if state.repetitions >= limits.max_repeated_calls:
             return "repetition"
         return None
 
 
-def _landing(state: RunLoopState) -> tuple[str, ...]:
-    """The messages that the next call observes: a follow-up waits until all else is answered."""
+def landing(state: RunLoopState, *, goes_on: bool = False) -> tuple[str, ...]:
+    """The messages that the next call is to observe, by their ids: a follow-up waits until all else
+    is answered.
+
+    Args:
+        state: of a loop that is running.
+        goes_on: whether its last answer is gone on with, and so is no answer yet.
+    """
     steering = tuple(unseen.id for unseen in state.unseen if unseen.mode != "followup")
-    if steering or not state.is_answered:
+    if steering or goes_on or not state.is_answered:
         return steering
     return tuple(unseen.id for unseen in state.unseen[:1])

@@ -5,7 +5,9 @@ callback              event                  is given
 ===================== ====================== ======================================================
 `on_text`             ``message.delta``      the next piece of the assistant's words
 `on_retry`            ``llm.retry``,         why; drop what `on_text` gave since the last message
-                      ``message.moved``
+                      ``llm.fallback``,
+                      ``message.moved``,
+                      ``iteration.abandoned``
 `on_tool_start`       ``tool.started``       the event: which tool, with which arguments
 `on_tool_end`         ``tool.finished``      the event: what it came to
 `on_input_required`   ``input.required``     what a person is asked; what it returns is the answer
@@ -34,6 +36,9 @@ from service.domain.events import (
     EventBody,
     InputReceived,
     InputRequired,
+    IterationAbandoned,
+    IterationStarted,
+    LLMFallback,
     LLMRetry,
     MessageCompleted,
     MessageDelta,
@@ -46,6 +51,7 @@ from service.domain.events import (
     ToolStarted,
 )
 from service.domain.own_part import OwnPart
+from service.domain.spoken import Spoken
 from service.memory.history.inbox import Delivery
 
 if TYPE_CHECKING:
@@ -54,6 +60,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_STANDS = Problem(
+    kind="abandoned",
+    title="The last answer stands as it is",
+    detail="what was to better it, or to go on with it, came to nothing",
+)
 Reply = bool | str | Answer
 """A person's answer: a yes or a no, where they are asked to approve; else words, such as one of the
 options. Words where they are asked to approve are a no, with its reason."""
@@ -122,7 +133,7 @@ class _Telling:
         self._callbacks = callbacks
         self._part = part
         self._streamed = ""
-        self._words = ""
+        self._spoken = Spoken()
         self._problem: Problem | None = None
         self.run_loop_id = ""
         self.last_seq = 0
@@ -170,7 +181,7 @@ class _Telling:
         self.request = None
         self._again, self._told = self._told, []
         if moved.to_iteration is None:
-            self._again, self._words = [], ""
+            self._again, self._spoken = [], Spoken()
         if self._streamed:
             self._streamed = ""
             await _call(self._callbacks.on_retry, _moved(moved.to_run_loop_id))
@@ -186,12 +197,20 @@ class _Telling:
     async def _call_back(self, body: EventBody) -> None:
         callbacks = self._callbacks
         match body:
-            case MessageDelta(text=text):
+            case MessageDelta(text=text, whole=whole):
+                if whole:  # a reader that fell behind hears it from its beginning
+                    text = text.removeprefix(self._streamed)
                 self._streamed += text
                 await _call(callbacks.on_text, text)
-            case MessageCompleted(message=message):
-                await self._said(message.text)
-            case LLMRetry(problem=problem):
+            case IterationStarted() as started:
+                self._spoken.begin(started)
+            case MessageCompleted() as completed:
+                self._spoken.say(completed)
+                await self._said(completed.message.text)
+            case IterationAbandoned() if self._streamed:
+                self._streamed = ""
+                await _call(callbacks.on_retry, _STANDS)
+            case LLMRetry(problem=problem) | LLMFallback(problem=problem):
                 self._streamed = ""
                 await _call(callbacks.on_retry, problem)
             case ToolStarted() as started:
@@ -206,7 +225,6 @@ class _Telling:
         if text.startswith(self._streamed) and len(text) > len(self._streamed):
             await _call(self._callbacks.on_text, text[len(self._streamed) :])
         self._streamed = ""
-        self._words = text or self._words
 
     async def reply(self) -> Reply:
         """The person's answer.
@@ -235,8 +253,8 @@ class _Telling:
         """
         if self._problem is not None:
             raise _error_of(self._problem)
-        await _call(self._callbacks.on_complete, self._words)
-        return self._words
+        await _call(self._callbacks.on_complete, self._spoken.text)
+        return self._spoken.text
 
 
 async def _call(callback: Callable[..., object] | None, *arguments: object) -> object:

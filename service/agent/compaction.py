@@ -38,12 +38,10 @@ from service.agent.tuned import (
     SUMMARY_SHARE,
 )
 from service.domain.anchors import AnchorRef
-from service.domain.messages import ImageUrlPart, Message, NotePart
-from service.domain.run_loops import Iteration
+from service.domain.messages import IMAGE_WORDS, Message, NotePart
 from service.domain.state import RunLoopState
 
 _AROUND_TOKENS = 80  # the note's own words and its anchors
-_IMAGE = "[an image]"
 _BEGINNING = "[This conversation began earlier than is shown here.]"
 
 
@@ -174,7 +172,7 @@ def _of_newest(
 ) -> tuple[Literal["round", "steps"], Span | None]:
     """What may be summarised of the newest round."""
     history = state.history
-    if state.unseen and state.is_answered:
+    if state.unseen and state.is_answered and not state.cut_off:
         return "round", newest  # it is not the newest any more
     begin = words_end(history, newest)
     if begin == newest.start:
@@ -203,8 +201,7 @@ def _anchors(state: RunLoopState, first: int, last: int) -> tuple[AnchorRef, Anc
 
 def _has_words(state: RunLoopState, index: int) -> bool:
     """Whether long-term memory finds anything in an iteration."""
-    closed = state.closed_iterations
-    found: Iteration | None = closed[index] if index < len(closed) else state.iteration
+    found = state.iteration_at(index)
     if found is None:
         return False
     texts = (found.user_message, found.reasoning, found.response)
@@ -258,7 +255,7 @@ def _summary(piece: Piece, messages: Sequence[Message], text: str) -> list[Messa
 
 def _kept(message: Message, max_tokens: int) -> str:
     """A person's words, cut where they are long."""
-    images = [_IMAGE for part in message.content if isinstance(part, ImageUrlPart)]
+    images = [IMAGE_WORDS] * len(message.images)
     return " ".join(filter(None, [brief(message.text, max_tokens), *images]))
 
 

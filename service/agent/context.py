@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from service.agent.care.wording import reminder
+from service.agent.own_words import beside_what_comes_next
 from service.agent.rounds import rounds
 from service.agent.shortening import cap_within, shortened
 from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.events import Recollection
 from service.domain.instructions import LastAnswerReason
 from service.domain.messages import ContentPart, Message, NotePart, TextPart
+from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
 from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
@@ -49,19 +52,26 @@ _RECALLED_OVERHEAD = 30  # the anchor, the date and who spoke
 
 
 def system_message(
-    began: datetime, *, instructions: str = "", last_answer: LastAnswerReason | None = None
+    began: datetime,
+    *,
+    instructions: str = "",
+    replaces: bool = False,
+    last_answer: LastAnswerReason | None = None,
 ) -> Message:
     """The system message: the same for all run loops of a day, so that endpoints can cache it.
 
     Args:
         began: when the conversation began.
-        instructions: the owner's own, added to the built-in ones.
-        last_answer: why this is the last call, without tools; None when it is not.
+        instructions: the owner's own.
+        replaces: whether they are all there is; else they are added to the built-in ones.
+        last_answer: why this is the last call, without tools; None when it is not. The model is
+            told so whoever has written the rest.
     """
-    parts = [PERSONA]
+    parts = [] if replaces else [PERSONA]
     if instructions:
         parts.append(instructions)
-    parts.append(f"This conversation began on {_date(began)}.")
+    if not replaces:
+        parts.append(f"This conversation began on {_date(began)}.")
     if last_answer is not None:
         parts.append(f"{_LAST_ANSWER[last_answer]} {_WITHOUT_TOOLS}")
     return Message.system("\n\n".join(parts))
@@ -86,9 +96,14 @@ def build_context(
     if not state.history:
         return [system]
     notes: dict[int, list[str]] = {}
+    heeded: dict[int, list[str]] = {}
     for each in state.recalled:
         index = min(each.index, len(state.history) - 1)
-        notes.setdefault(index, []).append(_recalled(each.pieces))
+        told = [piece for piece in each.pieces if not piece.heed]
+        if told:
+            notes.setdefault(index, []).append(_recalled(told))
+        if len(told) < len(each.pieces):
+            heeded[_last_landed(state, index)] = [p.content for p in each.pieces if p.heed]
     start, history = 0, state.history[:]
     tokens = call_tokens(state, system=system, tools=tools, window_tokens=window_tokens)
     if tokens > window_tokens:
@@ -103,7 +118,10 @@ def build_context(
         notes[start] = [*kept, *([_LEFT_OUT] if start else [])]
     for index, beside_it in notes.items():
         history[index - start] = _noted(beside_it, history[index - start])
-    return [system, *history]
+    for index, said in heeded.items():
+        if index >= start:
+            history[index - start] = _reminded(said, history[index - start])
+    return [system, *beside_what_comes_next(history)]
 
 
 # --- how long a call is
@@ -234,6 +252,23 @@ def _noted(notes: Sequence[str], message: Message) -> Message:
     return _with_content(message, [*(NotePart(note=note) for note in notes), *message.content])
 
 
+def _last_landed(state: RunLoopState, index: int) -> int:
+    """The last of the messages that landed together, from the first of them."""
+    others = {each.index for each in state.recalled}
+    last = index
+    while last + 1 < len(state.history) and last + 1 not in others:
+        following = state.history[last + 1]
+        if following.role != "user" or not following.text:
+            break
+        last += 1
+    return last
+
+
+def _reminded(said: Sequence[str], message: Message) -> Message:
+    note = NotePart(note=reminder(said, message.text))
+    return _with_content(message, [*message.content, note])
+
+
 def _with_content(message: Message, content: Sequence[ContentPart]) -> Message:
     # Not `model_copy`, which would take over the cached size.
     return Message(
@@ -241,19 +276,20 @@ def _with_content(message: Message, content: Sequence[ContentPart]) -> Message:
         content=tuple(content),
         tool_calls=message.tool_calls,
         tool_call_id=message.tool_call_id,
+        is_error=message.is_error,
     )
 
 
 def _recalled(recollections: Sequence[Recollection]) -> str:
     lines = [
-        "[You remember this from earlier conversations, word for word, each with its anchor."
-        " It may or may not matter here:"
+        "[You remember this from earlier conversations, each with its anchor. It may or may not"
+        f" matter here; {NO_INSTRUCTIONS}:"
     ]
     for piece in recollections:
         anchor = piece.anchor
         who = _SPEAKERS[anchor.segment_type]
-        lines.append(f"- {anchor}, {_date(anchor.timestamp)}, {who}: {piece.content.strip()}")
-    return "\n".join(lines) + "]"
+        lines.append(f"- {anchor}, {_date(anchor.timestamp)}, {who}:\n{quoted(piece.content)}")
+    return "\n".join((*lines, "That is all you remember of it.]"))
 
 
 def _date(at: datetime) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ from service.agent.scheduler import Scheduler
 from service.domain.errors import ConflictError, InvalidInputError, StorageError
 from service.domain.events import (
     TERMINAL,
+    CompactionFinished,
+    CompactionRequested,
     Event,
     EventBody,
     ForkPoint,
@@ -33,6 +35,7 @@ from service.domain.ids import new_id
 from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE, RunLoop
 from service.domain.state import RunLoopState
+from service.memory.history.feed import Feed
 from service.memory.history.journal import Journal
 from service.memory.tasks import run_to_end
 
@@ -42,9 +45,18 @@ T = TypeVar("T")
 class Control:
     """Acts on run loops, on behalf of their owner."""
 
-    def __init__(self, journal: Journal, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        scheduler: Scheduler,
+        feed: Feed,
+        *,
+        can_compact: Callable[[RunLoopState], bool],
+    ) -> None:
         self._journal = journal
         self._scheduler = scheduler
+        self._feed = feed
+        self._can_compact = can_compact
         self._threads = anyio.CapacityLimiter(2)  # those that are shared may be used up by tools
 
     async def active(self, run_loop_id: str, owner: str) -> RunLoopState:
@@ -110,6 +122,51 @@ class Control:
         self._scheduler.wake(run_loop_id)
         return commit.state.run_loop()
 
+    async def compact(self, run_loop_id: str, owner: str) -> CompactionFinished:
+        """See `Agent.compact`."""
+        state = await self.active(run_loop_id, owner)
+        if self._scheduler.is_within(run_loop_id):
+            raise ConflictError(
+                f"run loop {run_loop_id} cannot be summarised by its own work, whose next step that"
+                " would have to wait for",
+                advice="Do it from outside of its tools and hooks.",
+            )
+        if state.status == "waiting_for_human_input":
+            raise ConflictError(
+                f"run loop {run_loop_id} waits for you", advice="Answer it first, or cancel it."
+            )
+        if not self._can_compact(state):
+            raise _nothing_to_compact(run_loop_id)
+        seq = await run_to_end(self._request_compaction(run_loop_id))
+        changes = self._feed.events(owner=owner, run_loop_id=run_loop_id, after=seq)
+        async with aclosing(changes) as events:
+            async for event in events:
+                match event.body:
+                    case CompactionFinished(messages=0):
+                        raise _nothing_to_compact(run_loop_id)
+                    case CompactionFinished() as done:
+                        return done
+                    case InputRequired():
+                        raise ConflictError(
+                            f"run loop {run_loop_id} waits for you now",
+                            advice="It is summarised once you have answered.",
+                        )
+                    case body if isinstance(body, TERMINAL):
+                        break
+                    case _:
+                        pass
+        raise ConflictError(
+            f"run loop {run_loop_id} has ended before it could be summarised",
+            advice="Send a message with its id to take the matter up again.",
+        )
+
+    async def _request_compaction(self, run_loop_id: str) -> int:
+        """Journal the wish; its number. From there on it is carried out, whoever waits for it."""
+        with _advising("It has ended just now."):
+            commit = await self._journal.append(run_loop_id, CompactionRequested(), durable=True)
+        self._scheduler.wake(run_loop_id)
+        return commit.state.last_seq
+
     async def fork(self, run_loop_id: str, owner: str, at: int | None) -> RunLoop:
         """See `Agent.fork`."""
         await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
@@ -143,6 +200,14 @@ class Control:
                 f"the history of run loop {run_loop_id} cannot be read: {error}",
                 advice="It may be of a newer version of Rondo; the other run loops go on.",
             ) from error
+
+
+def _nothing_to_compact(run_loop_id: str) -> ConflictError:
+    return ConflictError(
+        f"there is nothing to summarise in run loop {run_loop_id}: no summary of what is old would"
+        " be shorter",
+        advice="Old rounds of it are summarised by themselves before the window is full.",
+    )
 
 
 @contextmanager
@@ -181,7 +246,14 @@ def _copies(journal: Journal, run_loop_id: str, at: int | None) -> list[Event]:
     That is what it has paid for, and a person's yes to calls that have not begun: it was for one
     run, and the fork asks again.
     """
-    events = _history(journal, run_loop_id, at)
+    events = _history(journal, run_loop_id, None)
+    newest = events[-1].seq if events else None
+    if at is not None and newest is not None and at > newest:
+        raise InvalidInputError(
+            f"run loop {run_loop_id} has no event {at}: its newest is {newest}",
+            advice="`rondo loops watch` shows the numbers of its events.",
+        )
+    events = [event for event in events if at is None or (event.seq or 0) <= at]
     if events and isinstance(events[-1].body, TERMINAL):
         events.pop()  # what had not ended yet can go on
     state = fold(events)

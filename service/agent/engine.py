@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,19 +13,24 @@ from anyio.abc import TaskGroup
 
 from service.agent.answer_reading import Answer
 from service.agent.answers import Answers
-from service.agent.brain import Brain
+from service.agent.auto_enhance import AutoEnhance
+from service.agent.brain import Brain, Decide, DefaultBrain
+from service.agent.care.model import is_known as knows_limits
 from service.agent.consolidation.worker import Consolidator
 from service.agent.context import system_message
 from service.agent.control import Control
 from service.agent.executors import builtin_executors
+from service.agent.executors.compact import can_compact
 from service.agent.executors.replaced import watched
 from service.agent.hook_runner import HookRunner
 from service.agent.lifecycle import Lifecycle
+from service.agent.llm.named import Models
 from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
 from service.agent.moving.mover import Mover
 from service.agent.offered import opening_tools
 from service.agent.options import AgentOptions
+from service.agent.own_brain import OwnBrain
 from service.agent.questions import Questions
 from service.agent.reception import Reception
 from service.agent.router import Router
@@ -37,6 +42,7 @@ from service.agent.workbench import Workbench
 from service.domain.errors import LLMError
 from service.domain.instructions import InstructionKind
 from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
 from service.tools.asking import question_of
@@ -52,6 +58,7 @@ class Engine:
     scheduler: Scheduler
     reception: Reception
     control: Control
+    auto_enhance: AutoEnhance
     answers: Answers
     questions: Questions
     mover: Mover
@@ -62,41 +69,47 @@ class Engine:
 
 def start_engine(
     group: TaskGroup,
-    llm: LLM,
+    models: Models,
     tools: ToolRegistry,
     memory: Memory,
     options: AgentOptions,
     hooks: HookRunner,
+    own_brain: Brain | None,
     executors: Mapping[InstructionKind, Executor],
 ) -> Engine:
     """Put the parts together, begin to work, and take up what an earlier process left.
 
     Args:
         group: where all work runs.
-        llm: answers.
+        models: answer.
         tools: what may be called.
         memory: open.
         options: how the agent behaves.
         hooks: the owner's own code.
+        own_brain: decides, where the owner has one; None: the built-in one does.
         executors: the agent's own: before those of the options.
     """
-    brain = _brain(tools, memory, options)
-    bench = _bench(llm, tools, memory, options, hooks, brain)
+    auto_enhance = AutoEnhance(default=options.auto_enhance)
+    brain = _brain(tools, memory, options, auto_enhance)
+    llm = models.of(None).llm
+    bench = _bench(models, tools, memory, options, hooks, brain, begins_early=own_brain is None)
+    brain = within_window(brain, bench)
+    decide: Decide = brain.decide
+    if own_brain is not None:
+        decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
     replaced = watched({**options.executors, **executors})
-    scheduler = Scheduler(
-        group, memory, within_window(brain, bench), {**builtin_executors(bench), **replaced}
-    )
+    scheduler = Scheduler(group, memory, decide, {**builtin_executors(bench), **replaced})
     recalibration = Recalibration(memory.folder, memory.journal)
     router = Router(
         llm,
-        _embedding_for_routing(memory),
+        _embedding_where(memory, is_known),
         options.router,
         calibration=recalibration.current,
         auto_classify=options.auto_classify,
         prices=options.prices,
     )
     reception = Reception(group, memory, router, scheduler, hooks)
-    mover = Mover(memory, scheduler)
+    mover = Mover(memory, scheduler, tools)
     answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
     async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
@@ -105,7 +118,10 @@ def start_engine(
     engine = Engine(
         scheduler=scheduler,
         reception=reception,
-        control=Control(memory.journal, scheduler),
+        control=Control(
+            memory.journal, scheduler, memory.feed, can_compact=partial(can_compact, bench)
+        ),
+        auto_enhance=auto_enhance,
         answers=answers,
         questions=Questions(memory, answer_from_elsewhere),
         mover=mover,
@@ -147,39 +163,45 @@ def _begin(
 
 
 def _bench(
-    llm: LLM,
+    models: Models,
     tools: ToolRegistry,
     memory: Memory,
     options: AgentOptions,
     hooks: HookRunner,
-    brain: Brain,
+    brain: DefaultBrain,
+    *,
+    begins_early: bool,
 ) -> Workbench:
     async def embed(texts: Sequence[str]) -> Vectors | None:
         await memory.warmed_up()
         return await memory.long_term.embed_queries(texts)
 
     return Workbench(
-        llm=llm,
+        models=models,
         tools=tools,
         memory=memory.long_term,
         memory_ready=memory.warmed_up,
         embed=embed,
+        embed_limits=_embedding_where(memory, knows_limits),
         load=memory.load,
         remember=memory.archivist.submit,
         remembered=memory.archivist.drain,
         waits_for_person=brain.waits_for_person,
+        allowed=lambda state, call: options.approval.allowed(
+            call, tools, remembered=_remembered(memory, state)
+        ),
+        begins_early=begins_early,
         hooks=hooks,
-        prices=options.prices,
         instructions=options.system_prompt,
+        replaces_instructions=options.system_prompt_mode == "replace",
         recall_tokens=options.recall_tokens,
-        answer_tokens=options.answer_tokens,
-        max_retries=options.max_retries,
+        enhance_prompt=options.auto_enhance_prompt,
         compaction=options.compaction,
     )
 
 
-def _embedding_for_routing(memory: Memory) -> EmbedQueries:
-    """Memory's embedder, where it is the one that the router's model was trained with."""
+def _embedding_where(memory: Memory, is_known: Callable[[str | None], bool]) -> EmbedQueries:
+    """Memory's embedder, where it is the one that a model was trained with."""
     known: dict[str | None, bool] = {}
 
     async def embed(texts: Sequence[str]) -> Vectors | None:
@@ -192,17 +214,24 @@ def _embedding_for_routing(memory: Memory) -> EmbedQueries:
     return embed
 
 
-def _brain(tools: ToolRegistry, memory: Memory, options: AgentOptions) -> Brain:
-    policy, standing = options.approval, memory.journal.standing_approvals
+def _brain(
+    tools: ToolRegistry, memory: Memory, options: AgentOptions, auto_enhance: AutoEnhance
+) -> DefaultBrain:
+    policy = options.approval
     policy.warn_of_unknown_tools(tools)
-    return Brain(
+    return DefaultBrain(
         lambda state, call: policy.needs_approval(
-            call, tools, remembered=state.allowed | standing.scopes(state.owner)
+            call, tools, remembered=_remembered(memory, state)
         ),
         question=partial(question_of, tools),
         limits=options.limits,
-        auto_enhance=options.auto_enhance,
+        auto_enhance=auto_enhance.is_on,
     )
+
+
+def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
+    """What the owner of a loop has said yes to for longer."""
+    return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
 
 
 def _consolidator(
@@ -240,7 +269,11 @@ def _followed_by(
 
 
 async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:
-    opening = system_message(datetime.now(UTC), instructions=options.system_prompt)
+    opening = system_message(
+        datetime.now(UTC),
+        instructions=options.system_prompt,
+        replaces=options.system_prompt_mode == "replace",
+    )
     try:
         await llm.warm_up([opening], tools=opening_tools(tools))
     except LLMError as error:

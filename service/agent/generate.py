@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from service.agent.context import tool_tokens
 from service.agent.llm.protocol import LLM
+from service.agent.own_words import WithoutEcho
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message, ToolCall
+from service.domain.messages import FinishReason, Message, ToolCall
 from service.domain.stream import MessageAssembler, StreamPart, TokenUsage, ToolCallDelta
 from service.domain.tools import ToolDefinition
 from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
@@ -30,6 +31,12 @@ class Generated:
     """What it used."""
     estimated: bool = False
     """Whether the endpoint did not say what it used: then it is told from the words."""
+    response_id: str | None = None
+    """Under which the provider knows the answer."""
+    finish_reason: FinishReason | None = None
+    """Why the answer is not whole."""
+    cut_calls: frozenset[str] = frozenset()
+    """Of an answer that is not whole: the ids of tool calls in which it can have broken off."""
 
 
 async def generate(
@@ -69,17 +76,25 @@ async def generate(
         max_tokens=max_tokens,
         temperature=temperature,
     )
+    own = WithoutEcho()
+
+    def add(part: StreamPart) -> None:
+        assembler.add(part)
+        if on_part is not None:
+            on_part(part)
+
     # Streams are async generators: closing them here, not whenever they are collected, is what
     # ends the request when we are cancelled.
     async with aclosing(cast("Any", stream)):
         async for part in stream:
-            assembler.add(part)
-            if on_part is not None:
-                on_part(part)
+            for each in own.passing(part):
+                add(each)
             if on_call is not None and isinstance(part, ToolCallDelta):
                 call = assembler.completed_call(part.index)
                 if call is not None:
                     on_call(call)
+    for each in own.rest():
+        add(each)
     message = assembler.message()
     if not message.text.strip() and not message.tool_calls:
         raise LLMStreamError(
@@ -87,12 +102,20 @@ async def generate(
             advice="Try again; if it goes on, choose another model.",
         )
     usage = assembler.usage
-    if usage is None or not (usage.input_tokens or usage.output_tokens):
+    estimated = usage is None or not (usage.input_tokens or usage.output_tokens)
+    if usage is None or estimated:
         # Zeros would be wrong, and a budget would never be used up.
         if size is None:
             size = sum(map(_size, messages))
-        return Generated(message, _estimate(llm.model, size, tools, message), estimated=True)
-    return Generated(message, usage)
+        usage = _estimate(llm.model, size, tools, message)
+    return Generated(
+        message,
+        usage,
+        estimated=estimated,
+        response_id=assembler.response_id,
+        finish_reason=assembler.finish_reason,
+        cut_calls=assembler.cut_calls() if assembler.finish_reason else frozenset(),
+    )
 
 
 _size = attrgetter("size")  # histories are long, and this is faster than a comprehension

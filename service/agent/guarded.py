@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import anyio
 
+from service.agent.failures import in_words
 from service.domain.errors import RondoError
 from service.tools.cancelled import caller_is_cancelled
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class HookError(RondoError):
-    """Code of the owner's own failed."""
+    """A hook of the owner's own failed."""
 
     kind = "hook"
     title = "A hook failed"
@@ -48,18 +49,9 @@ async def guarded(name: str, call: Callable[[], Awaitable[T]], *, timeout_second
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # not ours: SystemExit must not end the daemon either
-        reason = _in_words(error)
+        reason = in_words(error)
         log.error("%s failed", name, exc_info=error)
     raise HookError(
-        f"{name}: {reason}",
+        f"the hook {name} of yours failed: {reason}",
         advice="The log has the details. Correct it, or take it out of agent.hooks.",
     )
-
-
-def _in_words(error: BaseException) -> str:
-    try:
-        reason = str(error)
-        reason.encode()
-    except Exception:  # noqa: BLE001  an error whose words are broken is still told
-        reason = ""
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

@@ -40,10 +40,27 @@ _SMALL_CHARACTERS = frozenset(
     "的了吗呢吧啊是我你您他她它们这那哪有在不和与也就都还又再要会能可以什么怎样多少几谁把被给对到为"
     "很请说着过来去上下里个一讲帮候"
 )
+_GREETINGS = frozenset(terms("hello hi hey bye goodbye morning evening night day nice cheers"))
+_GREETING_HAN = re.compile(
+    r"(?:你好|您好|大家好|早上?好?|晚上好|晚安|再见|拜拜|多谢|谢谢|辛苦|您|你|了|啊|呀|！|!)+"
+)
 _REQUEST = re.compile(
     r"\W*(?:please\s+)?(?:(?:explain|describe|tell|show|give|help|write|find|make)\b|请|给我|帮我|为我)",
     re.IGNORECASE,
 )
+
+
+def says_something(words: str) -> bool:
+    """Whether words speak of any matter: a greeting, thanks or a yes do not.
+
+    >>> says_something("Good morning!"), says_something("谢谢你！"), says_something("Momo?")
+    (False, False, True)
+    """
+    bare = _GREETING_HAN.sub(" ", words)
+    return any(
+        term not in _SMALL_WORDS and term not in _GREETINGS and term not in _SMALL_CHARACTERS
+        for term in terms(bare)
+    )
 
 
 def said_here(state: RunLoopState) -> list[str]:
@@ -86,7 +103,11 @@ def _by_cosine(
     cosine = {hit.anchor.ref: (hit.scores or {}).get("cosine", -1.0) for hit in hits}
     here = [cosine[hit.anchor.ref] for hit in hits if hit.anchor.run_loop_id == run_loop_id]
     nearest = max([nearest, *here])
-    offered = [hit for hit in hits if hit.anchor.run_loop_id != run_loop_id and _says_much(hit)]
+    offered = [
+        hit
+        for hit in hits
+        if hit.related and hit.anchor.run_loop_id != run_loop_id and _says_much(hit)
+    ]
     best = max((cosine[hit.anchor.ref] for hit in offered), default=-1.0)
     found = []
     for hit in offered:

@@ -1,4 +1,4 @@
-"""What can be sent: a person's words, that can be stored and that fit."""
+"""What can be sent: a person's words and images, that can be stored and that fit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from service.domain.errors import InvalidInputError
+from service.domain.images import LARGEST_IMAGES, check_image
+from service.domain.json_values import unwritable_number
 from service.domain.messages import Message
 
 LONGEST_MESSAGE = 1_000_000
@@ -24,13 +26,19 @@ def check_message(message: Message, metadata: dict[str, Any]) -> None:
             f"a message of role {message.role} cannot be sent",
             advice="Send what a person says; the rest is the assistant's.",
         )
-    if not message.text.strip() and not any(p.type == "image_url" for p in message.content):
+    if not message.text.strip() and not message.images:
         raise InvalidInputError("the message is empty", advice="Write something.")
     if len(message.text) > LONGEST_MESSAGE:
         raise InvalidInputError(
             f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",
             advice="Send a part of it, or put it into a file that a tool can read.",
         )
+    if number := unwritable_number(metadata):
+        raise InvalidInputError(
+            f"the metadata cannot be stored: {number}, a number that JSON cannot hold",
+            advice="Leave it out, or send it as text.",
+        )
+    _check_images(message)
     try:
         # Read back as deep as it will stand, within an event: what is written must be readable.
         within = {"event": {"body": {"message": message.model_dump(), "metadata": metadata}}}
@@ -41,3 +49,15 @@ def check_message(message: Message, metadata: dict[str, Any]) -> None:
             advice="Send valid UTF-8, in which no character is cut in half, and plain JSON values"
             " that are not nested by hundreds.",
         ) from error
+
+
+def _check_images(message: Message) -> None:
+    sizes = [
+        check_image(part, name=f"image {number}" if len(message.images) > 1 else "the image")
+        for number, part in enumerate(message.images, 1)
+    ]
+    if sum(sizes) > LARGEST_IMAGES:
+        raise InvalidInputError(
+            f"the images have {sum(sizes):,} bytes together; at most {LARGEST_IMAGES:,} are taken",
+            advice="Send them in several messages, or make them smaller.",
+        )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from service.agent.brain import Limits
+from service.agent.backoff import Backoff
+from service.agent.brain import Brain, Limits
 from service.agent.consolidation.options import ConsolidationOptions
+from service.agent.executors.replaced import check_executors
 from service.agent.hooks import Hooks
+from service.agent.llm.named import ANSWER_TOKENS
 from service.agent.loop import Executor
+from service.agent.own_brain import check_brain
 from service.agent.routing.options import RouterOptions
 from service.agent.workbench import Compaction
 from service.domain.errors import ConfigurationError
@@ -23,38 +28,58 @@ class AgentOptions:
 
     limits: Limits = field(default_factory=Limits)
     auto_enhance: bool = False
-    """Whether the model looks over its first answer once more."""
+    """Whether the model looks over each answer once more, where an owner has not switched it."""
+    auto_enhance_prompt: str = ""
+    """With what it is asked to; empty: with the built-in words."""
     system_prompt: str = ""
-    """Added to the built-in one."""
+    """The owner's own."""
+    system_prompt_mode: Literal["append", "replace"] = "append"
+    """Whether it is added to the built-in one, or is all that the model is told of itself."""
     auto_classify: bool = True
     """False: every message without an id opens a new loop."""
     linger_seconds: float = 900
     recall_tokens: int = 800
-    answer_tokens: int = 2048
+    answer_tokens: int = ANSWER_TOKENS
     """Tokens kept free for an answer in the model's window."""
     max_retries: int = 3
+    backoff: Backoff = field(default_factory=Backoff)
+    """How long it is waited before a call of the model is made again."""
     compaction: Compaction = "model"
     """Who summarises old rounds when the window nears its end; or that nobody does."""
     router: RouterOptions = field(default_factory=RouterOptions)
     """How a message without an id finds its loop."""
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     """Which tool calls wait for a person."""
+    brain: Brain | None = None
+    """Of the configuration: what decides instead of the built-in one."""
     executors: Mapping[InstructionKind, Executor] = field(default_factory=dict)
     """Of the configuration: instead of the built-in ones."""
     hooks: Sequence[Hooks] = ()
     """Code of the owner's own around what is done, in this order."""
     hook_timeout_seconds: float = 30
+    """How long a hook, or a brain of the owner's own, may take."""
     consolidation: ConsolidationOptions | None = None
     """When the model writes notes; None: never."""
+    fallback: Sequence[str] = ()
+    """The names of the models that are asked, in this order, while the default one is down."""
     prices: Prices | None = None
     """What the model costs; None: calls have no cost."""
 
     def __post_init__(self) -> None:
-        """Refuse a budget that nothing could ever use up.
+        """Refuse what could not work.
 
         Raises:
-            ConfigurationError: there is a budget in money, and no prices.
+            ConfigurationError: there is a budget in money, and no prices; nothing is to replace the
+                built-in prompt; or the brain or an executor is none.
         """
+        if self.system_prompt_mode == "replace" and not self.system_prompt.strip():
+            raise ConfigurationError(
+                "agent.system_prompt_mode is replace, but agent.system_prompt is empty",
+                advice="Write agent.system_prompt, or set agent.system_prompt_mode to append.",
+            )
+        check_executors(self.executors)
+        if self.brain is not None:
+            check_brain(self.brain)
         if self.limits.budget_cost is not None and self.prices is None:
             raise ConfigurationError(
                 "agent.budget_cost is set, but llm.prices are not: no call would cost anything",

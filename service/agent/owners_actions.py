@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from reactivex import Observable
@@ -9,6 +10,7 @@ from reactivex import Observable
 from service.agent.engine import Engine
 from service.agent.moving.mover import Moved
 from service.domain.errors import ConflictError
+from service.domain.events import CompactionFinished
 from service.domain.forgetting import ForgetPreview, ForgetReceipt, ForgetRequest
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
@@ -67,6 +69,30 @@ class OwnersActions:
             ConflictError: it has ended already, or is still at work.
         """
         return await self._engine.control.complete(run_loop_id, owner)
+
+    async def compact(self, run_loop_id: str, *, owner: str = "me") -> CompactionFinished:
+        """Have the old rounds of a loop summarised now, however much room there is.
+
+        A loop that is at work does it before its next step. Cancelling this call cancels nothing,
+        and a crash leaves it to the next start.
+
+        Returns:
+            How many messages were replaced, by what and whom, and the tokens before and after.
+
+        Raises:
+            NotFoundError: the owner has no such run loop.
+            ConflictError: it has ended, waits for a person, or has nothing that a summary would
+                make shorter; or the caller is part of its work.
+        """
+        return await self._engine.control.compact(run_loop_id, owner)
+
+    def auto_enhance(self, *, owner: str = "me") -> bool:
+        """Whether the model looks over its answers to an owner once more."""
+        return self._engine.auto_enhance.is_on(owner)
+
+    def switch_auto_enhance(self, *, on: bool, owner: str = "me") -> None:
+        """Have the model look over its answers to an owner, or not; until the agent is closed."""
+        self._engine.auto_enhance.switch(owner, on=on)
 
     async def preview_forgetting(
         self, request: ForgetRequest, *, owner: str = "me"
@@ -139,17 +165,59 @@ class OwnersActions:
 
         Args:
             run_loop_id: the loop that it is in.
-            message_id: the message; None: the newest one.
+            message_id: the message; None: the newest one that was no answer to what the loop asks,
+                or, where nothing was said there since the same move, the one that was moved then.
             to: the loop where it belongs: an active one is joined, one that was cancelled or failed
-                goes on, a completed one is taken up by a new one. None: a new one.
+                goes on, a completed one is taken up by a new one. None, or ``new``: a new one.
             owner: whose.
 
         Raises:
             NotFoundError: the owner has no such run loop, or it no such message.
             InvalidInputError: it is in that loop already.
             ConflictError: it was moved to another one before; or its words were summarised together
-                with others; or the other loop waits for a person, or is at work for long; or the
-                caller is work of a loop whose end would have to be waited for.
+                with others; or it was an answer, and something was said since, or its loop is
+                completed, or a tool with side effects has run upon it; or one has run for it, and
+                the other loop waits for a person; or that is at work for long; or the caller is
+                work of a loop whose end would have to be waited for.
             StorageError: the disk refuses; nothing was moved.
         """
         return await self._engine.mover.move(run_loop_id, message_id, to, owner)
+
+    async def possible_moves(
+        self, run_loop_id: str, message_id: str, places: Sequence[str], *, owner: str = "me"
+    ) -> tuple[str, ...]:
+        """To which of these places a message could be moved now, in their order.
+
+        Args:
+            run_loop_id: the loop that it is in; where it is not there, it can be moved nowhere.
+            message_id: the message.
+            places: ids of run loops, and ``new`` for a new one.
+            owner: whose.
+
+        Raises:
+            StorageError: the history cannot be read.
+        """
+        return await self._engine.mover.possible(run_loop_id, message_id, places, owner)
+
+    async def undo_reroute(
+        self, run_loop_id: str, *, message_id: str | None = None, owner: str = "me"
+    ) -> Moved:
+        """Take the last move of a message back, with all that was done for it since.
+
+        It is as crash-safe as the move was. The loop that a message had opened, and that was
+        cancelled when it left, goes on; one that the move had opened is cancelled. The same wish
+        again changes nothing.
+
+        Args:
+            run_loop_id: the loop that it was moved out of, or into.
+            message_id: the message; None: whichever was moved last there.
+            owner: whose.
+
+        Raises:
+            NotFoundError: the owner has no such run loop, or the one where it was is not there any
+                more.
+            ConflictError: it was not moved; or it was answered together with another message of the
+                loop where it is; or as for `reroute`.
+            StorageError: the disk refuses; nothing was moved.
+        """
+        return await self._engine.mover.undo(run_loop_id, message_id, owner)

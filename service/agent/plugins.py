@@ -6,13 +6,16 @@ Modules are looked up as Python does, and then in the folder that the daemon was
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+from service.agent.brain import Brain
+from service.agent.executors.replaced import why_no_executor
 from service.agent.hooks import Hooks
 from service.agent.loop import Executor
+from service.agent.own_brain import check_brain
 from service.domain.errors import ConfigurationError
 from service.domain.instructions import InstructionKind
 
@@ -38,6 +41,25 @@ def load_executors(references: Mapping[InstructionKind, str]) -> dict[Instructio
         ConfigurationError: one cannot be loaded, or cannot be called as an executor is.
     """
     return {kind: _executor(kind, reference) for kind, reference in references.items()}
+
+
+def load_brain(reference: str) -> Brain | None:
+    """The brain of ``agent.brain``; None where there is none. A class is called without arguments.
+
+    Raises:
+        ConfigurationError: it cannot be loaded, or is no brain.
+    """
+    if not reference:
+        return None
+    setting = "agent.brain"
+    found = load(reference, setting=setting)
+    if isinstance(found, type):
+        found = _made(setting, reference, found)
+    try:
+        check_brain(found)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{setting}: {error.detail}", advice=error.advice) from error
+    return cast(Brain, found)
 
 
 def load(reference: str, *, setting: str) -> object:
@@ -70,10 +92,7 @@ def _hooks(reference: str) -> Hooks:
     setting = "agent.hooks"
     found = load(reference, setting=setting)
     if isinstance(found, type) and issubclass(found, Hooks):
-        try:
-            return found()
-        except (Exception, SystemExit) as error:
-            raise _failed(setting, reference, error) from error
+        found = _made(setting, reference, found)
     if not isinstance(found, Hooks):
         raise ConfigurationError(
             f"{setting}: {reference!r} is {_kind(found)}",
@@ -82,27 +101,22 @@ def _hooks(reference: str) -> Hooks:
     return found
 
 
+def _made(setting: str, reference: str, found: type[object]) -> object:
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise _failed(setting, reference, error) from error
+
+
 def _executor(kind: InstructionKind, reference: str) -> Executor:
     setting = f"agent.executors.{kind}"
     found = load(reference, setting=setting)
-    if isinstance(found, type) or not callable(found) or not _is_async(found):
+    if (wrong := why_no_executor(found)) is not None:
         raise ConfigurationError(
-            f"{setting}: {reference!r} is {_kind(found)}, not an async function",
+            f"{setting}: {reference!r} {wrong}",
             advice="Name an `async def executor(instruction, loop)`.",
         )
-    try:
-        inspect.signature(found).bind(None, None)
-    except TypeError as error:
-        raise ConfigurationError(
-            f"{setting}: {reference!r} cannot be called with an instruction and a loop: {error}",
-            advice="Name an `async def executor(instruction, loop)`.",
-        ) from error
-    return found
-
-
-def _is_async(called: Callable[..., object]) -> bool:
-    # An object with an async `__call__` is as good as a function.
-    return any(map(inspect.iscoroutinefunction, (called, type(called).__call__)))
+    return cast(Executor, found)
 
 
 def _look_in_the_working_folder() -> None:

@@ -1,4 +1,4 @@
-"""Recall: what long-term memory knows of a matter, put before the model.
+"""Recall: what long-term memory knows of a matter, and a person's limits, put before the model.
 
 That happens when a loop begins, and when what a person says in it turns to another matter that
 memory knows more about than the conversation does. All recall of a loop together is bounded, and
@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from service.agent.matter import of_another_matter
+from service.agent.care.choosing import limits_that_matter
+from service.agent.matter import of_another_matter, says_something
 from service.agent.tuned import (
     RECALL_HITS,
     RECALL_LAST_WORDS,
-    RECALL_MIN_COSINE,
-    RECALL_MIN_COSINE_CJK,
-    RECALL_MIN_LEXICAL,
     RECALL_SHARE,
     RECALL_TIMES,
     RECALL_WITHIN_COSINE,
@@ -29,8 +27,9 @@ from service.domain.state import RunLoopState
 from service.memory.archive.segmenter import segment
 from service.memory.protocol import MemoryReader, SearchFilters
 from service.memory.tokens import estimate_tokens
+from service.memory.tuned import FOLD_SHORT
 
-_HAN = re.compile(r"[\u3400-\u9fff]")
+_BLANK = re.compile(r"\s+(?:> )?|^> ")
 
 
 async def recall_for(
@@ -38,8 +37,14 @@ async def recall_for(
 ) -> list[EventBody]:
     """What memory knows of the messages that a loop is about to observe, as events to journal."""
     words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
+    if not words.strip() or bench.recall_tokens <= 0:
+        return []
+    return [*await _of_matter(bench, state, words), *await _of_limits(bench, state, words)]
+
+
+async def _of_matter(bench: Workbench, state: RunLoopState, words: str) -> list[EventBody]:
     budget = recall_budget(bench, state)
-    if not words.strip() or budget <= 0:
+    if budget <= 0:
         return []
     try:
         if state.iteration_count:
@@ -54,9 +59,20 @@ async def recall_for(
     return [MemoryRecalled(recollections=pieces)] if pieces else []
 
 
+async def _of_limits(bench: Workbench, state: RunLoopState, words: str) -> list[EventBody]:
+    """What the person has said of their limits that matters here, whatever was recalled before."""
+    try:
+        pieces = await limits_that_matter(
+            state, words, embed=bench.embed_limits, memory=bench.memory
+        )
+    except RondoError as error:
+        return [ErrorOccurred(problem=error.problem())]
+    return [MemoryRecalled(recollections=tuple(pieces))] if pieces else []
+
+
 def recall_budget(bench: Workbench, state: RunLoopState) -> int:
     """How much a loop may be given now: less, once it was given much."""
-    at_once = min(bench.recall_tokens, int(bench.llm.context_tokens * RECALL_SHARE))
+    at_once = min(bench.recall_tokens, int(bench.model(state).llm.context_tokens * RECALL_SHARE))
     given = sum(estimate_tokens(piece.content) for piece in state.recollections)
     return min(at_once, RECALL_TIMES * at_once - given)
 
@@ -65,19 +81,23 @@ async def _of_this_matter(bench: Workbench, state: RunLoopState, words: str) -> 
     """What a loop that begins is given: the last words of the one that it takes up, and hits."""
     found: list[Segment] = []
     hits: list[MemoryHit] = []
+    asks = says_something(words)
     # From the journal, as it may not have been archived yet.
     known = state.predecessor_id and await bench.load(state.predecessor_id)
     if known:
         found += segment(known)[-RECALL_LAST_WORDS:]
+    if known and asks:
         narrowed = SearchFilters(run_loop_id=known.id)
         within = await bench.memory.search(
             words, owner=state.owner, limit=RECALL_HITS, filters=narrowed
         )
-        hits += within.hits
+        hits += _telling(within)
+    if not asks:
+        return found
     anywhere = await bench.memory.search(
         words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits += _near(anywhere, words)
+    hits += _near(anywhere)
     return found + await _with_neighbours(bench.memory, hits, state.owner)
 
 
@@ -107,27 +127,52 @@ async def _with_neighbours(
 
 
 def _not_yet_there(segments: Iterable[Segment], state: RunLoopState) -> Iterable[Segment]:
-    """The segments, each once, that neither stand in the conversation nor were recalled for it."""
+    """The segments, each once, that neither stand in the conversation nor were recalled for it.
+
+    Nor what says the same word for word: the model has those words before it.
+    """
     seen = {piece.anchor.ref for piece in state.recollections}
+    shown = [_plain(piece.content) for piece in state.recollections]
+    shown += [_plain(message.text) for message in state.history]
+    shown += [_plain(unseen.message.text) for unseen in state.unseen]
+    standing = "\n".join(shown)
     fork = state.forked_from
     for piece in segments:
         anchor = piece.anchor
         copied = fork and anchor.run_loop_id == fork.run_loop_id
         if (copied and anchor.timestamp <= state.created_at) or anchor.run_loop_id == state.id:
             continue
-        if anchor.ref not in seen:
-            seen.add(anchor.ref)
-            yield piece
+        words = _plain(piece.content)
+        says_much = (
+            len(words.encode()) >= FOLD_SHORT
+        )  # "Yes, please." says something else each time
+        if anchor.ref in seen or (says_much and words in standing):
+            continue
+        seen.add(anchor.ref)
+        standing += f"\n{words}"
+        yield piece
 
 
-def _near(found: SearchResult, words: str) -> list[MemoryHit]:
-    """The hits that say something about the matter, and are not merely the best of nothing."""
-    part, bound = "lexical", RECALL_MIN_LEXICAL
-    if found.mode == "hybrid":
-        nearest = max(((hit.scores or {}).get("cosine", 0.0) for hit in found.hits), default=0.0)
-        least = RECALL_MIN_COSINE_CJK if _HAN.search(words) else RECALL_MIN_COSINE
-        part, bound = "cosine", max(least, nearest - RECALL_WITHIN_COSINE)
-    return [hit for hit in found.hits if (hit.scores or {}).get(part, 0.0) >= bound]
+def _plain(text: str) -> str:
+    """A text in one line, without the marks of quotes: what a tool of memory gave is quoted."""
+    return _BLANK.sub(" ", text).strip()
+
+
+def _telling(found: SearchResult) -> list[MemoryHit]:
+    """The hits that seem to be about it, and are about anything: thanks and a yes are not."""
+    return [hit for hit in found.hits if hit.related and says_something(hit.content)]
+
+
+def _near(found: SearchResult) -> list[MemoryHit]:
+    """The hits that are about the matter, and not much farther from it than the nearest."""
+    related = _telling(found)
+    cosines = [(hit.scores or {}).get("cosine") for hit in related]
+    nearest = max((each for each in cosines if each is not None), default=0.0)
+    return [
+        hit
+        for hit, cosine in zip(related, cosines, strict=True)
+        if cosine is None or cosine >= nearest - RECALL_WITHIN_COSINE
+    ]
 
 
 def _within(segments: Iterable[Segment], max_tokens: int) -> tuple[Recollection, ...]:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,6 +21,7 @@ from anyio.abc import TaskGroup
 from service.agent import failures
 from service.agent.hook_runner import HookRunner
 from service.agent.in_order import InOrder
+from service.agent.replies import joining
 from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
 from service.agent.routing.matters import without_announcement
@@ -33,12 +35,11 @@ from service.domain.errors import (
     StorageError,
 )
 from service.domain.events import (
+    NEW_MATTER,
     ErrorOccurred,
     EventBody,
     MessageReceived,
     RouteDecided,
-    RunLoopInterrupted,
-    RunLoopResumed,
     RunLoopStarted,
 )
 from service.domain.ids import new_id
@@ -250,11 +251,13 @@ class Reception:
         await self._hooks.after_routing(entry, route, run_loop_id, report)
 
     async def _route(self, entry: InboxEntry, besides: list[EventBody]) -> Route:
-        requested = None
+        requested: RunLoopState | Literal["new"] | None = None
         words = await self._hooks.before_routing(
             entry, lambda problem: besides.append(ErrorOccurred(problem=problem))
         )
-        if entry.requested_run_loop_id is not None:
+        if entry.requested_run_loop_id == NEW_MATTER:
+            requested = NEW_MATTER
+        elif entry.requested_run_loop_id is not None:
             try:
                 requested = await self._memory.journal.replay(
                     entry.requested_run_loop_id, owner=entry.owner
@@ -293,41 +296,56 @@ class Reception:
             message=entry.message,
             metadata=entry.metadata,
             mode=entry.mode,
+            model=entry.model,
         )
         decided = RouteDecided(message_id=entry.message_id, route=route)
-        bodies: tuple[EventBody, ...] = (received, decided, *routed.besides)
+        besides: tuple[EventBody, ...] = (decided, *routed.besides)
         if route.run_loop_id is not None:
             if entry.mode == "interrupt":
                 async with self._scheduler.held(route.run_loop_id, "interrupt"):
-                    await self._join(entry, route, *bodies)
+                    await self._join(entry, route, received, *besides)
             else:
-                await self._join(entry, route, *bodies)
+                await self._join(entry, route, received, *besides)
             return route.run_loop_id
         if route.method == "asked":
-            bodies = (*bodies, question(route, entry.message.text))
+            besides = (*besides, question(route, entry.message.words))
         run_loop_id = new_id()
-        goal = entry.message.text.strip() or "(an image)"
+        goal = entry.message.words.strip()
         started = RunLoopStarted(goal=goal, predecessor_id=route.predecessor_id)
         await self._memory.journal.append(
             run_loop_id,
             started,
-            *bodies,
+            received,
+            *besides,
             owner=entry.owner,
             durable=True,
             delivering=entry.message_id,
         )
         return run_loop_id
 
-    async def _join(self, entry: InboxEntry, route: Route, *bodies: EventBody) -> None:
+    async def _join(
+        self, entry: InboxEntry, route: Route, received: MessageReceived, *besides: EventBody
+    ) -> None:
         run_loop_id = route.run_loop_id or ""
-        state = self._memory.short_term.state(run_loop_id)
-        if state is None and route.method == "explicit":
-            bodies = (RunLoopResumed(), *bodies)
-        elif state is not None and _drops_what_goes_on(entry, state):
-            bodies = (*bodies, RunLoopInterrupted(message_id=entry.message_id))
-        await self._memory.journal.append(
-            run_loop_id, *bodies, durable=True, delivering=entry.message_id
-        )
+        while True:
+            state = self._memory.short_term.state(run_loop_id)
+            # What it waits for may be answered meanwhile: then this is a message like any other.
+            waits = state is not None and state.awaiting is not None and not state.asks_where
+            bodies = joining(route, state, received, besides)
+            try:
+                await self._memory.journal.append(
+                    run_loop_id,
+                    *bodies,
+                    durable=True,
+                    delivering=entry.message_id,
+                    if_last_seq=state.last_seq if waits and state is not None else None,
+                )
+            except ConflictError:
+                now = self._memory.short_term.state(run_loop_id)
+                if not waits or now is None or now is state:
+                    raise
+            else:
+                return
 
     def _done_with(self, message_id: str, problem: Problem | None = None) -> None:
         """A message is in its loop, or it is given up until the next start."""
@@ -344,17 +362,6 @@ class Reception:
         changed = self._changes.pop(message_id, None)
         if changed is not None:
             changed.set()
-
-
-def _drops_what_goes_on(entry: InboxEntry, state: RunLoopState) -> bool:
-    """Whether a loop does not go on with what it is at, or waits for, once the message is there.
-
-    A loop that waits to hear where its first message belongs is taken for a matter of its own by
-    whoever goes on talking there.
-    """
-    if state.asks_where:
-        return True
-    return entry.mode == "interrupt" and state.status != "idle"
 
 
 def _decided_again(route: Route, first: Route) -> Route:

@@ -14,33 +14,36 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from service.agent.backoff import Backoff
 from service.domain.errors import LLMError
 
 T = TypeVar("T")
-
-_LONGEST_WAIT = 60.0
-_backoff = wait_random_exponential(multiplier=0.5, max=20)
 
 
 async def retrying(
     call: Callable[[], Awaitable[T]],
     *,
     max_retries: int,
+    backoff: Backoff = Backoff(),  # noqa: B008 (it is immutable)
     on_retry: Callable[[int, float, LLMError], Awaitable[None]],
 ) -> T:
     """Make a call, and make it again while it fails with a retryable `LLMError`.
 
-    An endpoint that asks for a wait of more than a minute is not waited for: that is for the person
-    to know at once.
-
     Args:
         call: what to do.
         max_retries: how often to do it again.
+        backoff: how long to wait before each time; an endpoint that asks for a longer wait than
+            its ``longest_wait_seconds`` is not waited for.
         on_retry: told before each wait: which attempt failed (from 1), the seconds to wait, why.
 
     Raises:
         LLMError: the last failure.
     """
+
+    def is_worth_another_try(error: BaseException) -> bool:
+        if not isinstance(error, LLMError) or not error.retryable:
+            return False
+        return (error.retry_after or 0) <= backoff.longest_wait_seconds
 
     async def before_sleep(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
@@ -51,7 +54,7 @@ async def retrying(
     try:
         return await call()
     except LLMError as error:
-        if not max_retries or not _is_worth_another_try(error):
+        if not max_retries or not is_worth_another_try(error):
             raise
         failed = [error]
 
@@ -61,9 +64,9 @@ async def retrying(
         return await call()
 
     attempts = AsyncRetrying(
-        retry=retry_if_exception(_is_worth_another_try),
+        retry=retry_if_exception(is_worth_another_try),
         stop=stop_after_attempt(max_retries + 1),
-        wait=_wait,
+        wait=_Wait(backoff),
         sleep=anyio.sleep,
         before_sleep=before_sleep,
         reraise=True,
@@ -71,15 +74,13 @@ async def retrying(
     return await attempts(once)
 
 
-def _is_worth_another_try(error: BaseException) -> bool:
-    if not isinstance(error, LLMError) or not error.retryable:
-        return False
-    return error.retry_after is None or error.retry_after <= _LONGEST_WAIT
+class _Wait:
+    def __init__(self, backoff: Backoff) -> None:
+        self._growing = wait_random_exponential(
+            multiplier=backoff.base_seconds, max=backoff.max_seconds
+        )
 
-
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, LLMError) else None
-    if asked is not None:
-        return max(asked, 0.0)
-    return _backoff(state)
+    def __call__(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, LLMError) else None
+        return self._growing(state) if asked is None else max(asked, 0.0)

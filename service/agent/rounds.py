@@ -105,15 +105,10 @@ def places(state: RunLoopState) -> list[int]:
             found[at - 1] = summarised[1].iteration_index
             found[start : at - 1] = [index] * (at - 1 - start)
         else:
-            start = _iteration_start(history, at, _iteration(state, index))
+            start = _iteration_start(history, at, state.iteration_at(index))
             found[start:at] = [index] * (at - start)
         at, index = start, index - 1
     return found
-
-
-def _iteration(state: RunLoopState, index: int) -> Iteration | None:
-    closed = state.closed_iterations
-    return closed[index] if index < len(closed) else state.iteration
 
 
 def _iteration_start(history: Sequence[Message], at: int, iteration: Iteration | None) -> int:
@@ -132,7 +127,7 @@ def _iteration_start(history: Sequence[Message], at: int, iteration: Iteration |
 def _words_start(history: Sequence[Message], at: int, words: str | None) -> int:
     """Where the words before `at` begin: those of one iteration, or, for None, all of them."""
     while at and history[at - 1].role == "user":
-        text = history[at - 1].text
+        text = history[at - 1].words
         if words is not None and not words.endswith(text):
             break
         if words is not None:

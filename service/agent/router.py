@@ -12,19 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
-from service.agent.accounting import priced
+from service.agent.accounting import usage_of
 from service.agent.llm.protocol import LLM
 from service.agent.router_llm import judge
+from service.agent.routing import expected
 from service.agent.routing.calibration import UNCALIBRATED, Calibration
+from service.agent.routing.expected import with_questions
 from service.agent.routing.model import Judgement, shipped
 from service.agent.routing.options import RouterOptions
 from service.agent.routing.reading import Candidate, Vector
 from service.agent.routing.reading import let_go as let_go_of_readings
 from service.agent.routing.turns import candidate_of
+from service.agent.routing.unsure import with_alternatives
 from service.agent.routing.vectors import EmbedQueries, TurnVectors
 from service.agent.tuned import (
     ROUTER_LLM_CANDIDATES,
@@ -33,7 +37,7 @@ from service.agent.tuned import (
     ROUTER_MOST_CANDIDATES,
 )
 from service.domain.errors import LLMError
-from service.domain.events import Usage
+from service.domain.events import NEW_MATTER, Usage
 from service.domain.forgetting import FORGOTTEN
 from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
@@ -109,7 +113,7 @@ class Router:
         *,
         active: Sequence[RunLoopState],
         now: datetime,
-        requested: RunLoopState | None = None,
+        requested: RunLoopState | Literal["new"] | None = None,
         on_usage: OnUsage = lambda usage: None,
     ) -> Route:
         """Decide where a message belongs.
@@ -118,9 +122,12 @@ class Router:
             text: the message.
             active: the sender's active loops, those that changed last first.
             now: when it came.
-            requested: the loop that the sender named, if any.
+            requested: the loop that the sender named, if any; or that it opens a new matter.
             on_usage: told what the language model used, where it is asked.
         """
+        if requested == NEW_MATTER:
+            reason = "the sender said that it is new"
+            return Route(decision="new", confidence=1.0, method="explicit", reason=reason)
         if requested is not None:
             return _explicit(requested)
         if not self._auto_classify:
@@ -133,7 +140,8 @@ class Router:
         weighed = await self._weigh(text, active[:ROUTER_MOST_CANDIDATES], now)
         route = await self._decide(text, weighed, on_usage)
         took = round((anyio.current_time() - began) * 1000, 2)
-        return route.model_copy(update={"latency_ms": took})
+        route = route.model_copy(update={"latency_ms": took})
+        return with_alternatives(route, below=self.options.unsure_below)
 
     async def keep_ready(self, states: Callable[[], Sequence[RunLoopState]]) -> None:
         """Read the model, and make the vectors of what is said in open loops, for ever.
@@ -205,7 +213,7 @@ class Router:
         calibration = self._calibration()
         recalibrated = calibration.applied
         judgement = shipped().judge(text, at, candidates, vector, recalibrated=recalibrated)
-        return judgement, calibration
+        return with_questions(judgement, text, candidates, vector), calibration
 
     async def _decide(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route:
         if weighed.confidence >= self.options.sure_above:
@@ -231,7 +239,7 @@ class Router:
                     text,
                     offered,
                     on_generated=lambda generated: on_usage(
-                        priced(generated, self._prices, purpose="routing")
+                        usage_of(generated, self._prices, purpose="routing")
                     ),
                 )
         except LLMError as error:
@@ -320,9 +328,15 @@ def _route(
             for each, probability in zip(weighed.candidates, weighed.probabilities, strict=True)
         ),
         new_probability=round(weighed.new, 4),
-        model=shipped().version,
+        model=_model(weighed),
         calibration=weighed.calibration.parameters,
     )
+
+
+def _model(weighed: _Weighed) -> str:
+    """Which model weighed: where a loop waited, not the trained one alone."""
+    asked = any(each.asked is not None for each in weighed.candidates)
+    return f"{shipped().version}/{expected.VERSION}" if asked else shipped().version
 
 
 def _named(candidate: Candidate) -> str:

@@ -156,6 +156,11 @@ def _label(candidate: Candidate, taken: set[str]) -> str:
 def _last_turns(candidate: Candidate, budget: int) -> Sequence[str]:
     """What was said last, oldest first, within a number of tokens."""
     lines = [_WAITS] if candidate.awaiting else []
+    if candidate.asked is not None and candidate.asked.options:
+        offered = "; ".join(option.text for option in candidate.asked.options)
+        line = f"  (options: {_shortened(_line(offered), ROUTER_LLM_TURN_TOKENS)})"
+        budget -= estimate_tokens(line)
+        lines.append(line)
     for turn in reversed(candidate.turns[-ROUTER_LLM_MOST_TURNS:]):
         room = min(ROUTER_LLM_TURN_TOKENS, budget)
         if room < ROUTER_LLM_LEAST_TURN_TOKENS:

@@ -19,7 +19,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from service.agent import failures
-from service.agent.brain import Brain
+from service.agent.brain import Decide
 from service.agent.early_calls import EarlyCalls
 from service.agent.loop import Executor, StopReason
 from service.agent.runner import run
@@ -57,12 +57,12 @@ class Scheduler:
         self,
         group: TaskGroup,
         memory: Memory,
-        brain: Brain,
+        decide: Decide,
         executors: Mapping[InstructionKind, Executor],
     ) -> None:
         self._group = group
         self._memory = memory
-        self._brain = brain
+        self._decide = decide
         self._executors = executors
         self._runs: dict[str, _Run] = {}
         self._stopping: Counter[str] = Counter()
@@ -79,7 +79,7 @@ class Scheduler:
     def wake(self, run_loop_id: str) -> None:
         """See to it that a loop goes on, if it has something to do."""
         state = self._memory.short_term.state(run_loop_id)
-        if state is None or state.status != "running":
+        if state is None or not (state.status == "running" or state.is_spoken_to):
             return
         if run_loop_id in self._runs or run_loop_id in self._stopping:
             return
@@ -214,7 +214,7 @@ class Scheduler:
             async with anyio.create_task_group() as tasks:
                 handle.tasks, handle.early_calls = tasks, EarlyCalls()
                 try:
-                    await run(handle, self._brain, self._executors)
+                    await run(handle, self._decide, self._executors)
                     ended = True
                 except BaseException as error:  # out of the group it would come wrapped
                     if failures.passes_through(error, task):

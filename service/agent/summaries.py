@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from service.agent.shortening import brief, cap_within, first_sentences
-from service.domain.messages import ImageUrlPart, Message, NotePart
+from service.domain.messages import Message, NotePart
 from service.memory.tokens import estimate_tokens
 
 _REQUEST = (
@@ -82,13 +82,11 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     for message in messages:
         if message.role == "tool":
-            yield f"{names.get(message.tool_call_id or '', 'The tool')} gave: {message.text}"
+            yield f"{names.get(message.tool_call_id or '', 'The tool')} gave: {message.told_result}"
             continue
         who = "Person" if message.role == "user" else "Assistant"
-        if message.text.strip():
-            yield f"{who}: {message.text}"
-        if any(isinstance(part, ImageUrlPart) for part in message.content):
-            yield f"{who}: [an image]"
+        if message.words.strip():
+            yield f"{who}: {message.words}"
         yield from (f"What happened, in short: {body}" for body in _summaries(message))
         for call in message.tool_calls:
             yield f"Assistant called {call.name} with {call.arguments}"
@@ -102,7 +100,7 @@ def _summaries(message: Message) -> Iterator[str]:
 
 def _calls(messages: Sequence[Message]) -> Iterator[tuple[str, str, str]]:
     """Name, arguments and result of each call, the latest first."""
-    results = {message.tool_call_id: message.text for message in messages if message.role == "tool"}
+    results = {each.tool_call_id: each.told_result for each in messages if each.role == "tool"}
     for message in reversed(messages):
         for call in reversed(message.tool_calls):
             yield call.name, call.arguments, results.get(call.id, "")

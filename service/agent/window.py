@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from service.agent.brain import Brain
+from service.agent.brain import DefaultBrain
 from service.agent.context import call_tokens, estimated_tokens, system_message
 from service.agent.offered import offered_tools
 from service.agent.tuned import CONTEXT_SHARE
@@ -14,16 +14,21 @@ from service.domain.messages import Message
 from service.domain.state import RunLoopState
 
 
-def within_window(brain: Brain, bench: Workbench) -> Brain:
+def within_window(brain: DefaultBrain, bench: Workbench) -> DefaultBrain:
     """The brain, which now has old rounds summarised before a call would be too long.
 
-    Where its limits say from which length on, that counts; else it is a share of the window.
+    Where its limits say from which length on, that counts; else it is a share of the window of the
+    model that is asked next.
     """
-    limit = None
-    if bench.compaction != "off":
-        limit = brain.limits.context_tokens or int(bench.window_tokens * CONTEXT_SHARE)
-    limits = replace(brain.limits, context_tokens=limit)
-    return replace(brain, limits=limits, next_call_tokens=partial(next_call_tokens, bench))
+    if bench.compaction == "off":
+        brain = replace(brain, limits=replace(brain.limits, context_tokens=None))
+    else:
+        brain = replace(brain, most_call_tokens=partial(_most_call_tokens, bench))
+    return replace(brain, next_call_tokens=partial(next_call_tokens, bench))
+
+
+def _most_call_tokens(bench: Workbench, state: RunLoopState) -> int:
+    return int(bench.model(state).window_tokens * CONTEXT_SHARE)
 
 
 def next_call_tokens(bench: Workbench, state: RunLoopState) -> int:
@@ -32,7 +37,7 @@ def next_call_tokens(bench: Workbench, state: RunLoopState) -> int:
         state,
         system=_system(bench, state),
         tools=offered_tools(bench, state),
-        window_tokens=bench.window_tokens,
+        window_tokens=bench.model(state).window_tokens,
         landing=_landing(state),
     )
 
@@ -48,7 +53,9 @@ def estimated_next_call(bench: Workbench, state: RunLoopState) -> int:
 
 
 def _system(bench: Workbench, state: RunLoopState) -> Message:
-    return system_message(state.created_at, instructions=bench.instructions)
+    return system_message(
+        state.created_at, instructions=bench.instructions, replaces=bench.replaces_instructions
+    )
 
 
 def _landing(state: RunLoopState) -> list[Message]:

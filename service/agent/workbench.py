@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from service.agent.hook_runner import HookRunner
-from service.agent.llm.protocol import LLM
+from service.agent.llm.named import Models, NamedModel
 from service.agent.routing.vectors import EmbedQueries
 from service.domain.messages import ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.domain.usage import Prices
-from service.memory.protocol import MemoryReader
+from service.memory.protocol import RecallReader
 from service.tools.registry import ToolRegistry
 
 Compaction = Literal["model", "extract", "off"]
@@ -25,13 +24,15 @@ nobody, and what does not fit is left out."""
 class Workbench:
     """What the built-in executors work with."""
 
-    llm: LLM
+    models: Models
     tools: ToolRegistry
-    memory: MemoryReader
+    memory: RecallReader
     memory_ready: Callable[[], Awaitable[None]]
     """Waits until memory can be searched by meaning, or for as long as that is worth waiting."""
     embed: EmbedQueries
     """Gives vectors of what people say."""
+    embed_limits: EmbedQueries
+    """The same, but none unless the model that tells a person's limits knows the embedder."""
     load: Callable[[str], Awaitable[RunLoop | None]]
     """Gives a run loop by its id, also one that has just ended; None when it is gone."""
     remember: Callable[[RunLoop], None]
@@ -40,17 +41,20 @@ class Workbench:
     """Waits until long-term memory has all that it was handed."""
     waits_for_person: Callable[[RunLoopState, ToolCall], bool]
     """Whether a call needs a person's yes or answer, and so cannot begin by itself."""
+    allowed: Callable[[RunLoopState, ToolCall], frozenset[str] | None]
+    """What a call without an answer of its own may be about, see `ApprovalPolicy.allowed`."""
+    begins_early: bool = True
+    """Whether calls may begin while the answer still arrives, before any brain has seen them."""
     hooks: HookRunner = field(default_factory=HookRunner)
     """Code of the owner's own around what is done."""
-    prices: Prices | None = None
     instructions: str = ""
+    replaces_instructions: bool = False
+    """Whether these are all that the model is told of itself; else they are added to the others."""
+    enhance_prompt: str = ""
+    """With what the model is asked to look over its answer; empty: with the built-in words."""
     recall_tokens: int = 800
-    answer_tokens: int = 2048
-    max_retries: int = 3
     compaction: Compaction = "model"
 
-    @property
-    def window_tokens(self) -> int:
-        """How long a call may be, less the answer: at least half of the model's window."""
-        window = self.llm.context_tokens
-        return max(window - self.answer_tokens, window // 2)
+    def model(self, state: RunLoopState) -> NamedModel:
+        """The model that a loop's next call asks."""
+        return self.models.of(state.next_model)

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from service.bench.parameters import ARMS, Arms, Sizes
+
 _json = click.option(
     "--json", "as_json", is_flag=True, help="Accepted everywhere; a benchmark always prints JSON."
 )
@@ -24,44 +26,6 @@ _sets = click.option(
     metavar="NAME",
     help="Only this set; a pattern does; may be given several times.",
 )
-_ARMS = ("lexical", "dense", "hybrid")
-
-
-class _Arms(click.ParamType[tuple[str, ...]]):
-    """Names of arms, separated by commas."""
-
-    name = "arms"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Read them, or fail with words."""
-        named = [each.strip() for each in str(value).split(",")]
-        for each in named:
-            if each not in _ARMS:
-                self.fail(f"{each!r} is no arm. There are {', '.join(_ARMS)}.", param, ctx)
-        return tuple(dict.fromkeys(named))
-
-
-class _Sizes(click.ParamType[tuple[int, ...]]):
-    """Numbers of segments, separated by commas."""
-
-    name = "sizes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Read them, or fail with words."""
-        try:
-            sizes = {int(each) for each in str(value).split(",")}
-        except ValueError:
-            self.fail(f"{value!r} are no numbers. Write 1000,10000.", param, ctx)
-        if min(sizes) < _SMALLEST:
-            self.fail(f"the smallest size is {_SMALLEST}.", param, ctx)
-        return tuple(sorted(sizes))
-
-
-_SMALLEST = 100
 
 
 @click.group()
@@ -110,6 +74,7 @@ def bench() -> None:
     show_default=True,
     help="Steps of each of them.",
 )
+@_json
 def loop(
     steps: tuple[int, ...],
     repeats: int,
@@ -118,6 +83,7 @@ def loop(
     peer_python: Path | None,
     concurrent: int | None,
     concurrent_steps: int,
+    as_json: bool,
 ) -> None:
     """Milliseconds a step of a run loop, with the journal on and a model that answers at once."""
     from service.bench.loop.peer_python import find
@@ -140,8 +106,8 @@ def loop(
 @_sets
 @click.option(
     "--arms",
-    type=_Arms(),
-    default=",".join(_ARMS),
+    type=Arms(),
+    default=",".join(ARMS),
     show_default=True,
     help="By words alone, by vectors alone, by both as memory searches.",
 )
@@ -172,8 +138,52 @@ def retrieval(
 
 @bench.command()
 @click.option(
+    "--data",
+    multiple=True,
+    default=("data/memory/relevance",),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The folder of a set, or of several; may be given several times.",
+)
+@_sets
+@click.option("--words-only", is_flag=True, help="Without an embedder.")
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Questions of a set that are asked of one store.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws stores and questions.")
+@_json
+def relevance(
+    data: tuple[Path, ...],
+    sets: tuple[str, ...],
+    words_only: bool,
+    most: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Whether memory tells what is about a question from what is merely the best of the rest."""
+    from service.bench.relevance.report import Plan, run
+    from service.config import load_settings
+    from service.memory.embedders import create_embedder
+
+    settings = load_settings()
+    plan = Plan(
+        data=data,
+        sets=sets,
+        most=most,
+        seed=seed,
+        make_embedder=lambda: None if words_only else create_embedder(settings),
+    )
+    _print(run(plan, tell=_tell))
+
+
+@bench.command()
+@click.option(
     "--sizes",
-    type=_Sizes(),
+    type=Sizes(),
     default="1000,10000,100000",
     show_default=True,
     help="Segments in the store.",
@@ -269,6 +279,101 @@ def routing(
     for line in summary.lines(report):
         _tell(line)
     _print(report)
+
+
+@bench.command()
+@click.option(
+    "--data",
+    default="data/routing/waiting",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="A file of scenes, or a folder of them.",
+)
+@click.option("--words-only", is_flag=True, help="Without an embedder.")
+@_json
+def waiting(data: Path, words_only: bool, as_json: bool) -> None:
+    """Whether replies to run loops that wait get there, and all else elsewhere."""
+    from service.bench.waiting.report import Plan, run
+    from service.config import load_settings
+    from service.memory.embedders import create_embedder
+
+    settings = load_settings()
+    make = None if words_only else lambda: create_embedder(settings)
+    _print(run(Plan(data=data, make_embedder=make), tell=_tell))
+
+
+@bench.command()
+@click.option(
+    "--data",
+    multiple=True,
+    default=("data/answers/dev",),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="A file of conversations, or a folder of them; may be given several times.",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="Of `rondo models list`; may be given several times. Default: the one that is set.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="CATEGORY",
+    help="Only these conversations; a pattern does; may be given several times.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How often each is had; the lowest share is told beside the mean.",
+)
+@click.option(
+    "--bare/--no-bare", default=True, show_default=True, help="Ask the model by itself, too."
+)
+@click.option(
+    "--starts/--no-starts",
+    default=True,
+    show_default=True,
+    help="Time the first message after a start, too.",
+)
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep all that was said in this file, as JSON Lines.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws the order.")
+@_json
+def answers(
+    data: tuple[Path, ...],
+    models: tuple[str, ...],
+    only: tuple[str, ...],
+    runs: int,
+    bare: bool,
+    starts: bool,
+    save: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Whether answers are right, in conversations with checks, beside those of the bare model."""
+    from service.bench.answers.report import Plan, run
+    from service.config import load_settings
+
+    plan = Plan(
+        data=data,
+        settings=load_settings(),
+        models=models,
+        only=only,
+        runs=runs,
+        bare=bare,
+        starts=starts,
+        save=save,
+        seed=seed,
+    )
+    _print(run(plan, tell=_tell))
 
 
 def _tell(words: str) -> None:

@@ -23,6 +23,9 @@ SUBCOMMANDS = (
     Subcommand(
         "approvals", "service.cli.commands.approvals:approvals", "What runs without asking."
     ),
+    Subcommand(
+        "enhance", "service.cli.commands.enhance:enhance", "Have answers looked over once more."
+    ),
     Subcommand("memory", "service.cli.commands.memory:memory", "Search what is remembered."),
     Subcommand("usage", "service.cli.commands.usage:usage", "Show tokens and what they cost."),
     Subcommand("models", "service.cli.commands.models:models", "List and fetch local models."),

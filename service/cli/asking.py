@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from service.cli.chat_help import is_command
 from service.cli.client import Daemon, Json, loop_path
 from service.cli.editing import ask_line, edit_arguments, pretty, read_object
 from service.cli.errors import RefusedError
@@ -19,10 +20,11 @@ from service.domain.events import InputRequired
 from service.domain.messages import ToolCall
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))
-NO = frozenset(("", "n", "no", "nein", "否", "不", "不要"))
+NO = frozenset(("n", "no", "nein", "否", "不", "不要"))
 ALWAYS = frozenset(("a", "always", "总是"))
 LOOP = frozenset(("l", "loop"))
 EDIT = frozenset(("e", "edit", "改"))
+_LONGEST_SLIP = 6  # bytes that may be a key which was missed
 ONE_BY_ONE = frozenset(("o", "one"))
 
 
@@ -31,14 +33,29 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def ask(request: InputRequired) -> Json | None:
+class SaidInsteadError(Exception):
+    """A person in a chat has said something that is no answer: it is theirs to say all the same."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+def ask(request: InputRequired, *, in_chat: bool = False) -> Json | None:
     """Put a request to the person; None when they would rather not answer now.
 
     An end of input (Ctrl-D) or an interrupt (Ctrl-C) is no answer, and so never a yes.
+
+    Args:
+        request: what is asked.
+        in_chat: whether they can say something else, too: a command, or words to somebody else.
+
+    Raises:
+        SaidInsteadError: they did; the request is left as it is.
     """
     show_request(request)
     try:
-        answer = _ask(request)
+        answer = _ask(request, in_chat=in_chat)
     except (EOFError, KeyboardInterrupt):
         aside().print()
         return None
@@ -145,25 +162,28 @@ def how_to_answer(run_loop_id: str, request: InputRequired) -> str:
     return f'  {command} --text "…"'
 
 
-def _ask(request: InputRequired) -> Json:
+def _ask(request: InputRequired, *, in_chat: bool) -> Json:
     if request.kind == "approve" and len(request.tool_calls) == 1:
-        return _ask_for_one(request.tool_calls[0])
+        return _ask_for_one(request.tool_calls[0], in_chat=in_chat)
     if request.kind == "approve":
-        return _ask_for_all(request.tool_calls)
+        return _ask_for_all(request.tool_calls, in_chat=in_chat)
     if request.kind == "select":
-        return {"choices": list(_choose(request))}
+        return {"choices": list(_choose(request, in_chat=in_chat))}
     while not (words := ask_line("› ").strip()):
         aside().print("An answer in words is asked for; Ctrl-D leaves it open.", style="dim")
+    if in_chat and is_command(words):  # a path begins with a stroke, too, and is an answer
+        raise SaidInsteadError(words)
     return {"text": words}
 
 
 # --- a yes or a no
 
 
-def _ask_for_one(call: ToolCall) -> Json:
+def _ask_for_one(call: ToolCall, *, in_chat: bool) -> Json:
     edited: Json = {}
+    prompt = "Run it? [y/n], [a]lways, for this [l]oop, [e]dit › "
     while True:
-        said = _key("Run it? [y/N], [a]lways, for this [l]oop, [e]dit › ", EDIT, ALWAYS, LOOP)
+        said = _key(prompt, EDIT, ALWAYS, LOOP, in_chat=in_chat)
         if said in NO:
             return {"approved": False, "text": _reason()}
         if said in EDIT:
@@ -172,9 +192,9 @@ def _ask_for_one(call: ToolCall) -> Json:
         return {"approved": True, **_remembered(said), **edited}
 
 
-def _ask_for_all(calls: Sequence[ToolCall]) -> Json:
-    choice = "[a]lways, for this [l]oop, [o]ne by one"
-    said = _key(f"Run all {len(calls)}? [y/N], {choice} › ", ALWAYS, LOOP, ONE_BY_ONE)
+def _ask_for_all(calls: Sequence[ToolCall], *, in_chat: bool) -> Json:
+    prompt = f"Run all {len(calls)}? [y/n], [a]lways, for this [l]oop, [o]ne by one › "
+    said = _key(prompt, ALWAYS, LOOP, ONE_BY_ONE, in_chat=in_chat)
     if said in NO:
         return {"approved": False, "text": _reason()}
     if said in ONE_BY_ONE:
@@ -186,7 +206,7 @@ def _ask_for_each(call: ToolCall) -> Json:
     edited: Json = {}
     _show_call(call)
     while True:
-        said = _key(f"Run {plain(call.name)}? [y/N], [e]dit › ", EDIT)
+        said = _key(f"Run {plain(call.name)}? [y/n], [e]dit › ", EDIT)
         if said in NO:
             return {"approved": False, "text": _reason()}
         if said in EDIT:
@@ -203,14 +223,31 @@ def _edited(call: ToolCall) -> tuple[ToolCall, Json]:
     return call, {"arguments": arguments}
 
 
-def _key(prompt: str, *more: frozenset[str]) -> str:
-    """What a person chose: a yes, a no, or one of the other words. Anything else is asked again."""
+def confirmed(prompt: str) -> bool:
+    """Whether a person says yes or no to a question; asks until it is one of the two.
+
+    Raises:
+        EOFError, KeyboardInterrupt: the person would rather not say.
+    """
+    return _key(f"{prompt} [y/n] ") in YES
+
+
+def _key(prompt: str, *more: frozenset[str], in_chat: bool = False) -> str:
+    """What a person chose: a yes, a no, or one of the other words. Anything else is asked again,
+    Enter too: a key that was pressed too often decides nothing.
+
+    Raises:
+        SaidInsteadError: in a chat, they have said something else.
+    """
     known = YES.union(NO, *more)
     while True:
-        said = ask_line(prompt).strip().lower()
+        line = ask_line(prompt).strip()
+        said = line.lower()
         if said in known:
             return said
-        aside().print("That was not understood; Enter alone is a no.", style="dim")
+        if in_chat and (line.startswith("/") or _says_something(line)):
+            raise SaidInsteadError(line)
+        aside().print("Type y or n; Ctrl-D leaves it open.", style="dim")
 
 
 def _remembered(said: str) -> Json:
@@ -226,25 +263,41 @@ def _reason() -> str | None:
 # --- a choice
 
 
-def _choose(request: InputRequired) -> tuple[str, ...]:
+def _choose(request: InputRequired, *, in_chat: bool) -> tuple[str, ...]:
     prompt = (
         "Which ones? (numbers, such as 1,3) › " if request.multiple else "Which one? (number) › "
     )
     while True:
-        chosen = chosen_options(request, re.split(r"[\s,，、;；]+", ask_line(prompt).strip()))
-        if chosen is not None:
-            return chosen
+        line = ask_line(prompt).strip()
+        # An option may be of several words.
+        for given in ([line], re.split(r"[,，、;；]+\s*", line), re.split(r"[\s,，、;；]+", line)):
+            if (chosen := chosen_options(request, given)) is not None:
+                return chosen
+        if in_chat and any(each.isalpha() for each in line):
+            raise SaidInsteadError(line)
         last = len(request.options)
-        aside().print(f"Type numbers from 1 to {last}; Ctrl-D leaves it open.", style="dim")
+        aside().print(
+            f"Type numbers from 1 to {last}, or what is listed; Ctrl-D leaves it open.", style="dim"
+        )
+
+
+def _says_something(line: str) -> bool:
+    """Whether these are words rather than a key that was missed.
+
+    >>> [_says_something(line) for line in ("yess", "", "what does it do?", "别删，等等")]
+    [False, False, True, True]
+    """
+    return len(line.split()) > 1 or len(line.encode()) > _LONGEST_SLIP
 
 
 def chosen_options(request: InputRequired, given: Sequence[str]) -> tuple[str, ...] | None:
     """The options that are meant by their words or their numbers; None when that is not clear."""
     options = request.options
+    by_words = {each.casefold(): each for each in reversed(options)}
     chosen = []
     for each in given:
-        if each in options:
-            chosen.append(each)
+        if each.casefold() in by_words:
+            chosen.append(each if each in options else by_words[each.casefold()])
         elif each.isdecimal() and 1 <= int(each) <= len(options):
             chosen.append(options[int(each) - 1])
         else:

@@ -9,38 +9,41 @@ it to be finished. So typed and written words never get mixed up, in any termina
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
+from service.cli.chat_help import show_help, unknown
 from service.cli.client import Broken, Daemon, loop_path
 from service.cli.connect import patiently
 from service.cli.conversation import Conversation, Item, Items, only_watch
-from service.cli.interjections import HELP as HELP_MEANWHILE
-from service.cli.interjections import MODES, Interjections
+from service.cli.daemon_settings import settings_told_by
+from service.cli.enhancing import enhance_in_words, switched
+from service.cli.interjections import ELSEWHERE, MODES, Interjections
 from service.cli.interrupts import CancelOnInterrupt
 from service.cli.listening import can_listen, listening
 from service.cli.loop_tables import loops_table
-from service.cli.model_words import capabilities, model_in_words
-from service.cli.output import aside, one_line, out, short_id
+from service.cli.mending import KEYS, Mending, is_mend
+from service.cli.output import aside, one_line, out, plain, short_id
 from service.cli.run_loop_ids import resolve, run_loops
 from service.cli.streams import read_line
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
-from service.cli.wire import SeenEvent, is_rest
-from service.config import Settings
+from service.cli.wire import Accepted, SeenEvent, is_rest
+from service.cli.words import compaction_in_words
 from service.domain.errors import InvalidInputError, RondoError
-from service.domain.run_loops import SendMode
+from service.domain.events import NEW_MATTER, CompactionFinished
+from service.domain.messages import ImageUrlPart
+from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
 
-HELP = f"""\
-/loop ID       send what follows to this run loop; /loop alone lets the router decide again
-/loops         the active run loops
-/resume [ID]   take up a run loop that was stopped or has failed; alone: the last one
-/fork [SEQ]    go on in a copy of the last run loop, as it was after event number SEQ
-/quit          leave (or Ctrl-D)
-
-While an answer comes, just type; it waits until the line is finished:
-{HELP_MEANWHILE}"""
+_PATH_AND_WORDS = re.compile(
+    r"""(?:"(?P<quoted>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>(?:\\.|[^\s"'])+))"""
+    r"(?:\s+(?P<words>.*))?",
+    re.DOTALL,
+)
+"""A path as a person types it, or drags it into a terminal: quoted, or with its spaces escaped."""
 _QUIT = ("/quit", "/exit", "/q")
 # readline must be told which characters of the prompt take no room.
 _PROMPT = "\001\033[1m\002› \001\033[0m\002"
@@ -49,9 +52,8 @@ _PROMPT = "\001\033[1m\002› \001\033[0m\002"
 class ChatSession:
     """One person's talk with the daemon."""
 
-    def __init__(self, daemon: Daemon, settings: Settings) -> None:
+    def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._settings = settings
         self._line_closed = threading.Event()
         self._line_closed.set()
         self._patiently = patiently()
@@ -63,9 +65,16 @@ class ChatSession:
             listen=self._listen if can_listen() else only_watch,
         )
         self._interrupts = CancelOnInterrupt(daemon, self._conversation)
-        self._interjections = Interjections(daemon, stop=self._interrupts.cancel)
+        self._mending = Mending(daemon)
+        self._interjections = Interjections(
+            daemon, mending=self._mending, stop=self._interrupts.cancel
+        )
         self._pinned: str | None = None
+        self._opens_new = False
+        """Whether the next message is said to be new."""
         self._last: str | None = None
+        self._model: str | None = None
+        """The model that the next message names."""
 
     def run(self, loop: str | None = None) -> None:
         """Greet, and talk until the person leaves.
@@ -79,7 +88,8 @@ class ChatSession:
         interrupted = False
         while True:
             try:
-                line = self._read()
+                line, self._conversation.instead = self._conversation.instead, ""
+                line = line or self._read()
             except EOFError:
                 break
             except KeyboardInterrupt:
@@ -102,7 +112,7 @@ class ChatSession:
             if line.startswith("/"):
                 self._command(line)
             else:
-                self._say(line)
+                self._say(line, to=NEW_MATTER if self._opens_new else self._pinned)
         except RondoError as error:
             aside().print(error.problem().in_words(), style="red")
             self._interjections.clear()
@@ -126,19 +136,90 @@ class ChatSession:
                 self._resume(rest)
             case "/fork":
                 self._fork(rest)
+            case "/compact":
+                self._compact()
+            case "/model":
+                self._choose_model(rest)
+            case "/enhance":
+                words = enhance_in_words(switched(self._daemon, rest))
+                aside().print(f"{words}\n", style="dim")
             case "/then" | "/instead" if rest:
-                self._say(rest, mode=MODES[name])
+                self._say(rest, to=self._pinned, mode=MODES[name])
+            case "/new" | "/route" if rest:
+                self._say(rest, to=ELSEWHERE[name])
+            case "/new":
+                self._opens_new = True
+                aside().print("What you say next opens a new run loop.\n", style="dim")
+            case _ if is_mend(name):
+                self._mend(line)
+            case "/image" if rest:
+                self._show_image(rest)
             case "/stop":
                 aside().print("No answer is coming just now.\n", style="dim")
-            case "/help" | "/then" | "/instead":
-                aside().print(f"{HELP}\n", style="dim")
+            case "/help" | "/then" | "/instead" | "/route" | "/image":
+                show_help(meanwhile=False)
             case _:
-                aside().print(f"There is no {name}.\n{HELP}\n", style="dim")
+                aside().print(f"{unknown(name, meanwhile=False)}\n", style="dim")
 
-    def _say(self, text: str, *, mode: SendMode = "steer") -> None:
+    def _say(
+        self,
+        text: str,
+        *,
+        to: str | None,
+        mode: SendMode = "steer",
+        images: Sequence[ImageUrlPart] = (),
+    ) -> None:
+        self._opens_new = False
         with self._interrupts:
-            turn = self._conversation.send(text, run_loop_id=self._pinned, mode=mode)
+            turn = self._conversation.send(
+                text, run_loop_id=to, mode=mode, images=images, model=self._model
+            )
+        if self._pinned is not None and to is not None and turn.run_loop_id:
+            if to == NEW_MATTER:
+                aside().print(f"What follows goes to {turn.run_loop_id}.", style="dim")
+            self._pinned = turn.run_loop_id  # the new one, or the one after it
         self._see_interjections(turn)
+
+    def _choose_model(self, name: str) -> None:
+        models = (settings_told_by(self._daemon) or {}).get("models")
+        if not isinstance(models, dict):
+            raise InvalidInputError(
+                "the daemon knows no models by name", advice="Start it again: it is an older one."
+            )
+        if name and name not in models:
+            raise InvalidInputError(
+                f"there is no model {name!r}", advice=f"There are: {', '.join(models)}."
+            )
+        self._model = self._interjections.model = name or self._model
+        if name:
+            aside().print(f"From now on {name} answers: {models[name]}.\n", style="dim")
+            return
+        for each, words in models.items():
+            mark = "*" if each == (self._model or DEFAULT_MODEL_NAME) else " "
+            aside().print(plain(f"{mark} {each}: {words}"), style="dim")
+        aside().print()
+
+    def _mend(self, line: str) -> None:
+        words, loop = self._mending.do(line)
+        aside().print(f"{words}\n", style="dim")
+        if loop is None:
+            return
+        self._last = loop.id
+        if loop.status == "running":
+            self._follow(loop.id, after=self._daemon.get(loop_path(loop.id))["last_seq"])
+
+    def _show_image(self, rest: str) -> None:
+        from service.agent.image_files import image_from_file
+
+        found = _PATH_AND_WORDS.fullmatch(rest)
+        if found is None:
+            raise InvalidInputError(
+                "the path of the image has a quotation mark too few",
+                advice='Write /image "my photo.png" What is this?',
+            )
+        to = NEW_MATTER if self._opens_new else self._pinned
+        path = found["quoted"] or found["single"] or re.sub(r"\\(.)", r"\1", found["plain"])
+        self._say(found["words"] or "", to=to, images=[image_from_file(path)])
 
     def _resume(self, beginning: str) -> None:
         loop = resolve(self._daemon, beginning) if beginning else self._last_loop("/resume ID")
@@ -161,6 +242,13 @@ class ChatSession:
         if fork["status"] == "running":
             self._follow(self._pinned, after=fork["last_seq"])
 
+    def _compact(self) -> None:
+        loop = self._last_loop("/loop ID, and then /compact")
+        aside().print("Summarising; a model may take a minute.", style="dim")
+        done = self._daemon.post(f"{loop_path(loop)}/compact", takes_long=True)
+        words = compaction_in_words(CompactionFinished.model_validate(done))
+        aside().print(f"{words}\n", style="dim")
+
     def _last_loop(self, instead: str) -> str:
         loop = self._pinned or self._last
         if loop is None:
@@ -177,6 +265,9 @@ class ChatSession:
         self._remember(turn)
         while (each := self._interjections.next()) is not None:
             last_seq = self._conversation.turn.last_seq
+            if each.elsewhere:  # another run loop has worked on it meanwhile
+                last_seq = -1
+                aside().print(f"\n“{one_line(each.text, 60)}”:", style="dim")
             with self._interrupts:
                 turn = self._conversation.send(
                     each.text,
@@ -184,6 +275,7 @@ class ChatSession:
                     mode=each.mode,
                     key=each.key,
                     after=last_seq,
+                    model=each.model,
                 )
             self._remember(turn)
         self._interjections.clear()
@@ -191,8 +283,6 @@ class ChatSession:
 
     def _remember(self, turn: Turn) -> None:
         self._last = turn.run_loop_id or self._last
-        if self._pinned is not None:
-            self._pinned = self._last
 
     def _pin(self, beginning: str) -> None:
         self._pinned = resolve(self._daemon, beginning) if beginning else None
@@ -202,9 +292,11 @@ class ChatSession:
     def _greet(self) -> None:
         waiting = list(run_loops(self._daemon, statuses=("waiting_for_human_input",)))
         readiness = self._daemon.readiness()
-        aside().print(f"Rondo · {model_in_words(self._settings)}", style="bold")
-        if self._settings.llm.effective_provider == "embedded":
-            aside().print(capabilities(self._settings), style="dim")
+        told = settings_told_by(self._daemon) or {}
+        model = told.get("model")
+        aside().print(plain(f"Rondo · {model}" if model else "Rondo"), style="bold")
+        if disclaimer := told.get("disclaimer"):
+            aside().print(plain(str(disclaimer)), style="dim")
         llm = readiness.get("llm")
         if not readiness["ready"] and isinstance(llm, dict) and not llm.get("ready"):
             aside().print(f"The model is not ready: {llm.get('detail')}", style="yellow")
@@ -219,7 +311,12 @@ class ChatSession:
         if not sys.stdin.isatty():
             return read_line().strip()
         with suppress(ImportError):  # not on every platform: lines can be typed all the same
-            import readline  # noqa: F401  importing it gives `input` editing and a history
+            import readline  # importing it gives `input` editing and a history
+
+            # What is pasted is one message, however many lines it has.
+            readline.parse_and_bind("set enable-bracketed-paste on")
+            for key, line in KEYS.items():  # what was typed so far goes: it can be yanked back
+                readline.parse_and_bind(f'"\\e{key}": "\\C-e\\C-u{line}\\C-m"')
         return read_line(_PROMPT).strip()
 
     # --- while an answer comes
@@ -229,10 +326,15 @@ class ChatSession:
             with view.stepping_aside():
                 return self._read_meanwhile()
 
-        def take(line: str, ended: bool) -> None:
+        def take(line: str, ended: bool) -> Generator[Item] | None:
             if line:
                 with view.stepping_aside():
-                    self._interjections.take(line, self._conversation.turn, ended=ended)
+                    more = self._interjections.take(line, self._conversation.turn, ended=ended)
+                if not ended:
+                    return more
+                for note in more or ():
+                    view.note(note.words, style=note.style)
+            return None
 
         def is_last(item: Item) -> bool:
             return isinstance(item, SeenEvent) and is_rest(item)
@@ -259,8 +361,9 @@ class ChatSession:
             self._conversation.reading = False
             self._line_closed.set()
 
-    def _told(self, turn: Turn, item: Item) -> None:
+    def _told(self, turn: Turn, item: Accepted | SeenEvent) -> None:
         self._interrupts.told(turn)
+        self._mending.told(turn)
         self._interjections.told(turn, item)
 
     def _on_break(self, error: Broken, breaks: int) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.cli.client import Daemon
+from service.cli.daemon_settings import daemon_settings, differing
 from service.cli.errors import BadTokenFileError, DaemonError, DaemonNotRunningError
 from service.cli.token_auth import read_token
 from service.config import (
@@ -50,12 +51,14 @@ class Check:
 
 def all_checks() -> tuple[Check, ...]:
     """The checks, in the order in which a person would fix things."""
+    from service.cli.checks_files import check_databases
     from service.cli.checks_models import check_embedder, check_model, check_vectors, check_web
     from service.cli.checks_notes import check_notes
 
     return (
         Check("settings", check_settings),
         Check("data folder", check_data_folder),
+        Check("databases", check_databases),
         Check("daemon", check_daemon),
         Check("token", check_token),
         Check("language model", check_model),
@@ -84,6 +87,15 @@ def check_settings(settings: Settings) -> Finding:
         meant = [f"{like} for {name}" for name in unknown if (like := variable_like(name))]
         advice = f"Perhaps {', '.join(meant)} is meant." if meant else "Unset what is not needed."
         return Finding("note", words, f"{advice} `rondo config` shows all settings.")
+    told = daemon_settings(settings)
+    theirs = told["settings"] if told else None
+    if isinstance(theirs, dict) and (others := differing(settings.shown(), theirs)):
+        return Finding(
+            "note",
+            f"{where}; the daemon was started with other {', '.join(others)}",
+            "What follows tells of the daemon. To have it work with the settings here, start it"
+            " again from here; `rondo config --here` shows them.",
+        )
     return Finding("ok", f"{where}; RONDO_* variables come before it")
 
 

@@ -5,31 +5,59 @@ from __future__ import annotations
 import time
 from importlib import metadata
 
+from service.agent.model_words import capabilities, embedded_model, endpoint, endpoint_model
 from service.cli.checks import Finding
 from service.cli.client import Daemon
+from service.cli.daemon_settings import daemon_settings, differing, section_of
 from service.cli.errors import DaemonError
-from service.cli.model_words import capabilities, embedded_model, endpoint, endpoint_model
-from service.config import Settings
+from service.cli.wire import Json
+from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
 
 _TINY_ANSWER = 16  # tokens: some endpoints take no less
 
 
 def check_model(settings: Settings) -> Finding:
-    """Whether a model can answer: the endpoint with a tiny call, the embedded one by its file."""
-    match settings.llm.effective_provider:
+    """Whether a model can answer: the endpoint with a tiny call, the embedded one by its file.
+
+    Of a daemon that works with other settings than these: what it says itself.
+    """
+    told = daemon_settings(settings)
+    if told is not None and any(
+        differing(_shown(settings, name), section_of(told, name)) for name in ("llm", "models")
+    ):
+        return _told_by_the_daemon(settings, str(told["model"]))
+    found = _check(settings, settings.llm)
+    others = {name: _check(settings, settings.of_model(name)) for name in settings.models}
+    if not others:
+        return found
+    # Messages are answered without them, unless one is named.
+    broken = [each for each in others.values() if each.verdict == "broken"]
+    verdict = "note" if broken and found.verdict == "ok" else found.verdict
+    words = [found.words, *(f"{name}: {each.words}" for name, each in others.items())]
+    advice = dict.fromkeys(each.advice for each in (found, *broken) if each.advice)
+    return Finding(verdict, "\n".join(words), " ".join(advice))
+
+
+def _check(settings: Settings, llm: LLMSettings) -> Finding:
+    match llm.effective_provider:
         case "embedded":
-            return _check_embedded(settings)
+            return _check_embedded(settings, llm)
         case "openai" | "anthropic":
-            return _check_endpoint(settings)
+            return _check_endpoint(settings, llm)
         case "scripted":
-            return Finding("note", f"answers come from the script {settings.llm.model}")
+            return Finding("note", f"answers come from the script {llm.model}")
 
 
 def check_embedder(settings: Settings) -> Finding:
     """Whether texts can be embedded. Loads the model, which takes some seconds."""
     from service.memory.embedders import create_embedder
 
+    theirs = section_of(daemon_settings(settings), "embedder")
+    if theirs and differing(_shown(settings, "embedder"), theirs):
+        return _told_by_the_daemon(
+            settings, f"{theirs.get('kind')}: {theirs.get('model')}", "memory"
+        )
     advice = "Search goes by words alone meanwhile, and routing asks the model."
     began = time.monotonic()
     try:
@@ -72,7 +100,9 @@ def _check_index(settings: Settings, words: str) -> Finding:
 
 def check_web(settings: Settings) -> Finding:
     """Whether `web_search` is offered, and if not, why."""
-    if settings.tools.tavily_api_key.get_secret_value().strip():
+    theirs = section_of(daemon_settings(settings), "tools")
+    key = theirs.get("tavily_api_key", settings.tools.tavily_api_key.get_secret_value())
+    if str(key).strip():
         return Finding("ok", "web_search is offered, with your Tavily key")
     return Finding(
         "note",
@@ -81,10 +111,25 @@ def check_web(settings: Settings) -> Finding:
     )
 
 
-def _check_embedded(settings: Settings) -> Finding:
+def _shown(settings: Settings, section: str) -> Json:
+    shown: Json = settings.shown()[section]
+    return shown
+
+
+def _told_by_the_daemon(settings: Settings, what: str, part: str = "llm") -> Finding:
+    """What a daemon that was started with other settings says of a part of itself."""
+    with Daemon(settings) as daemon:
+        told = daemon.readiness().get(part)
+    ready = isinstance(told, dict) and told.get("ready") is True
+    detail = told.get("detail") if isinstance(told, dict) else "it does not say how it is"
+    words = f"the daemon's: {what} ({detail})"
+    return Finding("ok" if ready else "note", words)
+
+
+def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
     from service.models.store import ModelStore
 
-    name = embedded_model(settings)
+    name = embedded_model(llm)
     try:
         path = ModelStore(settings.models_dir).path(name)
     except NotFoundError as error:
@@ -94,33 +139,33 @@ def _check_embedded(settings: Settings) -> Finding:
     if path is None:
         advice = (
             f"The daemon fetches it with the first message; `rondo models pull {name}` does it "
-            f"now. {capabilities(settings)}"
+            f"now. {capabilities(llm)}"
         )
         return Finding("note", f"{name} is not here, or is not the known file", advice)
-    return Finding("ok", f"{name}, here and verified", capabilities(settings))
+    return Finding("ok", f"{name}, here and verified", capabilities(llm))
 
 
-def _check_endpoint(settings: Settings) -> Finding:
+def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:
     import anyio
 
-    where = endpoint(settings)
+    where = endpoint(llm)
     began = time.monotonic()
     try:
-        anyio.run(_call, settings)
+        anyio.run(_call, settings, llm)
     except LLMError as error:
         return Finding("broken", f"{where}: {error.title}. {error.detail}", error.advice)
     except RondoError as error:
         return Finding("broken", f"{error.title}: {error.detail}", error.advice)
     seconds = time.monotonic() - began
-    return Finding("ok", f"{endpoint_model(settings)} at {where} answers, in {seconds:.1f} s")
+    return Finding("ok", f"{endpoint_model(llm)} at {where} answers, in {seconds:.1f} s")
 
 
-async def _call(settings: Settings) -> None:
+async def _call(settings: Settings, llm_settings: LLMSettings) -> None:
     """One tiny call. The first thing that streams proves enough."""
     from service.agent.llm import create_llm
     from service.domain.messages import Message
 
-    llm = create_llm(settings)
+    llm = create_llm(settings, llm_settings)
     try:
         async for _ in llm.stream((Message.user("Say: ok"),), max_tokens=_TINY_ANSWER):
             return

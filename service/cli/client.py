@@ -5,7 +5,7 @@ The token travels in a header only, never in an address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Literal, Self
@@ -22,15 +22,17 @@ from service.cli.errors import (
 )
 from service.cli.sse import SSEDecoder
 from service.cli.token_auth import TokenAuth, read_token
-from service.cli.wire import END, Accepted, SeenEvent, is_rest, read
+from service.cli.wire import END, Accepted, SeenEvent, content, is_rest, read
 from service.cli.wire import Json as Json  # what `get` and `post` give
 from service.config import Settings
 from service.domain.ids import new_id
+from service.domain.messages import ImageUrlPart
 from service.domain.run_loops import SendMode
 
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 90.0  # streams have heartbeats: a longer silence is a dead connection
 _BATCH_SECONDS = 600.0
+_WORK_SECONDS = 3600.0
 
 Params = Mapping[str, str | int | list[str]]
 """A query; a list is sent as its name several times."""
@@ -73,13 +75,19 @@ class Daemon:
         """
         return self._ask("GET", path, params=params)
 
-    def post(self, path: str, body: Json | None = None) -> Json:
+    def post(self, path: str, body: Json | None = None, *, takes_long: bool = False) -> Json:
         """Post a JSON object and get one back.
+
+        Args:
+            path: where.
+            body: the object.
+            takes_long: whether the daemon may be at work for many minutes before it answers.
 
         Raises:
             DaemonError: see `service.cli.errors`.
         """
-        return self._ask("POST", path, body=body)
+        seconds = _WORK_SECONDS if takes_long else None
+        return self._ask("POST", path, body=body, seconds=seconds)
 
     def delete(self, path: str, params: Params | None = None) -> Json:
         """Have something deleted; what it was.
@@ -144,9 +152,11 @@ class Daemon:
         *,
         params: Params | None = None,
         body: Json | None = None,
+        seconds: float | None = None,
     ) -> Json:
+        timeout = httpx2.Timeout(seconds or _SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         with self._told():
-            response = self._http.request(method, path, params=params, json=body)
+            response = self._http.request(method, path, params=params, json=body, timeout=timeout)
         self._check(response)
         return self._object(response)
 
@@ -160,6 +170,8 @@ class Daemon:
         mode: SendMode = "steer",
         key: str | None = None,
         after: int = -1,
+        images: Sequence[ImageUrlPart] = (),
+        model: str | None = None,
         on_break: OnBreak | None = None,
     ) -> Generator[Accepted | SeenEvent]:
         """Send a message, and follow what becomes of it until its loop rests, ends or asks.
@@ -173,6 +185,8 @@ class Daemon:
             mode: how it joins a loop that is at work.
             key: the idempotency key; of a message that was handed over before, to follow it now.
             after: leave out events up to this number.
+            images: what goes with the words.
+            model: the name of the model that answers; None: the loop's.
             on_break: called when the connection broke after the message was accepted; the request
                 is made again when it returns. None: the error is raised.
 
@@ -183,7 +197,7 @@ class Daemon:
         accepted, last, breaks = False, after, 0
         while True:
             try:
-                for item in self._send(text, run_loop_id, mode, key):
+                for item in self._send(text, run_loop_id, mode, key, images, model):
                     breaks = 0
                     if isinstance(item, Accepted):
                         if accepted:
@@ -203,19 +217,28 @@ class Daemon:
                 breaks += 1
                 on_break(error, breaks)
 
-    def hand_over(self, text: str, *, run_loop_id: str, mode: SendMode, key: str) -> Accepted:
+    def hand_over(
+        self,
+        text: str,
+        *,
+        run_loop_id: str | None,
+        mode: SendMode,
+        key: str,
+        model: str | None = None,
+    ) -> Accepted:
         """Send a message and leave as soon as it is safe; its loop goes on with it.
 
         Args:
             text: the message.
-            run_loop_id: the loop that it belongs to.
+            run_loop_id: the loop that it belongs to; None: the daemon decides.
             mode: how it joins a loop that is at work.
             key: the idempotency key, by which `send` can follow it later.
+            model: the name of the model that answers; None: the loop's.
 
         Raises:
             DaemonError: see `service.cli.errors`.
         """
-        with closing(self._send(text, run_loop_id, mode, key)) as items:
+        with closing(self._send(text, run_loop_id, mode, key, model=model)) as items:
             for item in items:
                 if isinstance(item, Accepted):
                     return item
@@ -267,11 +290,19 @@ class Daemon:
                 on_break(error, breaks)
 
     def _send(
-        self, text: str, run_loop_id: str | None, mode: SendMode, key: str
+        self,
+        text: str,
+        run_loop_id: str | None,
+        mode: SendMode,
+        key: str,
+        images: Sequence[ImageUrlPart] = (),
+        model: str | None = None,
     ) -> Generator[Accepted | SeenEvent]:
-        body: Json = {"message": text, "mode": mode}
+        body: Json = {"message": content(text, images), "mode": mode}
         if run_loop_id is not None:
             body["run_loop_id"] = run_loop_id
+        if model is not None:
+            body["model"] = model
         return self._stream("POST", "/v1/send", headers={"Idempotency-Key": key}, body=body)
 
     def _stream(

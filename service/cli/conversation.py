@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 
-from service.cli.asking import answer, ask, can_ask, how_to_answer, show_request
+from service.cli.asking import SaidInsteadError, answer, ask, can_ask, how_to_answer, show_request
 from service.cli.client import Daemon, OnBreak
 from service.cli.listening import forget_keys
 from service.cli.output import aside, out, short_id
 from service.cli.patience import ExplainedWait
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
-from service.cli.wire import Accepted, SeenEvent, is_rest
+from service.cli.wire import Accepted, Note, SeenEvent, is_rest
 from service.domain.events import MessageMoved
+from service.domain.messages import ImageUrlPart
 from service.domain.run_loops import SendMode
 
-Item = Accepted | SeenEvent
+Item = Accepted | SeenEvent | Note
 Items = Generator[Item]
 Listen = Callable[[Items, TurnView], Items]
 """Gives the same items, up to the first that `is_rest`, and lets the person type meanwhile. Closes
@@ -38,7 +39,7 @@ class Conversation:
         quiet: bool = False,
         stays: bool = False,
         on_break: OnBreak | None = None,
-        on_item: Callable[[Turn, Item], None] = lambda turn, item: None,
+        on_item: Callable[[Turn, Accepted | SeenEvent], None] = lambda turn, item: None,
         listen: Listen = only_watch,
     ) -> None:
         """Make a conversation.
@@ -59,6 +60,8 @@ class Conversation:
         self._listen = listen
         self.turn = Turn()
         """The newest turn."""
+        self.instead = ""
+        """What the person said when they were asked something, and that was no answer."""
         self.reading = False
         """Whether a line is being read from the person just now."""
 
@@ -70,6 +73,8 @@ class Conversation:
         mode: SendMode = "steer",
         key: str | None = None,
         after: int = -1,
+        images: Sequence[ImageUrlPart] = (),
+        model: str | None = None,
     ) -> Turn:
         """Send a message and see it through until it is answered, its loop ends, or waits in vain.
 
@@ -79,6 +84,8 @@ class Conversation:
             mode: how it joins a loop that is at work.
             key: of a message that was handed over before, see `Daemon.hand_over`.
             after: leave out events up to this number.
+            images: what goes with the words.
+            model: the name of the model that answers; None: the loop's.
 
         Raises:
             RondoError: it could not be sent, or the connection broke for good.
@@ -90,6 +97,8 @@ class Conversation:
                 mode=mode,
                 key=key,
                 after=after,
+                images=images,
+                model=model,
                 on_break=self._on_break,
             )
         )
@@ -115,7 +124,7 @@ class Conversation:
 
     def _see_through(self, items: Items) -> Turn:
         turn = self.turn = Turn()
-        view = TurnView(out(), aside(), turn=turn)
+        view = TurnView(out(), aside(), turn=turn, in_chat=self._stays)
         if not self._quiet:
             view.wait("connecting")
         try:
@@ -150,6 +159,9 @@ class Conversation:
     def _show(self, items: Items, view: TurnView) -> None:
         with ExplainedWait(self._daemon, view), closing(self._listen(items, view)) as heard:
             for item in heard:
+                if isinstance(item, Note):
+                    view.note(item.words, style=item.style)
+                    continue
                 self.turn.apply(item)
                 if self.turn.over and not self._stays:
                     break
@@ -172,7 +184,10 @@ class Conversation:
             forget_keys()  # what was typed before the question is no answer to it
             self.reading = True
             try:
-                value = ask(request)
+                value = ask(request, in_chat=self._stays)
+            except SaidInsteadError as said:
+                self.instead = said.line
+                return False
             finally:
                 self.reading = False
         if value is None:

@@ -12,13 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from service.agent.model_words import embedded_model, model_in_words
 from service.cli.client import Daemon, Json, loop_path
 from service.cli.connect import patiently
 from service.cli.conversation import Conversation
 from service.cli.daemon_process import DaemonProcess, running_daemon
 from service.cli.loop_tables import loops_table
 from service.cli.memory_views import print_hits
-from service.cli.model_words import embedded_model, model_in_words
 from service.cli.output import aside, out
 from service.cli.pulling import pull_with_progress
 from service.cli.run_loop_ids import run_loops
@@ -70,9 +70,9 @@ def main() -> int:
 
 def _tour(settings: Settings, folder: Path) -> int:
     if settings.llm.effective_provider == "embedded":
-        pull_with_progress(settings.models_dir, embedded_model(settings), quiet=True)
+        pull_with_progress(settings.models_dir, embedded_model(settings.llm), quiet=True)
     _heading("A daemon of its own", "on a free port, in a temporary folder")
-    aside().print(f"Model: {model_in_words(settings)}.", style="dim")
+    aside().print(f"Model: {model_in_words(settings.llm)}.", style="dim")
     with running_daemon(settings, folder, environment=_environment(settings)) as daemon:
         _wait_for(daemon)
         with daemon.client() as client:

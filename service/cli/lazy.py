@@ -30,6 +30,23 @@ class LazyGroup(click.Group):
         """The names, in the order in which they were given."""
         return [*self._subcommands, *super().list_commands(ctx)]
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand that is meant.
+
+        Raises:
+            NoSuchCommand: there is none of that name; says which is like it.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            # click looks for similar names among the imported commands only
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(
+                error.command_name, possibilities=names, ctx=ctx
+            ) from None
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The subcommand, imported now; None when there is none of that name."""
         known = self._subcommands.get(cmd_name)

@@ -31,7 +31,7 @@ def listening(
     items: Generator[T],
     *,
     read_line: Callable[[], str],
-    on_line: Callable[[str, bool], None],
+    on_line: Callable[[str, bool], Generator[T] | None],
     is_last: Callable[[T], bool],
 ) -> Generator[T]:
     """The same items, while lines are taken from the keyboard.
@@ -43,6 +43,7 @@ def listening(
         read_line: called when a key was pressed; reads the line that begins with it. What it
             raises is raised here.
         on_line: given each line, after the items that came meanwhile; and whether they have ended.
+            What it gives comes in beside the items, until these end; it MUST NOT raise.
         is_last: whether no more items are wanted after this one.
     """
     coming = _Coming(items, is_last)
@@ -60,7 +61,9 @@ def listening(
                         return
                     yield item
                 while lines:
-                    on_line(lines.pop(0), False)
+                    more = on_line(lines.pop(0), False)
+                    if more is not None:
+                        coming.pull_beside(more)
     finally:
         coming.leave()
         for line in lines:
@@ -154,6 +157,17 @@ class _Coming(Generic[T]):
                 os.read(self._bell, 65536)
             kept, self._kept = self._kept, []
             return kept
+
+    def pull_beside(self, more: Generator[T]) -> None:
+        """Take these items, too; their end ends nothing."""
+
+        def pull() -> None:
+            with closing(more):
+                for item in more:
+                    if not self._keep(item):
+                        break
+
+        threading.Thread(target=pull, name="rondo-beside", daemon=True).start()
 
     def leave(self) -> None:
         """Take no more; the thread ends with the next item."""

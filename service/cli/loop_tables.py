@@ -13,6 +13,7 @@ from service.cli.words import (
     arguments_in_words,
     compaction_in_words,
     counted,
+    not_whole_in_words,
     route_in_words,
 )
 from service.domain import events
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+_LONGEST_NAME = 16  # cells of an id in a list: as many as an id of our own has
 _LABEL = 8  # cells before each line of a run loop's words
 STYLES: dict[Status, str] = {
     "running": "bold cyan",
@@ -40,25 +42,45 @@ def loops_table(loops: Sequence[LoopLine]) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    # An id that is cut is of no use: it keeps its room, whatever else is cut.
-    table.add_column(
-        "id", no_wrap=True, min_width=max((cell_len(plain(loop.id)) for loop in loops), default=2)
-    )
+    ids = names_in_a_list([plain(loop.id) for loop in loops])
+    # An id that is cut anywhere is of no use: it keeps its room, whatever else is cut.
+    table.add_column("id", no_wrap=True, min_width=max(map(cell_len, ids), default=2))
     table.add_column("status", no_wrap=True)
     table.add_column("changed", no_wrap=True)
     table.add_column("turns", justify="right", no_wrap=True)
-    table.add_column("why", no_wrap=True)
-    table.add_column("goal")  # the only column that gives way where the terminal is narrow
-    for loop in loops:
+    # These two give way where the terminal is narrow.
+    table.add_column("why")
+    table.add_column("goal")
+    for loop, name in zip(loops, ids, strict=True):
         table.add_row(
-            plain(loop.id),
+            name,
             Text(status_in_words(loop.status), style=STYLES[loop.status]),
-            Text(when(loop.updated_at), style="dim"),
+            Text(when(loop.updated_at).partition(" ")[0], style="dim"),
             str(loop.iteration_count),
-            Text(hint(loop), style="dim"),
+            Text(hint(loop), style="dim", no_wrap=True, overflow="ellipsis"),
             Text(one_line(loop.goal, 500), no_wrap=True, overflow="ellipsis"),
         )
     return table
+
+
+def names_in_a_list(ids: Sequence[str]) -> list[str]:
+    """Ids as a list shows them: of long ones (imported) a beginning that tells them apart.
+
+    Commands take such a beginning, with or without the mark that it is one.
+
+    >>> names_in_a_list(["01jd3v6k2m9x4q8w", "chatgpt-6a1f0e9c-1111-4222-8333-444455556666"])
+    ['01jd3v6k2m9x4q8w', 'chatgpt-6a1f0e9…']
+    """
+    names = []
+    for run_loop_id in ids:
+        length = _LONGEST_NAME - 1
+        while length < len(run_loop_id) and any(
+            other != run_loop_id and other.startswith(run_loop_id[:length]) for other in ids
+        ):
+            length += 1
+        is_cut = len(run_loop_id) > max(_LONGEST_NAME, length + 1)
+        names.append(f"{run_loop_id[:length]}…" if is_cut else run_loop_id)
+    return names
 
 
 def loop_text(
@@ -149,6 +171,8 @@ def _append_iteration(text: Text, index: int, iteration: Iteration, why: Sequenc
     ):
         if words:
             _append_block(text, label, words, style)
+    if iteration.finish_reason is not None:
+        _append_block(text, "", not_whole_in_words(iteration.finish_reason), "dim")
     for call in iteration.tool_calls:
         words = f"{call.name}({arguments_in_words(call.arguments)})"
         _append_block(text, "tool", words, "cyan")
@@ -172,7 +196,7 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
             turns = counted(len(run_loop.iterations), "turn")
             return f"{run_loop.goal} ({turns}, from {source})", "bold"
         case events.MessageReceived(message=message, mode=mode):
-            return f"{'' if mode == 'steer' else f'({mode}) '}{message.text}", "bold"
+            return f"{'' if mode == 'steer' else f'({mode}) '}{message.words}", "bold"
         case events.RouteDecided(route=route):
             return route_in_words(route, event.run_loop_id), "dim"
         case events.MessageMoved(message_ids=ids, to_run_loop_id=to):
@@ -181,12 +205,15 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
             return counted(len(recollections), "piece"), "dim"
         case events.IterationStarted() as started:
             return _iteration_in_words(started), "dim"
-        case events.MessageCompleted(message=message, cut=cut):
+        case events.MessageCompleted(message=message, cut=cut, finish_reason=reason):
             calls = ", ".join(call.name for call in message.tool_calls)
-            parts = (message.text, f"→ {calls}" if calls else "", "(stopped here)" if cut else "")
+            ended = "(stopped here)" if cut else f"({not_whole_in_words(reason)})" if reason else ""
+            parts = (message.text, f"→ {calls}" if calls else "", ended)
             return " ".join(filter(None, parts)), "cyan"
         case events.LLMRetry(attempt=attempt, problem=problem):
             return f"attempt {attempt}: {problem.in_words()}", "yellow"
+        case events.LLMFallback() as fallback:
+            return fallback.in_words(), "yellow"
         case events.ToolStarted(name=name, arguments=arguments):
             return f"{name}({arguments_in_words(arguments)})", "cyan"
         case events.ToolFinished(name=name, content=content, is_error=is_error):
@@ -214,6 +241,8 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
 def _iteration_in_words(started: events.IterationStarted) -> str:
     seen = len(started.message_ids or ())
     words = f"iteration {started.index}"
+    if started.continues:
+        return f"{words}: goes on with its answer"
     if started.nudge is not None:
         return f"{words}: looks over its answer"
     return f"{words}: {counted(seen, 'message')} seen" if seen else words

@@ -16,7 +16,7 @@ LABELS: dict[SegmentType, str] = {
     "tool_result": "result",
     "response": "rondo",
 }
-_MEASURED = ("cosine", "bm25", "lexical", "rerank")  # not parts of the sum
+_MEASURED = ("cosine", "bm25", "lexical", "held", "rarity", "rerank")  # not parts of the sum
 _MOST_ANCHORS = 5
 _LONGEST_SHOWN = 600  # characters of a hit: `expand` shows the rest
 
@@ -32,7 +32,14 @@ def print_hits(result: SearchResult) -> None:
     if not result.hits:
         aside().print("Nothing was found.", style="dim")
         return
-    for hit in result.hits:
+    if not result.related:
+        aside().print(
+            "Nothing seems to be about it. What comes nearest, though it hardly is:\n",
+            style="yellow",
+        )
+    for place, hit in enumerate(result.hits):
+        if place and place == result.related:
+            aside().print("— below this line nothing seems to be about it —\n", style="dim")
         _print_hit(hit)
     aside().print("Read around one: rondo memory expand ANCHOR", style="dim")
 

@@ -57,7 +57,7 @@ def resolve(daemon: Daemon, beginning: str) -> str:
         InvalidInputError: several do; says which.
         DaemonError: the daemon cannot be asked.
     """
-    beginning = beginning.strip()
+    beginning = beginning.strip().removesuffix("…")  # as a list shows it
     if not beginning:
         raise InvalidInputError("the id of a run loop is empty", advice="`rondo loops` lists them.")
     if len(beginning) >= _WHOLE_ID and _exists(daemon, beginning):

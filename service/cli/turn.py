@@ -28,6 +28,7 @@ from service.domain.events import (
 )
 from service.domain.own_part import OwnPart
 from service.domain.routes import Route
+from service.domain.spoken import Spoken
 
 Outcome = Literal["open", "answered", "waiting", "cancelled", "failed"]
 EXIT_CODES: dict[Outcome, int] = {
@@ -48,7 +49,7 @@ class Turn:
     run_loop_id: str = ""
     """Empty until the message was routed."""
     route: Route | None = None
-    response: str = ""
+    spoken: Spoken = field(default_factory=Spoken)
     """What the assistant said last to the message; what it said before was said to others."""
     outcome: Outcome = "open"
     request: InputRequired | None = None
@@ -66,6 +67,11 @@ class Turn:
     def message_id(self) -> str:
         """Empty before the message was accepted, and where there is none."""
         return "" if self.part is None else self.part.message_id
+
+    @property
+    def response(self) -> str:
+        """The words of the answer, all parts of it; empty while there are none."""
+        return self.spoken.text
 
     @property
     def landed(self) -> bool:
@@ -98,15 +104,16 @@ class Turn:
                     self.route = route
             case MemoryRecalled(recollections=recollections):
                 self.recalled += len(recollections)
-            case IterationStarted():
+            case IterationStarted() as started:
+                self.spoken.begin(started)
                 if not self.landed:
                     self.recalled = 0  # it was for others
                 elif self.over:
                     self.outcome = "answered"
             case MessageMoved(message_ids=ids) if self.message_id in ids:
-                self.response, self.recalled = "", 0  # the next loop tells it again
-            case MessageCompleted(message=message, cut=False) if self.landed and not self.over:
-                self.response = message.text or self.response
+                self.spoken, self.recalled = Spoken(), 0  # the next loop tells it again
+            case MessageCompleted(cut=False) as completed if self.landed and not self.over:
+                self.spoken.say(completed)
             case InputRequired() as request:
                 self.outcome, self.request = "waiting", request
             case InputReceived():
@@ -134,6 +141,7 @@ class Turn:
             "message_id": self.message_id,
             "outcome": self.outcome,
             "response": self.response,
+            "finish_reason": self.spoken.finish_reason,
             "route": self.route.model_dump(mode="json") if self.route else None,
             "request": self.request.model_dump(mode="json") if self.request else None,
             "problem": self.problem.model_dump(mode="json") if self.problem else None,

@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from service.cli.answer_writer import AnswerWriter
+from service.cli.mending import unsure_in_chat
 from service.cli.output import one_line, plain
 from service.cli.turn import Turn
 from service.cli.waiting import WaitingLine
+from service.cli.why import unsure_lines
 from service.cli.wire import DELIVERED, Accepted, SeenEvent, delivered_part
 from service.cli.words import (
     arguments_in_words,
     compaction_in_words,
+    not_whole_in_words,
     part_in_words,
     route_in_words,
 )
@@ -25,7 +28,9 @@ from service.domain.events import (
     EventBody,
     InputReceived,
     InputRequired,
+    IterationAbandoned,
     IterationStarted,
+    LLMFallback,
     LLMRetry,
     MemoryRecalled,
     MessageCompleted,
@@ -43,6 +48,7 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.routes import Route
 from service.domain.run_loops import SendMode
 
 if TYPE_CHECKING:
@@ -62,7 +68,9 @@ class TurnView:
     What the loop says before the message lands is said to others, and is not shown.
     """
 
-    def __init__(self, out: Console, aside: Console, *, turn: Turn | None = None) -> None:
+    def __init__(
+        self, out: Console, aside: Console, *, turn: Turn | None = None, in_chat: bool = False
+    ) -> None:
         """Make a view.
 
         Args:
@@ -70,7 +78,9 @@ class TurnView:
             aside: for everything else.
             turn: the message that is followed; it must have been told of each item first. None:
                 all is shown.
+            in_chat: whether the person can mend a route by the chat's commands.
         """
+        self._in_chat = in_chat
         self._aside = aside
         self._turn = turn or Turn()
         self._answer = AnswerWriter(out)
@@ -80,12 +90,15 @@ class TurnView:
         self._unseen: dict[str, MessageReceived] = {}
         self._held_up = False
         self._had_landed = False
+        self._is_cut_off = False
+        self._is_resumed = False
+        """Whether the loop was taken up again, and has not said anything since."""
 
     # --- waiting
 
     def wait(self, words: str) -> None:
         """Show that something is being waited for, on a terminal."""
-        if not self._answer.has_partial:
+        if not self._answer.is_mid_line:
             self._waiting.show(words)
 
     @property
@@ -107,7 +120,7 @@ class TurnView:
     def close(self) -> None:
         """End the line and the waiting, whatever came last."""
         self._waiting.hide()
-        self._answer.settle()
+        self._settle()
         self._answer.drop()
 
     # --- events
@@ -139,12 +152,19 @@ class TurnView:
                 self._recalled(len(recollections))
             case ReasoningDelta():
                 self.wait("thinking")
-            case MessageDelta(text=text):
-                self._stream(plain(text))
+            case MessageDelta(text=text, whole=whole):
+                self._stream(plain(text), whole=whole)
             case MessageCompleted() as completed:
                 self._complete(completed)
+            case IterationAbandoned():
+                self._abandon()
             case LLMRetry() as retry:
                 self._retry(retry)
+            case LLMFallback() as fallback:
+                dropped = " The words above are dropped." if self._answer.has_partial else ""
+                self._answer.drop()
+                self._say(fallback.in_words() + dropped, style="yellow")
+                self.wait("trying again")
             case ToolStarted() as started:
                 self._started[started.call_id] = started
                 self.wait(f"{plain(started.name)} …")
@@ -178,12 +198,13 @@ class TurnView:
                 self.wait("thinking")
             case RunLoopIdle() | RunLoopCompleted() | InputRequired():
                 self._waiting.hide()
-                self._answer.settle()
+                self._settle()
             case RunLoopFailed(problem=problem):
                 self._say(problem.in_words(), style="red")
             case ErrorOccurred(problem=problem):
                 self._say(problem.in_words(), style="red" if item.seq is None else "yellow")
             case RunLoopCancelled():
+                self._is_cut_off = False
                 self._say("cancelled", style="yellow")
             case _:
                 pass
@@ -200,6 +221,8 @@ class TurnView:
                 words = route_in_words(route, run_loop_id)
                 terminal = self._aside.is_terminal
                 self._say(one_line(words, self._aside.width) if terminal else words)
+                if own and route.alternatives:
+                    self._tell_alternatives(route, run_loop_id)
                 self.wait("thinking")
             case RunLoopInterrupted(message_id=message_id) if message_id == own:
                 self._say("what it was doing was stopped")
@@ -208,17 +231,28 @@ class TurnView:
                 self._unseen_no_more(message_id, "stopped, to take this instead", style="yellow")
                 self.wait("thinking")
             case RunLoopResumed() if not own:
+                self._is_resumed = True
                 self._say("taken up again")
                 self.wait("thinking")
             case _:
                 pass
 
+    def _tell_alternatives(self, route: Route, run_loop_id: str) -> None:
+        lines = unsure_in_chat(route) if self._in_chat else unsure_lines(route, run_loop_id)
+        for line in lines:
+            self._say(line, style="yellow")
+
     def _land(self, started: IterationStarted) -> None:
-        if started.nudge is not None:
+        if started.continues:
+            self.wait("going on")
+            return
+        if started.nudge is not None and self._is_resumed:
+            self._say("going on with the answer")
+        elif started.nudge is not None:
             self._say("looking over the answer once more")
             self._answer.look_over()
         else:
-            self._answer.settle()
+            self._settle()
         self._answer.drop()
         own = self._turn.message_id
         if own and not self._had_landed:
@@ -247,7 +281,7 @@ class TurnView:
         received = self._unseen.pop(message_id, None)
         if received is None:
             return
-        words = one_line(received.message.text, _WORDS_SHOWN)
+        words = one_line(received.message.words, _WORDS_SHOWN)
         self._say(f"{how}: “{words}”", style=style)
 
     def _hold_up(self) -> None:
@@ -265,24 +299,41 @@ class TurnView:
         # In a log, a line is a line: only a terminal needs wrapping.
         self._aside.print(plain(words), style=style, soft_wrap=not self._aside.is_terminal)
 
-    def _stream(self, text: str) -> None:
+    def _stream(self, text: str, *, whole: bool) -> None:
         if self._answer.streams(text):
             self._waiting.hide()
-            self._answer.stream(text)
+            self._answer.stream(text, whole=whole)
 
     def _complete(self, completed: MessageCompleted) -> None:
         text = plain(completed.message.text)
+        self._is_resumed = False
         self._waiting.hide()
         if not self._answer.is_continued(text):
             self._say("the words above were not complete; the whole message:")
+        self._is_cut_off = False
         if completed.cut and not self._streams:
             return
         final = not completed.cut and not completed.message.tool_calls
         if final and not self._answer.is_bettered(text):
             self._say("it stands as it is")
             self._answer.keep()
-        else:
-            self._answer.complete(text, final=final)
+            return
+        self._is_cut_off = final and completed.finish_reason == "length"
+        self._answer.complete(text, final=final, goes_on=self._is_cut_off)
+        if completed.finish_reason == "content_filter":
+            self._say(not_whole_in_words("content_filter"))
+
+    def _abandon(self) -> None:
+        if self._answer.has_partial:
+            self._answer.drop()
+            self._say("the words that came last do not count; the answer stands as it was")
+
+    def _settle(self) -> None:
+        """What was said last stands; where it is not whole, tell."""
+        self._answer.settle()
+        if self._is_cut_off:
+            self._is_cut_off = False
+            self._say(not_whole_in_words("length"))
 
     def _retry(self, retry: LLMRetry) -> None:
         dropped = "; the words above are dropped" if self._answer.has_partial else ""

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from service.cli.output import one_line, short_id
-from service.domain.routes import Route, RouteMethod
+from service.domain.human_input import NEW_MATTER
+from service.domain.routes import Route, RouteMethod, alternatives_of
 from service.domain.run_loops import RunLoopSummary
 
 _METHODS: dict[RouteMethod, str] = {
@@ -70,10 +71,13 @@ def hint(line: LoopLine) -> str:
         return ""
     if route.method == "person" and route.moved_from is None:
         return "as you said"
+    if route.undo:
+        return "moved back"
     if route.method in ("explicit", "person", "asked"):
         return _METHODS[route.method]
     what = "joined" if route.decision == "join" else "new"
-    return what if route.confidence == 1 else f"{what} {_percent(route.confidence)}"
+    unsure = ", unsure" if route.alternatives else ""
+    return what if route.confidence == 1 else f"{what} {percent(route.confidence)}{unsure}"
 
 
 def why_lines(why: WhyHere, run_loop_id: str) -> list[str]:
@@ -90,14 +94,48 @@ def why_lines(why: WhyHere, run_loop_id: str) -> list[str]:
         first, others = route.reason, "weighed: "
     elif route.method == "person":
         came = f" from {short_id(route.moved_from)}" if route.moved_from else ""
-        first, others = f"you moved it here{came}", "weighed before: "
+        how = "you took its move back" if route.undo else "you moved it here"
+        first, others = f"{how}{came}", "weighed before: "
     elif route.confidence == 1:  # there was nothing to weigh
         first, others = route.reason, "else "
     else:
-        sure = _percent(route.confidence)
+        sure = percent(route.confidence)
         first, others = f"{_METHODS[route.method]}, {sure}: {route.reason}", "else "
+    if route.alternatives and why.is_here:
+        return [first, *unsure_lines(route, run_loop_id, why.message_id)]
     weighed = ", ".join(_weighed(route, run_loop_id))
     return [first, f"{others}{weighed}"] if weighed else [first]
+
+
+def unsure_lines(route: Route, run_loop_id: str, message_id: str | None = None) -> list[str]:
+    """What else an unsure route could have been, and the command that moves the message there.
+
+    >>> route = Route(decision="join", confidence=0.5, method="words", reason="",
+    ...     candidates=[{"run_loop_id": "b", "goal": "A bill", "probability": 0.3}],
+    ...     new_probability=0.2, alternatives=("b", "new"))
+    >>> for line in unsure_lines(route, "a"): print(line)
+    unsure, 50 %: it could be “A bill” (b) 30 %, or a new one 20 %
+    to move it: rondo loops reroute a --to b, or --new; --undo takes that back
+    """
+    others = alternatives_of(route)
+    named = [
+        f"“{one_line(each.goal, _GOAL_WIDTH)}” ({short_id(each.run_loop_id)})"
+        if each.run_loop_id != NEW_MATTER
+        else "a new one"
+        for each in others
+    ]
+    could = ", or ".join(
+        f"{name} {percent(each.probability)}" for name, each in zip(named, others, strict=True)
+    )
+    ways = ", or ".join(
+        "--new" if each == NEW_MATTER else f"--to {short_id(each)}" for each in route.alternatives
+    )
+    of = f" --message {message_id}" if message_id else ""
+    command = f"rondo loops reroute {short_id(run_loop_id)}{of}"
+    return [
+        f"unsure, {percent(route.confidence)}: it could be {could}",
+        f"to move it: {command} {ways}; --undo takes that back",
+    ]
 
 
 def message_lines(whys: Iterable[WhyHere], run_loop_id: str) -> list[str]:
@@ -129,11 +167,12 @@ def _weighed(route: Route, run_loop_id: str) -> Sequence[str]:
         others.append((route.new_probability, "a new one"))
     others.sort(key=lambda each: each[0], reverse=True)
     return [
-        f"{name} {_percent(probability)}"
+        f"{name} {percent(probability)}"
         for probability, name in others[: _MOST_OTHERS + by_person]
         if probability >= _LEAST_PROBABILITY
     ]
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A probability as people say it."""
     return f"{share * 100:.0f} %"

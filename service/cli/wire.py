@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
 from service.domain.events import BODY, EventBody
+from service.domain.messages import ImageUrlPart
 from service.domain.own_part import ends_stream
 
 Json = dict[str, JsonValue]
@@ -34,6 +36,14 @@ class SeenEvent:
     """None when this program does not know the type: the daemon is newer."""
     wire: Json
     """The event as it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Words of this program's own about what comes in."""
+
+    words: str
+    style: str = "dim"
 
 
 DELIVERED = "message.delivered"
@@ -72,3 +82,11 @@ def read(name: str, data: str) -> Accepted | SeenEvent:
     except ValidationError:
         body = None
     return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)
+
+
+def content(text: str, images: Sequence[ImageUrlPart]) -> JsonValue:
+    """A message as ``POST /v1/send`` takes it: its words, or words and images as parts."""
+    if not images:
+        return text
+    words: list[JsonValue] = [{"type": "text", "text": text}] if text else []
+    return [*words, *(image.model_dump(mode="json", exclude_none=True) for image in images)]

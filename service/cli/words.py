@@ -7,6 +7,7 @@ import json
 from service.cli.output import one_line, short_id
 from service.cli.wire import Json
 from service.domain.events import CompactionFinished
+from service.domain.messages import FinishReason
 from service.domain.routes import Route
 
 
@@ -73,6 +74,19 @@ def compaction_in_words(done: CompactionFinished) -> str:
     how = "summarised" if done.method == "model" else "shortened"
     tokens = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
     return f"{how} {counted(done.messages, 'message')} ({tokens})"
+
+
+def not_whole_in_words(reason: FinishReason) -> str:
+    """Why an answer is not whole.
+
+    >>> not_whole_in_words("length")
+    "The answer was cut off at the model's limit of tokens."
+    """
+    match reason:
+        case "length":
+            return "The answer was cut off at the model's limit of tokens."
+        case "content_filter":
+            return "The endpoint's content filter stopped the answer here."
 
 
 def counted(number: int, noun: str) -> str:

@@ -102,7 +102,10 @@ class MemoryHit(BaseModel):
     anchor: Anchor
     content: str
     relevance: float
-    """0 to 1, comparable within one search only."""
+    """0 to 1: how sure it is that this is about what was asked, falling from the best hit on. A
+    reranker's own score where one was asked."""
+    related: bool = True
+    """Whether it seems to be about what was asked; what does not is merely the best of the rest."""
     scores: dict[str, float] | None = None
     """The parts of the score, when asked to explain."""
     duplicates: tuple[Anchor, ...] = ()
@@ -145,6 +148,13 @@ class SearchResult(BaseModel):
     """In words, when the search was less than it could have been."""
     notes: tuple[MemoryNote, ...] = ()
     """Notes on what was asked about, apart from the hits."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def related(self) -> int:
+        """Where relevance ends: the last hit that seems to be about what was asked, counted from 1;
+        0 when none does."""
+        return max((place for place, hit in enumerate(self.hits, 1) if hit.related), default=0)
 
 
 class ExpandedContext(BaseModel):

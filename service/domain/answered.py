@@ -6,7 +6,31 @@ from dataclasses import replace
 
 from service.domain.events import InputReceived, InputRequired
 from service.domain.messages import Message
-from service.domain.state import RunLoopState, UnseenMessage, changed
+from service.domain.quoting import quoted
+from service.domain.state import (
+    BeforeAnswer,
+    PendingCall,
+    RunLoopState,
+    UnseenMessage,
+    changed,
+    named_model,
+)
+
+
+def asked(state: RunLoopState, request: InputRequired) -> RunLoopState:
+    """The state in which a person is asked; once more, where what they said was no clear answer."""
+    said = "\n".join(each.message.text for each in state.unseen if each.id == request.message_id)
+    return changed(
+        state,
+        awaiting=request,
+        status="waiting_for_human_input",
+        before_answer=_before(state, request) or state.before_answer,
+        unseen=tuple(each for each in state.unseen if each.id != request.message_id),
+        pending=tuple(
+            replace(waiting, said=said) if said and waiting.call.id == request.call_id else waiting
+            for waiting in state.pending
+        ),
+    )
 
 
 def answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
@@ -14,7 +38,12 @@ def answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
     request = state.awaiting
     if request is None or request.request_id != answer.request_id:
         return state  # an answer that comes twice, or too late, counts once
-    state = changed(state, awaiting=None, status="running", last_answer=answer)
+    before = _before(state, answer) if request.call_id is not None else None
+    state = changed(
+        state, awaiting=None, status="running", last_answer=answer, before_answer=before
+    )
+    if answer.message_id is not None and request.call_id is not None:
+        state = _heard(state, answer.message_id)
     if request.kind == "approve":
         return _decided(state, request, answer)
     if request.about == "route":
@@ -22,15 +51,52 @@ def answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
     words = "\n".join(answer.choices) if answer.choices else answer.text or ""
     if request.call_id is None:
         # Nobody's tool call asked: the answer is what the person says next.
-        said = UnseenMessage(answer.request_id, Message.user(words), at=state.updated_at)
-        return changed(state, unseen=(*state.unseen, said))
+        said_id = answer.message_id or answer.request_id
+        said = UnseenMessage(
+            said_id,
+            Message.user(words),
+            at=state.updated_at,
+            model=named_model((each for each in state.unseen if each.id == said_id), None),
+        )
+        others = (unseen for unseen in state.unseen if unseen.id != said.id)
+        return changed(state, unseen=(*others, said))
     return changed(
         state,
         pending=tuple(
-            replace(waiting, answer=words) if waiting.call.id == request.call_id else waiting
+            replace(waiting, answer=_with_what_was_said(waiting, words))
+            if waiting.call.id == request.call_id
+            else waiting
             for waiting in state.pending
         ),
     )
+
+
+def _before(state: RunLoopState, heard: InputReceived | InputRequired) -> BeforeAnswer | None:
+    """Where a loop goes back to without a message, which is heard as an answer just now."""
+    if state.awaiting is None or all(each.id != heard.message_id for each in state.unseen):
+        return None
+    return BeforeAnswer(heard.message_id or "", state)
+
+
+def _with_what_was_said(waiting: PendingCall, words: str) -> str:
+    return f"{quoted(waiting.said)}\n{words}" if waiting.said else words
+
+
+def _heard(state: RunLoopState, message_id: str) -> RunLoopState:
+    """The state after a message was heard as an answer, by the iteration that had asked."""
+    metadata = {
+        name: value
+        for unseen in state.unseen
+        if unseen.id == message_id
+        for name, value in unseen.metadata.items()
+    }
+    iteration = state.iteration
+    if iteration is not None and metadata:
+        iteration = iteration.model_copy(update={"metadata": {**iteration.metadata, **metadata}})
+    unseen = tuple(each for each in state.unseen if each.id != message_id)
+    heard = (each for each in state.unseen if each.id == message_id)
+    model = named_model(heard, state.model)
+    return changed(state, unseen=unseen, iteration=iteration, model=model)
 
 
 def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived) -> RunLoopState:

@@ -19,7 +19,8 @@ RondoError
 │   ├── LLMContextError        the conversation is longer than the model's window
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
 ├── BudgetError                a budget that was set is used up
-├── HookError                  code of the owner's own failed (service.agent.guarded)
+├── HookError                  a hook of the owner's own failed (service.agent.guarded)
+├── OwnCodeError               a brain or an executor of the owner's own failed
 ├── EmbeddingError             texts could not be embedded
 └── RerankingError             hits could not be put into a better order
 
@@ -184,7 +185,8 @@ class LLMStatusError(LLMError):
     def __init__(
         self, status: int, detail: str = "", *, advice: str = "", retry_after: float | None = None
     ) -> None:
-        super().__init__(detail, advice=advice)
+        title = "The language model's endpoint failed" if status >= 500 else None
+        super().__init__(detail, advice=advice, title=title)
         self.status = status
         self.retry_after = retry_after
         self.retryable = status in (408, 409, 429) or status >= 500
@@ -218,6 +220,13 @@ class BudgetError(RondoError):
 
     kind = "budget"
     title = "The budget is used up"
+
+
+class OwnCodeError(RondoError):
+    """A brain or an executor of the owner's own failed."""
+
+    kind = "own-code"
+    title = "Code of your own failed"
 
 
 class EmbeddingError(RondoError):

@@ -20,7 +20,8 @@ from service.domain.human_input import CallDecision as CallDecision
 from service.domain.human_input import InputReceived as InputReceived
 from service.domain.human_input import InputRequired as InputRequired
 from service.domain.human_input import Remember as Remember
-from service.domain.messages import Message
+from service.domain.json_values import Metadata
+from service.domain.messages import FinishReason, Message
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
 
@@ -71,8 +72,11 @@ class MessageReceived(_Body):
     type: Literal["message.received"] = "message.received"
     message_id: str
     message: Message
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
     mode: SendMode = "steer"
+    model: str | None = None
+    """The name of the configured model that the loop is to work with from here on; None: with the
+    same as before."""
 
 
 class RunLoopInterrupted(_Body):
@@ -108,6 +112,11 @@ class MessageMoved(_Body):
     """Which iteration the first one is there; None: only the messages went, to be answered anew."""
     with_goal: bool = False
     """Whether the words that opened the loop went: what it is about is told by those that stay."""
+    undo: bool = Field(default=False, exclude_if=lambda undo: not undo)
+    """Whether a move was undone by that: they went back to where they had been."""
+    reopens: bool = Field(default=False, exclude_if=lambda reopens: not reopens)
+    """Whether it had been taken for the answer to what a call asks, or was asked back about: what
+    followed from it there is taken back, and the call waits again."""
 
 
 class Recollection(_Body):
@@ -115,6 +124,10 @@ class Recollection(_Body):
 
     anchor: Anchor
     content: str
+    heed: bool = Field(default=False, exclude_if=lambda heed: not heed)
+    """Whether the person told a limit of theirs with it that matters to what they say now: it
+    stands behind their words, also where it was said in the same run loop. `content` is what tells
+    it."""
 
 
 class MemoryRecalled(_Body):
@@ -133,12 +146,15 @@ class IterationStarted(_Body):
     """The messages that have landed: the model sees them now. None, in older journals: all."""
     nudge: str | None = None
     """Words of the house that the model is given too, such as a wish for a better answer."""
+    continues: bool = Field(default=False, exclude_if=lambda found: not found)
+    """Whether the model goes on with its answer before this, whose tokens were used up."""
     forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
     """Whether the words of this iteration were forgotten: marks stand in their places."""
 
 
 class IterationAbandoned(_Body):
-    """The answer was to be bettered, which failed: it stands as it is."""
+    """The answer was to be bettered or gone on with, which failed: it stands as it is. What has
+    streamed of this iteration does not count."""
 
     type: Literal["iteration.abandoned"] = "iteration.abandoned"
     index: int
@@ -156,6 +172,9 @@ class MessageDelta(_Body):
 
     type: Literal["message.delta"] = "message.delta"
     text: str
+    whole: bool = Field(default=False, exclude_if=lambda whole: not whole)
+    """Whether this is all that has streamed of the message so far, for a reader who comes in the
+    middle of it: it stands in the place of what they had."""
 
 
 class MessageCompleted(_Body):
@@ -164,7 +183,11 @@ class MessageCompleted(_Body):
     type: Literal["message.completed"] = "message.completed"
     message: Message
     cut: bool = False
-    """Whether it was stopped before its end: these are the words that had streamed."""
+    """Whether a person stopped it before its end: these are the words that had streamed."""
+    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda found: found is None)
+    """Why it is not whole, though nobody has stopped it. None: it is, as far as anybody knows."""
+    response_id: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    """Under which the model's provider knows it."""
 
 
 class LLMRetry(_Body):
@@ -174,6 +197,30 @@ class LLMRetry(_Body):
     attempt: int
     delay_seconds: float
     problem: Problem
+
+
+class LLMFallback(_Body):
+    """Another model is asked in place of one that is down: drop what has streamed since the last
+    message."""
+
+    type: Literal["llm.fallback"] = "llm.fallback"
+    model: str
+    """The name of the one that is down."""
+    fallback: str
+    """The name of the one that is asked now."""
+    problem: Problem
+    """What is wrong with the first."""
+
+    def in_words(self) -> str:
+        """Who answers now, and why.
+
+        >>> problem = Problem(kind="llm-timeout", title="The language model took too long")
+        >>> LLMFallback(model="default", fallback="spare", problem=problem).in_words()
+        'The model spare is asked instead of default. The language model took too long.'
+        """
+        return f"The model {self.fallback} is asked instead of {self.model}. " + (
+            self.problem.in_words()
+        )
 
 
 class ToolStarted(_Body):
@@ -197,10 +244,19 @@ class ToolFinished(_Body):
     is_error: bool = False
     whole: str | None = None
     """The whole result, where `content` is a part of it."""
+    notice: bool = Field(default=False, exclude_if=lambda found: not found)
+    """Whether these are Rondo's own words, see `ToolResult`. Older journals do not say."""
+
+
+class CompactionRequested(_Body):
+    """A person wants the old rounds of the conversation summarised, at the next step."""
+
+    type: Literal["compaction.requested"] = "compaction.requested"
 
 
 class CompactionStarted(_Body):
-    """The conversation nears the end of the model's window: its old rounds will be summarised."""
+    """The old rounds will be summarised: the conversation nears the end of the model's window, or a
+    person wants it."""
 
     type: Literal["compaction.started"] = "compaction.started"
     tokens: int
@@ -297,10 +353,12 @@ EventBody = Annotated[
     | MessageDelta
     | MessageCompleted
     | LLMRetry
+    | LLMFallback
     | ToolStarted
     | ToolFinished
     | InputRequired
     | InputReceived
+    | CompactionRequested
     | CompactionStarted
     | CompactionFinished
     | Usage

@@ -2,7 +2,8 @@
 
 The state is nothing but the fold of the loop's events: `fold` of the same events always gives the
 same state, and every prefix of a history folds to a valid one. A step takes the same time however
-long the history is; but a ``message.moved``, which takes words out of it, time in proportion to it.
+long the history is; but a ``message.moved``, which takes words out of it, time in proportion to it,
+and so does a tool that has its result before one that was called before it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, assert_never
 
-from service.domain.answered import answered
+from service.domain.answered import answered, asked
 from service.domain.errors import LLMContextError
 from service.domain.events import (
     CompactionFinished,
+    CompactionRequested,
     CompactionStarted,
     ErrorOccurred,
     Event,
@@ -23,6 +25,7 @@ from service.domain.events import (
     InputRequired,
     IterationAbandoned,
     IterationStarted,
+    LLMFallback,
     LLMRetry,
     MemoryRecalled,
     MessageCompleted,
@@ -45,8 +48,9 @@ from service.domain.events import (
 )
 from service.domain.growing import Growing
 from service.domain.imported import grown, imported
-from service.domain.messages import Message, NotePart, ToolResult
+from service.domain.messages import Message, NotePart
 from service.domain.moved import moved_away
+from service.domain.results import with_closed_calls, with_finished, with_started
 from service.domain.run_loops import Iteration, Status
 from service.domain.state import (
     PendingCall,
@@ -54,6 +58,9 @@ from service.domain.state import (
     RunLoopState,
     UnseenMessage,
     changed,
+    named_model,
+    open_iteration,
+    with_messages,
 )
 
 
@@ -113,22 +120,25 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
         case MessageCompleted() as completed:
             return _think(state, completed)
         case ToolStarted() as began:
-            return changed(state, pending=_started(state, began))
+            return with_started(state, began)
         case ToolFinished() as finished:
-            return _finish_call(state, finished)
+            return with_finished(state, finished)
         case InputRequired() as request:
-            return changed(state, awaiting=request, status="waiting_for_human_input")
+            return asked(state, request)
         case InputReceived() as answer:
             return answered(state, answer)
+        case CompactionRequested():
+            status = "running" if state.status == "idle" else state.status
+            return changed(state, compacting=True, status=status)
         case CompactionFinished() as compaction:
-            return _compact(state, compaction)
+            return changed(_compact(state, compaction), before_answer=None)
         case Usage() as usage:
             return _account(state, usage)
         case RunLoopInterrupted():
-            state = _close_calls(state, "a new message of the person's came in its place")
+            state = with_closed_calls(state, "a new message of the person's came in its place")
             return changed(state, status="running", awaiting=None, thinking=False)
         case RunLoopIdle():
-            return changed(state, status="idle")
+            return changed(state, status="idle", enhanced=True)
         case RunLoopResumed():
             # What was tried before the end may be tried again: compacting, above all.
             return changed(
@@ -144,10 +154,12 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
             overflowed = state.overflowed or problem.kind == LLMContextError.kind
             return changed(state, overflowed=overflowed)
         case RunLoopImported(run_loop=run_loop):
-            return grown(state, run_loop)
+            return changed(grown(state, run_loop), taken_back=(), before_answer=None)
         case RunLoopStarted():
             raise ValueError(f"run loop {state.id} started twice (event {event.seq})")
-        case RouteDecided() | LLMRetry() | CompactionStarted() | ReasoningDelta() | MessageDelta():
+        case RouteDecided() | LLMRetry() | LLMFallback() | CompactionStarted():
+            return state
+        case ReasoningDelta() | MessageDelta():
             return state
         case _:
             assert_never(event.body)
@@ -163,9 +175,10 @@ def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
         received.mode,
         received.metadata,
         at=state.updated_at,
+        model=received.model,
     )
     status = "running" if state.status == "idle" else state.status
-    words = received.message.text.strip()
+    words = received.message.words.strip()
     if state.goal_moved and words:
         state = changed(state, goal=words, goal_moved=False)
     return changed(state, unseen=(*state.unseen, unseen), status=status)
@@ -174,15 +187,17 @@ def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
 def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> RunLoopState:
     wanted = started.message_ids
     seen = [each for each in state.unseen if wanted is None or each.id in wanted]
-    words = "\n\n".join(each.message.text for each in seen)
+    words = "\n\n".join(each.message.words for each in seen)
     messages = [each.message for each in seen]
     if started.nudge is not None:
         messages.append(Message(role="user", content=(NotePart(note=started.nudge),)))
     heard = bool(seen)
     return changed(
-        _with_messages(state, *messages),
+        with_messages(state, *messages),
         status="running",
         closed_iterations=_closed(state),
+        taken_back=(),
+        before_answer=None if heard else state.before_answer,
         iteration=Iteration(
             user_message=words or None,
             timestamp=at,
@@ -190,15 +205,23 @@ def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> Ru
             forgotten=started.forgotten,
         ),
         unseen=tuple(each for each in state.unseen if each not in seen),
+        model=named_model(seen, state.model),
         cut=False,
+        cut_off=False,
+        continuations=state.continuations + 1 if started.continues else 0,
         thinking=True,
-        # After an answer that was stopped, a nudge asks for the rest of it, not for a better one.
-        enhanced=state.enhanced or (started.nudge is not None and not state.cut),
+        enhanced=(state.enhanced and not heard) or _asks_for_better(state, started),
         iterations_since_user=1 if heard else state.iterations_since_user + 1,
         failures=0 if heard else state.failures,
+        failing={} if heard else state.failing,
         repetitions=0 if heard else state.repetitions,
         last_outcomes=() if heard else state.last_outcomes,
     )
+
+
+def _asks_for_better(state: RunLoopState, started: IterationStarted) -> bool:
+    """Whether a nudge asks for a better answer; and not for the rest of one that was stopped."""
+    return started.nudge is not None and not started.continues and not state.cut
 
 
 def _metadata(state: RunLoopState, seen: Sequence[UnseenMessage]) -> dict[str, Any]:
@@ -208,16 +231,10 @@ def _metadata(state: RunLoopState, seen: Sequence[UnseenMessage]) -> dict[str, A
     return {name: value for each in seen for name, value in each.metadata.items()}
 
 
-def _open_iteration(state: RunLoopState) -> Iteration:
-    if state.iteration is None:
-        raise ValueError(f"run loop {state.id} has no iteration that this could belong to")
-    return state.iteration
-
-
 def _closed(state: RunLoopState) -> Growing[Iteration]:
     if state.iteration is None:
         return state.closed_iterations
-    return state.closed_iterations.plus(state.iteration)
+    return state.closed_iterations.plus(state.iteration, *state.taken_back)
 
 
 # --- think
@@ -225,17 +242,21 @@ def _closed(state: RunLoopState) -> Growing[Iteration]:
 
 def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
     message = completed.message
-    iteration = _open_iteration(state).model_copy(
+    iteration = open_iteration(state).model_copy(
         update={
             "reasoning": message.reasoning or None,
             "response": message.text or None,
             "tool_calls": message.tool_calls,
+            "finish_reason": completed.finish_reason,
+            "response_id": completed.response_id,
         }
     )
     return changed(
-        _with_messages(state, message),
+        with_messages(state, message),
         iteration=iteration,
         cut=completed.cut,
+        # Where it wants tools to be called, it goes on from their results.
+        cut_off=completed.finish_reason == "length" and not message.tool_calls,
         thinking=False,
         compacted=False,
         overflowed=False,
@@ -244,7 +265,7 @@ def _think(state: RunLoopState, completed: MessageCompleted) -> RunLoopState:
 
 
 def _abandon(state: RunLoopState) -> RunLoopState:
-    """The state without the words that asked for a better answer."""
+    """The state without the words that asked for a better answer, or for the rest of one."""
     if not state.thinking or not state.history:
         return state
     asked = state.history[-1]
@@ -281,61 +302,19 @@ def _compact(state: RunLoopState, compaction: CompactionFinished) -> RunLoopStat
         state,
         history=history,
         history_size=sum(message.size for message in history),
-        # What was recalled beside a message that is gone stands beside the first from now on.
+        # What was recalled beside a message that is gone stands beside the first from now on; but
+        # what was to be heeded there is told anew where it matters.
         recalled=tuple(
-            replace(each, index=each.index - gone + len(new) if each.index >= gone else 0)
+            replace(each, index=each.index - gone + len(new))
+            if each.index >= gone
+            else replace(each, index=0, pieces=tuple(p for p in each.pieces if not p.heed))
             for each in state.recalled
         ),
-        compacted=True,
+        compacting=False,
+        compacted=state.compacted or not state.compacting,
         overflowed=False,
         measured_tokens=0,
         measured_size=0,
-    )
-
-
-# --- act
-
-
-def _started(state: RunLoopState, began: ToolStarted) -> tuple[PendingCall, ...]:
-    return tuple(
-        replace(waiting, started=True, idempotency_key=began.idempotency_key)
-        if waiting.call.id == began.call_id
-        else waiting
-        for waiting in state.pending
-    )
-
-
-def _finish_call(state: RunLoopState, finished: ToolFinished) -> RunLoopState:
-    if all(waiting.call.id != finished.call_id for waiting in state.pending):
-        return state  # a second result of the same call: the first one counts
-    whole = finished.content if finished.whole is None else finished.whole
-    result = ToolResult(id=finished.call_id, content=whole, is_error=finished.is_error)
-    shown = result.model_copy(update={"content": finished.content})
-    iteration = _open_iteration(state)
-    iteration = iteration.model_copy(update={"tool_results": (*iteration.tool_results, result)})
-    pending = tuple(each for each in state.pending if each.call.id != finished.call_id)
-    state = changed(
-        _with_messages(state, Message.tool(shown)),
-        iteration=iteration,
-        pending=pending,
-        cut_results=state.cut_results or finished.whole is not None,
-    )
-    return state if pending else _look_back(state, iteration)
-
-
-def _look_back(state: RunLoopState, iteration: Iteration) -> RunLoopState:
-    """All calls of a step have their results: did it get anywhere?"""
-    results = {result.id: result for result in iteration.tool_results}
-    outcomes = tuple(
-        (call.name, call.arguments, results[call.id].content) for call in iteration.tool_calls
-    )
-    failed = all(result.is_error for result in iteration.tool_results)
-    same = outcomes == state.last_outcomes
-    return changed(
-        state,
-        failures=state.failures + 1 if failed else 0,
-        repetitions=state.repetitions + 1 if same else 1,
-        last_outcomes=outcomes,
     )
 
 
@@ -344,31 +323,7 @@ def _look_back(state: RunLoopState, iteration: Iteration) -> RunLoopState:
 
 def _end(state: RunLoopState, status: Status, at: datetime) -> RunLoopState:
     # What nobody has observed yet waits on: it lands when the loop is resumed.
-    state = _close_calls(state, f"the run loop was {status}")
-    return changed(state, status=status, completed_at=at, awaiting=None, thinking=False)
-
-
-def _close_calls(state: RunLoopState, why: str) -> RunLoopState:
-    """The state in which every call has its result."""
-    for waiting in state.pending:
-        notice = f"Not run: {why} first."
-        if waiting.started:
-            notice = (
-                f"Interrupted, as {why}: whether the tool did its work is unknown. Check before it"
-                " is called again."
-            )
-        closed = ToolFinished(
-            call_id=waiting.call.id, name=waiting.call.name, content=notice, is_error=True
-        )
-        state = _finish_call(state, closed)
-    return state
-
-
-def _with_messages(state: RunLoopState, *messages: Message) -> RunLoopState:
-    if not messages:
-        return state
+    state = with_closed_calls(state, f"the run loop was {status}")
     return changed(
-        state,
-        history=state.history.plus(*messages),
-        history_size=state.history_size + sum(message.size for message in messages),
+        state, status=status, completed_at=at, awaiting=None, thinking=False, compacting=False
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,10 @@ class InputRequired(_Said):
     multiple: bool = False
     """For ``select``: whether several can be chosen."""
     call_id: str | None = None
-    """For ``prompt`` and ``select``: the tool call by which the model asks."""
+    """For ``prompt`` and ``select``: the tool call that the answer becomes the result of; None: the
+    answer is what the person says next."""
+    metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    """For ``prompt`` and ``select``: what whoever asks has given along, for whoever shows it."""
     about: Literal["route"] | None = Field(default=None, exclude_if=lambda about: about is None)
     """``route``: the router asks which run loop the message belongs to."""
     run_loop_ids: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
@@ -36,10 +39,13 @@ class InputRequired(_Said):
     scopes: dict[str, str | None] = {}
     """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
     see `service.tools.approval.subject`."""
+    message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)
+    """The message that named none of the options, and is answered by this: they are asked again."""
 
 
-NEW_MATTER = "new"
-"""The answer to the router that a message belongs to none of the run loops that it asked about."""
+NEW_MATTER: Final = "new"
+"""Stands where the id of a run loop stands, and says that a message belongs to none: from its
+sender, or in answer to the router. No run loop has this id."""
 
 
 class CallDecision(_Said):
@@ -76,6 +82,8 @@ class InputReceived(_Said):
     """What a remembered yes covers, see `service.tools.approval`."""
     subjects: dict[str, str | None] = {}
     """By the id of a call that was allowed, what the yes is about, as in `InputRequired.scopes`."""
+    message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)
+    """The message that was taken for the answer, if it was one: it is heard with this."""
 
     def decision(self, call_id: str) -> CallDecision:
         """What was decided about one call. Anything but a clear yes is a no."""

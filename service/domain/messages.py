@@ -5,16 +5,34 @@
 >>> message = Message(role="assistant", content=(ThinkPart(think="easy"), TextPart(text="4")))
 >>> message.reasoning, message.text
 ('easy', '4')
+>>> image = ImageUrlPart(url="https://example.org/lemur.png")
+>>> Message(role="user", content=(TextPart(text="What is this?"), image)).words
+'What is this? (an image)'
 """
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Role = Literal["system", "user", "assistant", "tool"]
+
+FinishReason = Literal["length", "content_filter"]
+"""Why an answer is not whole: its tokens were used up, or a filter of the endpoint's stopped it."""
+
+IMAGE_WORDS = "(an image)"
+"""What stands for an image wherever only words are kept: in goals, memory, exports, lists."""
+IMAGE_SIZE = 4800
+"""What an image counts in `Message.size`: 1,200 tokens of four bytes. An image of 1024 x 1024 is
+765 tokens at OpenAI and 1,398 at Anthropic, and larger ones are scaled down to little more:
+https://platform.openai.com/docs/guides/images-vision#calculating-costs,
+https://platform.claude.com/docs/en/build-with-claude/vision#calculate-image-costs"""
+
+
+_SAYS_ERROR = re.compile(r"\s*error\s*[:：]", re.IGNORECASE)
 
 
 class _Part(BaseModel):
@@ -41,6 +59,8 @@ class ImageUrlPart(_Part):
 
     type: Literal["image_url"] = "image_url"
     url: str
+    id: str | None = None
+    """What its sender or a provider calls it."""
 
 
 class NotePart(_Part):
@@ -68,6 +88,9 @@ class ToolResult(_Part):
     """The id of the `ToolCall`."""
     content: str
     is_error: bool = False
+    notice: bool = Field(default=False, exclude_if=lambda found: not found)
+    """Whether these are Rondo's own words, such as why the call was not run: the model is told, and
+    long-term memory keeps no segment of them."""
 
 
 class Message(BaseModel):
@@ -80,6 +103,8 @@ class Message(BaseModel):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     """In a tool message: the id of the call that it answers."""
+    is_error: bool = Field(default=False, exclude_if=lambda found: not found)
+    """In a tool message: whether the call failed."""
 
     @classmethod
     def system(cls, text: str) -> Message:
@@ -103,12 +128,51 @@ class Message(BaseModel):
     @classmethod
     def tool(cls, result: ToolResult) -> Message:
         """The message that hands a tool's result to the model."""
-        return cls(role="tool", content=(TextPart(text=result.content),), tool_call_id=result.id)
+        return cls(
+            role="tool",
+            content=(TextPart(text=result.content),),
+            tool_call_id=result.id,
+            is_error=result.is_error,
+        )
+
+    @property
+    def told_result(self) -> str:
+        """What a tool gave, in one text: for models to which a failure can be told by words only.
+
+        >>> Message.tool(ToolResult(id="c", content="no such file", is_error=True)).told_result
+        'Error: no such file'
+        >>> Message.tool(ToolResult(id="c", content="ERROR: full", is_error=True)).told_result
+        'ERROR: full'
+        """
+        text = self.text
+        if not self.is_error or _SAYS_ERROR.match(text):
+            return text
+        return f"Error: {text}" if text.strip() else "Error: the tool does not say why it failed"
 
     @property
     def text(self) -> str:
         """All text parts, joined: what was said."""
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def images(self) -> tuple[ImageUrlPart, ...]:
+        """All images, in order."""
+        return tuple(part for part in self.content if isinstance(part, ImageUrlPart))
+
+    @property
+    def words(self) -> str:
+        """All text parts, joined, with a word in the place of each image."""
+        if not self.images:
+            return self.text
+        words = ""
+        for part in self.content:
+            if isinstance(part, ImageUrlPart):
+                gap = " " if words and not words[-1].isspace() else ""
+                words += f"{gap}{IMAGE_WORDS}"
+            elif isinstance(part, TextPart) and part.text:
+                gap = " " if words.endswith(IMAGE_WORDS) and not part.text[0].isspace() else ""
+                words += f"{gap}{part.text}"
+        return words
 
     @property
     def notes(self) -> str:
@@ -117,10 +181,13 @@ class Message(BaseModel):
 
     @cached_property
     def size(self) -> int:
-        """Bytes of UTF-8 that a model is given: text, notes, names and arguments of tool calls."""
+        """Bytes of UTF-8 that a model is given: text, notes, names and arguments of tool calls; and
+        `IMAGE_SIZE` for each image.
+        """
         calls = (call.name + call.arguments for call in self.tool_calls)
         words = (self.text, self.notes, *calls)
-        return sum(len(each.encode("utf-8", "replace")) for each in words)
+        images = IMAGE_SIZE * len(self.images)
+        return images + sum(len(each.encode("utf-8", "replace")) for each in words)
 
     @property
     def reasoning(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from service.domain.events import MessageMoved
 from service.domain.growing import Growing
 from service.domain.run_loops import Iteration, Status
-from service.domain.state import RunLoopState, changed
+from service.domain.state import BeforeAnswer, RunLoopState, changed
 
 
 def moved_away(state: RunLoopState, moved: MessageMoved) -> RunLoopState:
@@ -21,8 +21,10 @@ def moved_away(state: RunLoopState, moved: MessageMoved) -> RunLoopState:
     Raises:
         ValueError: the loop has no such iterations or messages.
     """
+    if moved.reopens:
+        return _reopened(state, moved)
     unseen = tuple(each for each in state.unseen if each.id not in moved.message_ids)
-    state = changed(state, unseen=unseen)
+    state = changed(state, unseen=unseen, before_answer=_before_answer(state, moved))
     if moved.iterations[0] < moved.iterations[1]:
         state = _without_iterations(state, moved)
         state = _without_messages(state, *moved.history)
@@ -33,6 +35,46 @@ def moved_away(state: RunLoopState, moved: MessageMoved) -> RunLoopState:
         goal_moved=goal is None or (state.goal_moved and not moved.with_goal),
         status=_status(state),
     )
+
+
+def _reopened(state: RunLoopState, moved: MessageMoved) -> RunLoopState:
+    """The state before an answer, with all that has nothing to do with it.
+
+    Raises:
+        ValueError: the newest thing that was said is no answer of a message's, or another one's.
+    """
+    before = state.before_answer
+    if before is None or before.message_id not in moved.message_ids:
+        raise ValueError(f"run loop {state.id} has heard {moved.message_ids} as no answer")
+    then = before.state
+    followed = state.iterations[then.iteration_count :]
+    return changed(
+        then,
+        status="running",
+        awaiting=None,
+        taken_back=(*then.taken_back, *(_emptied(each, moved) for each in followed)),
+        unseen=tuple(each for each in state.unseen if each.id not in moved.message_ids),
+        updated_at=state.updated_at,
+        last_seq=state.last_seq,
+        goal=state.goal,
+        goal_moved=state.goal_moved,
+        compacting=state.compacting,
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+        cached_input_tokens=state.cached_input_tokens,
+        cost=state.cost,
+    )
+
+
+def _before_answer(state: RunLoopState, moved: MessageMoved) -> BeforeAnswer | None:
+    """Where the loop would go back to, without what is moved away now."""
+    before = state.before_answer
+    start, end = moved.iterations
+    if before is None or start == end:
+        return before
+    if end > len(before.state.closed_iterations):
+        return None
+    return BeforeAnswer(before.message_id, moved_away(before.state, moved))
 
 
 def is_moved_out(state: RunLoopState) -> bool:
@@ -49,23 +91,35 @@ def _without_iterations(state: RunLoopState, moved: MessageMoved) -> RunLoopStat
         old = iterations[index]
         if old.moved_to is not None:
             continue  # with another message, before
-        iterations[index] = Iteration(
-            timestamp=old.timestamp, forgotten=old.forgotten, moved_to=moved.to_run_loop_id
-        )
-    state = changed(state, closed_iterations=Growing(iterations[:-1]), iteration=iterations[-1])
-    if end < len(iterations):
-        return state
+        iterations[index] = _emptied(old, moved)
+    open_at = len(state.closed_iterations)
+    if end <= open_at:
+        return changed(state, closed_iterations=Growing(iterations[:open_at]))
     return changed(  # what was going on went, too
         state,
+        closed_iterations=Growing(iterations[:-1]),
+        iteration=iterations[-1],
+        taken_back=(),
         pending=(),
         awaiting=None,
         cut=False,
+        cut_off=False,
+        continuations=0,
         thinking=False,
         overflowed=False,
         iterations_since_user=_since_user(iterations),
         failures=0,
+        failing={},
         repetitions=0,
         last_outcomes=(),
+    )
+
+
+def _emptied(iteration: Iteration, moved: MessageMoved) -> Iteration:
+    return Iteration(
+        timestamp=iteration.timestamp,
+        forgotten=iteration.forgotten,
+        moved_to=moved.to_run_loop_id,
     )
 
 
@@ -100,7 +154,7 @@ def _since_user(iterations: Sequence[Iteration]) -> int:
 def _goal(state: RunLoopState) -> str | None:
     """The first words that are still here, if there are any."""
     said = [each.user_message for each in state.iterations if each.moved_to is None]
-    said += [unseen.message.text for unseen in state.unseen]
+    said += [unseen.message.words for unseen in state.unseen]
     return next((words.strip() for words in said if words and words.strip()), None)
 
 

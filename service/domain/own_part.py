@@ -26,6 +26,7 @@ from service.domain.events import (
     ErrorOccurred,
     Event,
     EventBody,
+    InputReceived,
     InputRequired,
     IterationStarted,
     MessageCompleted,
@@ -69,6 +70,8 @@ class OwnPart:
                     self.landed = ids is None or self.message_id in ids
                 elif self.answered and ids != ():
                     self.over = True
+            case InputReceived(message_id=self.message_id):
+                self.landed = True  # it is the answer that the iteration has waited for
             case MessageCompleted(message=message, cut=cut) if self.going_on:
                 self.answered = not cut and not message.tool_calls
             case RunLoopInterrupted(message_id=other) if self.going_on and not self.answered:

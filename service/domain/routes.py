@@ -47,7 +47,27 @@ class Route(BaseModel):
     calibration: tuple[float, float] | None = None
     """Temperature and offset of *new* with which its probabilities were made these; None: they are
     its own. See `service.agent.routing.calibration`."""
+    alternatives: tuple[str, ...] = ()
+    """Where the router was unsure: what else it could have been, likeliest first: run loops among
+    the `candidates`, by their ids, or ``new``."""
     latency_ms: float | None = None
     """How long deciding took; None where there was nothing to decide."""
     moved_from: str | None = None
     """For a message that a person moved: the loop that it was in."""
+    undo: bool = Field(default=False, exclude_if=lambda undo: not undo)
+    """Whether a move was undone by that: the message is back where it was."""
+
+
+def alternatives_of(route: Route) -> tuple[RouteCandidate, ...]:
+    """What else an unsure route could have been, with what each is about; ``new`` without words.
+
+    >>> bill = RouteCandidate(run_loop_id="b", goal="A bill", probability=0.3)
+    >>> route = Route(decision="join", run_loop_id="a", confidence=0.5, method="words", reason="",
+    ...     candidates=(bill,), new_probability=0.2, alternatives=("b", "new"))
+    >>> [(each.goal, each.probability) for each in alternatives_of(route)]
+    [('A bill', 0.3), ('', 0.2)]
+    """
+    known = {each.run_loop_id: each for each in route.candidates}
+    new = RouteCandidate(run_loop_id="new", goal="", probability=route.new_probability or 0.0)
+    found = (new if each == "new" else known.get(each) for each in route.alternatives)
+    return tuple(each for each in found if each is not None)

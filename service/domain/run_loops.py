@@ -6,11 +6,12 @@ These are also the lines of the exchange format (one `RunLoop` a line).
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from service.domain.messages import ToolCall, ToolResult
+from service.domain.json_values import Metadata
+from service.domain.messages import FinishReason, ToolCall, ToolResult
 
 Status = Literal["running", "waiting_for_human_input", "idle", "completed", "failed", "cancelled"]
 ACTIVE: frozenset[Status] = frozenset(("running", "waiting_for_human_input", "idle"))
@@ -18,6 +19,8 @@ ACTIVE: frozenset[Status] = frozenset(("running", "waiting_for_human_input", "id
 RESUMABLE: frozenset[Status] = frozenset(("cancelled", "failed"))
 """The statuses of a run loop that has ended before it was done, and can be taken up again."""
 
+DEFAULT_MODEL_NAME = "default"
+"""What the model is called that answers where a message names none."""
 SendMode = Literal["steer", "followup", "interrupt"]
 """How a message joins a loop that is at work: seen at its next step, after its answer, or at once,
 in place of what it is doing."""
@@ -44,8 +47,13 @@ class Iteration(BaseModel):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
     response: str | None = None
+    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda found: found is None)
+    """Why the response is not whole. Where the tokens were used up the next iteration may go on
+    with it: its response then is the next part, to be put right behind this one."""
+    response_id: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    """Under which the model's provider knows what it answered."""
     timestamp: Timestamp
-    metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    metadata: Metadata = Field(default_factory=dict, exclude_if=lambda found: not found)
     """What was sent along with the messages that this iteration observed, or, where it observed
     none, the one before it. Not written where there is none."""
     forgotten: bool = Field(default=False, exclude_if=lambda found: not found)

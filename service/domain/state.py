@@ -5,7 +5,7 @@ Valid means that each tool call in `history` has exactly one result, except thos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ class UnseenMessage:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     at: datetime | None = None
     """When it came in."""
+    model: str | None = None
+    """The name of the configured model that is to answer it; None: the loop's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ class PendingCall:
     """What a person wants it to run with, instead of the model's own."""
     answer: str | None = None
     """What a person answered, where the call asks one."""
+    said: str = ""
+    """What they said to it before that named none of its options: they were asked once more."""
+
+    @property
+    def words(self) -> str | None:
+        """What its result is, should it not come to be worked on: what a person has said to it. An
+        answer that was taken is never lost."""
+        return self.said or None if self.answer is None else self.answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,23 @@ class Recalled:
     pieces: tuple[Recollection, ...]
 
 
+OUTCOME_UNKNOWN = (
+    "The assistant was interrupted while this tool ran: whether it did its work is unknown. Check"
+    " before you call it again."
+)
+"""The result of a call that a crash has interrupted, and that must not be run twice."""
+
 ToolOutcome = tuple[str, str, str]
 """Name, arguments and result of a call: when all three are the same again, nothing was gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAnswer:
+    """A run loop before a message was taken for the answer to a call, or was asked back about."""
+
+    message_id: str
+    state: RunLoopState
+    """It waits for the answer."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +109,12 @@ class RunLoopState:
     forked_from: ForkPoint | None = None
     completed_at: datetime | None = None
     closed_iterations: Growing[Iteration] = field(default_factory=Growing)
-    """All iterations but the last."""
+    """All iterations before the open one."""
     iteration: Iteration | None = None
     """The last one, to which things may still be added."""
+    taken_back: tuple[Iteration, ...] = ()
+    """Places after the open iteration whose words were taken back with the answer that they had
+    followed from; see `before_answer`. They keep their indexes, and have no words."""
     history: Growing[Message] = field(default_factory=Growing)
     """The conversation that the model sees, without the system prompt."""
     history_size: int = 0
@@ -97,29 +125,43 @@ class RunLoopState:
     awaiting: InputRequired | None = None
     goal_moved: bool = False
     """Whether the words of the goal are in another loop, and no others here: the next ones are."""
+    before_answer: BeforeAnswer | None = field(default=None, compare=False, repr=False)
+    """Where the loop goes back to when the message is moved away that a call took for its answer
+    last; None: none did, or something was said since."""
     last_answer: InputReceived | None = None
     """The newest answer that counted: the same one again changes nothing."""
+    model: str | None = None
+    """The name of the configured model that the loop works with; None: the default one."""
     allowed: frozenset[str] = frozenset()
     """What a person has said yes to for as long as this loop lasts."""
     recalled: tuple[Recalled, ...] = ()
     cut: bool = False
     """Whether the assistant's last words are an answer that a person stopped."""
+    cut_off: bool = False
+    """Whether they are an answer whose tokens were used up before its end."""
+    continuations: int = 0
+    """How often the model was asked to go on with that answer."""
     thinking: bool = False
     """Whether the last iteration has started and its message is still to come."""
     iterations_since_user: int = 0
     """Iterations since a person last spoke: what `max_iterations` bounds."""
     enhanced: bool = False
-    """Whether the model was asked once to better its answer."""
+    """Whether the model was asked to better its answer since a person last spoke, or the loop has
+    come to rest since."""
     failures: int = 0
     """Steps in a row, since a person last spoke, in which every tool call failed."""
+    failing: Mapping[str, int] = field(default_factory=dict)
+    """The same for single tools, by their names: steps in a row in which each call of it failed."""
     repetitions: int = 0
     """Steps in a row, up to the last, with the same calls and the same results."""
     last_outcomes: tuple[ToolOutcome, ...] = ()
     """Of the last step with tool calls."""
     cut_results: bool = False
     """Whether the model was shown only a part of some tool's result."""
+    compacting: bool = False
+    """Whether a person wants old rounds summarised, and that is still to be done."""
     compacted: bool = False
-    """Whether the history was compacted since the last answer of the model."""
+    """Whether the history was compacted by itself since the last answer of the model."""
     overflowed: bool = False
     """Whether the endpoint said that the conversation is too long."""
     measured_tokens: int = 0
@@ -135,6 +177,12 @@ class RunLoopState:
     """Why the loop failed."""
 
     @property
+    def next_model(self) -> str | None:
+        """The name of the model that the next call asks; None: the default one."""
+        landing = (each for each in self.unseen if each.mode != "followup" or self.is_answered)
+        return named_model(landing, self.model)
+
+    @property
     def is_active(self) -> bool:
         """Whether a message can still join."""
         return self.status in ACTIVE
@@ -143,6 +191,17 @@ class RunLoopState:
     def asks_where(self) -> bool:
         """Whether it waits for a person to say where its messages belong."""
         return self.awaiting is not None and self.awaiting.about == "route"
+
+    @property
+    def is_spoken_to(self) -> bool:
+        """Whether calls wait for a person, and a message of theirs lies there that is no answer.
+
+        A follow-up that was sent before the question was asked waits for its answer, as it said. A
+        brain that asks without any call has known the messages that lie there.
+        """
+        if self.awaiting is None or not self.pending:
+            return False
+        return any(unseen.mode != "followup" for unseen in self.unseen)
 
     @property
     def is_answered(self) -> bool:
@@ -154,17 +213,27 @@ class RunLoopState:
     @property
     def iterations(self) -> tuple[Iteration, ...]:
         """All iterations, in time for their number: see `iteration_count` for that alone."""
-        return (*self.closed_iterations, *([self.iteration] if self.iteration else ()))
+        opened = (self.iteration,) if self.iteration else ()
+        return (*self.closed_iterations, *opened, *self.taken_back)
 
     @property
     def iteration_count(self) -> int:
         """How many iterations there were."""
-        return len(self.closed_iterations) + (self.iteration is not None)
+        return len(self.closed_iterations) + (self.iteration is not None) + len(self.taken_back)
+
+    def iteration_at(self, index: int) -> Iteration | None:
+        """The iteration of an index; None: there is none. Takes no time."""
+        behind = index - len(self.closed_iterations)
+        if behind < 0:
+            return self.closed_iterations[index]
+        return self.iteration if behind == 0 else self.taken_back[behind - 1]
 
     @property
     def recollections(self) -> tuple[Recollection, ...]:
-        """All pieces of long-term memory that the model was shown."""
-        return tuple(piece for recalled in self.recalled for piece in recalled.pieces)
+        """All pieces of long-term memory that the model was shown; not what it is to heed, which is
+        said again beside each message to which it matters."""
+        pieces = (piece for recalled in self.recalled for piece in recalled.pieces)
+        return tuple(piece for piece in pieces if not piece.heed)
 
     def last_turns(self, count: int) -> list[Message]:
         """The newest messages of the person and the assistant, oldest first."""
@@ -178,7 +247,7 @@ class RunLoopState:
 
     def run_loop(self) -> RunLoop:
         """The loop as people see it; words not yet observed are its last iteration."""
-        words = "\n\n".join(unseen.message.text for unseen in self.unseen)
+        words = "\n\n".join(unseen.message.words for unseen in self.unseen)
         forgotten = all(unseen.message.text == FORGOTTEN for unseen in self.unseen)
         waiting = (
             Iteration(user_message=words or None, timestamp=self.updated_at, forgotten=forgotten),
@@ -209,6 +278,11 @@ class RunLoopState:
         )
 
 
+def named_model(said: Iterable[UnseenMessage], otherwise: str | None) -> str | None:
+    """The model that the newest of these messages names; else the other one."""
+    return next((each.model for each in reversed(list(said)) if each.model), otherwise)
+
+
 if TYPE_CHECKING:
     from dataclasses import replace
 
@@ -225,3 +299,25 @@ else:
         new.__dict__.update(state.__dict__)
         new.__dict__.update(changes)
         return new
+
+
+def open_iteration(state: RunLoopState) -> Iteration:
+    """The iteration to which something is added.
+
+    Raises:
+        ValueError: the loop has none.
+    """
+    if state.iteration is None:
+        raise ValueError(f"run loop {state.id} has no iteration that this could belong to")
+    return state.iteration
+
+
+def with_messages(state: RunLoopState, *messages: Message) -> RunLoopState:
+    """The state in which these were said last."""
+    if not messages:
+        return state
+    return changed(
+        state,
+        history=state.history.plus(*messages),
+        history_size=state.history_size + sum(message.size for message in messages),
+    )

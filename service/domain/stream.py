@@ -21,7 +21,14 @@ from dataclasses import dataclass
 
 from service.domain.errors import LLMStreamError
 from service.domain.ids import new_id
-from service.domain.messages import ContentPart, Message, TextPart, ThinkPart, ToolCall
+from service.domain.messages import (
+    ContentPart,
+    FinishReason,
+    Message,
+    TextPart,
+    ThinkPart,
+    ToolCall,
+)
 from service.domain.text import well_formed
 
 
@@ -61,7 +68,18 @@ class TokenUsage:
     """How many of the input tokens came from the endpoint's cache, where they cost less."""
 
 
-StreamPart = TextDelta | ThinkDelta | ToolCallDelta | TokenUsage
+@dataclass(frozen=True, slots=True)
+class ResponseInfo:
+    """What the endpoint says of the answer as a whole. The last that is told of each counts."""
+
+    id: str | None = None
+    """Under which the provider knows it."""
+    finish_reason: FinishReason | None = None
+    """Why it is not whole."""
+
+
+StreamPart = TextDelta | ThinkDelta | ToolCallDelta | TokenUsage | ResponseInfo
+_LONGEST_ID = 256
 
 
 @dataclass(slots=True)
@@ -86,6 +104,8 @@ class MessageAssembler:
         self._calls: dict[int, _OpenCall] = {}
         self.usage: TokenUsage | None = None
         """What the stream reported last."""
+        self.response_id: str | None = None
+        self.finish_reason: FinishReason | None = None
 
     def add(self, part: StreamPart) -> None:
         """Merge one piece.
@@ -102,6 +122,10 @@ class MessageAssembler:
                 self._add_call(part)
             case TokenUsage():
                 self.usage = part
+            case ResponseInfo(id=response_id, finish_reason=reason):
+                if response_id is not None:
+                    self.response_id = well_formed(response_id)[:_LONGEST_ID] or None
+                self.finish_reason = reason or self.finish_reason
 
     def message(self) -> Message:
         """The assistant message of all pieces so far."""
@@ -110,6 +134,20 @@ class MessageAssembler:
             role="assistant",
             content=tuple(self._parts),
             tool_calls=tuple(call.call() for _, call in sorted(self._calls.items())),
+        )
+
+    def cut_calls(self) -> frozenset[str]:
+        """The ids of tool calls that an answer which is not whole can have broken off in.
+
+        A call whose arguments are a whole JSON object is complete. One without any may not take
+        any: it is complete if another call has begun after it.
+        """
+        calls = [call for _, call in sorted(self._calls.items())]
+        last = calls[-1:]
+        return frozenset(
+            call.id
+            for call in calls
+            if not (_is_object(call.arguments) or (call not in last and not call.arguments.strip()))
         )
 
     def completed_call(self, index: int) -> ToolCall | None:
@@ -121,10 +159,7 @@ class MessageAssembler:
         call = self._calls.get(index)
         if call is None or call.told or not call.arguments.rstrip().endswith("}"):
             return None
-        try:
-            call.told = isinstance(json.loads(call.arguments), dict)
-        except (ValueError, RecursionError):
-            return None  # the tool will say what is wrong with it
+        call.told = _is_object(call.arguments)  # else the tool will say what is wrong with it
         return call.call() if call.told else None
 
     # Long answers arrive in thousands of pieces: they are collected in a list and joined once.
@@ -176,3 +211,10 @@ class MessageAssembler:
             )
             self._calls[delta.index] = call
         call.arguments += delta.arguments
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

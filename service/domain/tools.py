@@ -12,6 +12,10 @@ ToolEffect = Literal["read_only", "idempotent", "side_effects"]
 
 MEMORY_TOOLS = frozenset({"memory_search", "memory_expand"})
 """The tools whose results are pieces of long-term memory."""
+READ_RESULT = "read_result"
+"""The tool that gives the rest of an over-long result."""
+QUOTING_TOOLS = MEMORY_TOOLS | {READ_RESULT}
+"""The tools whose results only repeat what is remembered where it was said."""
 
 
 class ToolDefinition(BaseModel):
@@ -33,3 +37,12 @@ class ToolContext:
     run_loop_id: str
     idempotency_key: str
     """The same for every attempt of the same call, also after a crash."""
+    approved: frozenset[str] | None = None
+    """What a person has said yes to, by this call or for longer: names of tools, and after them
+    what the tool narrows a yes down to, if it does. None where no yes is needed."""
+
+    def covers(self, tool: str, scope: str) -> bool:
+        """Whether a tool may run what it calls `scope`. For tools whose calls are about something
+        that can change until the last moment, such as a script: what was looked at before the
+        call began may be something else by now."""
+        return self.approved is None or not self.approved.isdisjoint((tool, f"{tool} {scope}"))

@@ -70,15 +70,18 @@ def _in_the_way(path: Path, error: OSError) -> str | None:
 
 
 class DataFolder:
-    """A folder, and the lock that makes it this process's own.
+    """A folder, and the locks that make it this process's own.
 
-    The lock is the kernel's: it goes when the process dies, however it dies. Beside it stands the
-    owner's process id, which is only there to be told to people.
+    They are the kernel's: they go when the process dies, however it dies. One is on the folder
+    itself, whatever it is called and by whichever path it is reached, so that deleting a file frees
+    nothing; one on a file in it, for file systems that know no locks of folders. Beside them stands
+    the owner's process id, which is only there to be told to people.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
         self._pid_file = self.path / "rondo.pid"
+        self._itself: int | None = None  # the folder, open: it is locked as long as it is
         # The lock may be taken in one thread and released in another. A file system without locks
         # is refused rather than believed.
         self._lock = FileLock(
@@ -96,8 +99,13 @@ class DataFolder:
         try:
             prepare_folder(self.path)
             self._lock.acquire()
-            self._write_pid()
-        except Timeout as error:
+            try:
+                self._itself = _locked_folder(self.path)
+                self._write_pid()
+            except BaseException:
+                self._unlock()
+                raise
+        except (Timeout, BlockingIOError) as error:
             raise DataFolderInUseError(
                 f"{self.path} belongs to process {self._owner()}",
                 advice="Talk to the daemon that is running, or stop it first; or give this one "
@@ -110,7 +118,7 @@ class DataFolder:
         """Give the folder up. Does nothing when it is not held."""
         if self._lock.is_locked:
             self._pid_file.unlink(missing_ok=True)
-            self._lock.release()
+            self._unlock()
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -124,6 +132,12 @@ class DataFolder:
     ) -> None:
         self.release()
 
+    def _unlock(self) -> None:
+        if self._itself is not None:
+            os.close(self._itself)
+            self._itself = None
+        self._lock.release()
+
     def _write_pid(self) -> None:
         descriptor = os.open(self._pid_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -134,3 +148,27 @@ class DataFolder:
             return self._pid_file.read_text().strip() or "unknown"
         except OSError:
             return "unknown"  # it has taken the lock and is just about to write its id
+
+
+def _locked_folder(path: Path) -> int | None:
+    """The folder, open and locked; None where folders cannot be locked, such as on NFS or Windows.
+
+    Raises:
+        BlockingIOError: another process has it, or this one through another `DataFolder`.
+        OSError: it cannot be opened.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    itself = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(itself, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(itself)
+        raise
+    except OSError as error:
+        os.close(itself)
+        log.warning("%s cannot be locked itself (%s): do not delete rondo.lock", path, error)
+        return None
+    return itself

@@ -17,7 +17,13 @@ import anyio
 import anyio.to_thread
 
 from service.config import MemorySettings
-from service.domain.anchors import AnchorRef, ExpandedContext, ExpandedWindow, SearchResult
+from service.domain.anchors import (
+    AnchorRef,
+    ExpandedContext,
+    ExpandedWindow,
+    SearchResult,
+    SegmentType,
+)
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
 from service.memory.archive.expansion import as_context, expand_many
@@ -32,12 +38,14 @@ from service.memory.protocol import (
     Embedder,
     LiveRunLoops,
     MemoryStats,
+    NearSegment,
     SearchFilters,
     Unit,
     Vectors,
 )
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search import lexical
+from service.memory.search.candidates import Wanted
 from service.memory.search.searching import Search, Searcher
 
 _log = logging.getLogger(__name__)
@@ -46,7 +54,7 @@ _EVERYTHING = SearchFilters()
 
 
 class LongTermMemory:
-    """A `MemoryReader` over a folder, and the writing half beside it.
+    """A `RecallReader` over a folder, and the writing half beside it.
 
     `start` first, `aclose` last. `warm_up` may take seconds and is for a background task; nothing
     waits for it. All blocking work runs in worker threads.
@@ -244,6 +252,7 @@ class LongTermMemory:
         rerank: bool = False,
         fold: bool = True,
         words: bool = True,
+        asked_in: str | None = None,
     ) -> SearchResult:
         """See `MemoryReader.search`. Hits that no longer fit `max_tokens` are left out whole.
 
@@ -260,6 +269,7 @@ class LongTermMemory:
             fold: whether pieces that say the same word for word are one hit, which names the others
                 as its duplicates.
             words: False: by vectors alone, to measure what they are worth.
+            asked_in: the open run loop in which it is asked: what is done of it is found as well.
 
         Raises:
             InvalidInputError: the query is blank, or a bound is below 1.
@@ -279,6 +289,8 @@ class LongTermMemory:
             fold=fold,
             words=words,
         )
+        if asked_in is not None and self.live is not None:
+            await self.live.remember_now(asked_in)
         catching_up = self.catching_up_words
         found = await anyio.to_thread.run_sync(self._searcher.search, wanted)
         self.index.after_search()
@@ -305,6 +317,17 @@ class LongTermMemory:
             return found
         notes = await anyio.to_thread.run_sync(lambda: self.notes.search(query, owner=owner))
         return found.model_copy(update={"notes": tuple(notes)}) if notes else found
+
+    async def nearest(
+        self, vectors: Vectors, *, owner: str, types: frozenset[SegmentType], limit: int
+    ) -> list[NearSegment]:
+        """See `RecallReader.nearest`.
+
+        Raises:
+            StorageError: the ledger or the index cannot be read.
+        """
+        wanted = Wanted(owner, SearchFilters(types=types), limit)
+        return await anyio.to_thread.run_sync(self._searcher.nearest, vectors, wanted)
 
     async def expand(
         self,

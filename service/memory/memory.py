@@ -30,6 +30,7 @@ from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.history.appends import Commit
+from service.memory.history.event_log import log_events
 from service.memory.history.feed import Feed
 from service.memory.history.imports import Import, Written
 from service.memory.history.journal import Journal
@@ -122,6 +123,14 @@ class Memory:
             group.start_soon(self.forgetting.run)
             await self.long_term.warm_up()
             self._warm.set()
+
+    async def remember_now(self, run_loop_id: str) -> None:
+        """See `LiveRunLoops`. What goes wrong is in the log: the archivist tries again."""
+        state = self.short_term.state(run_loop_id)
+        if state is None or not (done := closed_part(state)).iterations:
+            return
+        if problem := await self.archivist.archive(done):
+            log.warning("%s is not remembered yet: %s", run_loop_id, problem.in_words())
 
     async def warmed_up(self) -> None:
         """Wait, for a while from the start, until the embedder is loaded or known to be missing."""
@@ -233,6 +242,7 @@ class Memory:
 
     def _follow(self, commit: Commit) -> None:
         self.short_term.update(commit)
+        log_events(commit.news)
         for event in commit.news:
             if isinstance(event.body, (*TERMINAL, RunLoopResumed, MessageMoved)):
                 # What goes on is not remembered as finished any more: its second end will be.

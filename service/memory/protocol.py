@@ -15,6 +15,7 @@ from service.domain.anchors import (
     ExpandedContext,
     ExpandedWindow,
     SearchResult,
+    Segment,
     SegmentType,
 )
 from service.domain.run_loops import RunLoop
@@ -153,6 +154,14 @@ class LexicalIndex(Protocol):
         ...
 
 
+class NearSegment(NamedTuple):
+    """A segment, and its vector as it is remembered."""
+
+    segment: Segment
+    vector: npt.NDArray[np.float32]
+    """Shape (dimension,), of length 1."""
+
+
 class Nearest(NamedTuple):
     """A segment that the vector index offers."""
 
@@ -223,6 +232,10 @@ class LiveRunLoops(Protocol):
         """Any run loop, whole; None when there is none."""
         ...
 
+    async def remember_now(self, run_loop_id: str) -> None:
+        """Have what is done of an open run loop archived, before its time. MUST NOT raise."""
+        ...
+
 
 class MemoryReader(Protocol):
     """The reading half of long-term memory: what tools, the router and recall use."""
@@ -236,8 +249,13 @@ class MemoryReader(Protocol):
         max_tokens: int | None = None,
         filters: SearchFilters | None = None,
         explain: bool = False,
+        asked_in: str | None = None,
     ) -> SearchResult:
         """Find segments by words and by meaning, best first.
+
+        Args:
+            asked_in: the run loop in which it is asked: what is done of that is found as well,
+                however new.
 
         Raises:
             InvalidInputError: the query is empty, or a bound makes no sense.
@@ -297,4 +315,20 @@ class MemoryReader(Protocol):
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         """A remembered run loop, whole; None when there is none."""
+        ...
+
+
+class RecallReader(MemoryReader, Protocol):
+    """What recall uses: it looks by vectors of its own, too."""
+
+    async def nearest(
+        self, vectors: Vectors, *, owner: str, types: frozenset[SegmentType], limit: int
+    ) -> list[NearSegment]:
+        """The segments of these types nearest to any of these vectors, at most `limit` for each.
+
+        Nothing where vectors cannot be searched now, and nothing of what has no vector yet.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
         ...

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.domain.errors import ConflictError, StorageError
+from service.domain.errors import ConflictError, Problem, StorageError
+from service.domain.json_values import writable
 
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_BYTES = 4_000_000
 _PATIENCE = 10_000  # milliseconds
 _PATIENCE_WITH_STRANGERS = 500
-_DAMAGED = ("malformed", "not a database", "vtable constructor failed", "invalid fts5 file format")
+_DAMAGED = (
+    "malformed",
+    "not a database",
+    "vtable constructor failed",
+    "invalid fts5 file format",
+    "Could not decode to UTF-8",
+)
+_DAMAGED_TITLE = "A file of the data folder is damaged"
 Row = tuple[Any, ...]
 
 
@@ -58,6 +67,8 @@ class SqliteFile:
         self._reading = threading.Lock()
         self._keeper: sqlite3.Connection | None = None
         self._keeping = threading.Lock()
+        self.damage: Problem | None = None
+        """What first proved damaged since the file was named; None as long as nothing did."""
 
     def open(self) -> None:
         """Open the file, and create what the schema asks for.
@@ -191,8 +202,19 @@ class SqliteFile:
         with self._reading, self._errors():
             return _opened(self._reader, self._path).execute(query, values).fetchall()
 
-    def _errors(self) -> AbstractContextManager[None]:
-        return storage_errors(self._path, when_damaged=self._when_damaged)
+    def note_damage(self, error: StorageError) -> None:
+        """Keep in mind that something in the file cannot be read."""
+        self.damage = self.damage or error.problem()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with storage_errors(self._path, when_damaged=self._when_damaged):
+                yield
+        except StorageError as error:
+            if error.title == _DAMAGED_TITLE:
+                self.note_damage(error)
+            raise
 
 
 def _make_private(path: Path) -> None:
@@ -231,6 +253,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=64,
     )
+    connection.create_function("writable_json", 1, _writable_json, deterministic=True)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 10000")  # a back stop for `checkpoint`
     # Once it is taken in, the log shrinks to this, so that its size tells what is new in it.
@@ -238,6 +261,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
+
+
+def _writable_json(text: str) -> str:
+    """JSON that SQLite reads, of what Python's writer made of numbers that JSON cannot hold."""
+    try:
+        return json.dumps(writable(json.loads(text)), ensure_ascii=False, sort_keys=True)
+    except (ValueError, RecursionError):
+        return "null"
 
 
 def _opened(connection: sqlite3.Connection | None, path: Path) -> sqlite3.Connection:
@@ -262,7 +293,7 @@ def storage_errors(path: Path, *, when_damaged: str) -> Iterator[None]:
         elif "readonly" in words or "unable to open" in words:
             advice = f"Give this user the right to write in {path.parent}."
         elif any(sign in words for sign in _DAMAGED):
-            advice, title = when_damaged, "A file of the data folder is damaged"
+            advice, title = when_damaged, _DAMAGED_TITLE
         else:
             advice = f"Check the disk that holds {path.parent}; `rondo doctor` says more."
         raise StorageError(f"{path.name}: {words}", advice=advice, title=title) from error

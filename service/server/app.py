@@ -11,13 +11,18 @@ from starlette.middleware import Middleware
 
 from service import __version__
 from service.config import Settings
+from service.server.acceptor import Crowded
 from service.server.auth import BearerAuth
+from service.server.body_form import PlainBodies
 from service.server.body_limit import BodyLimit
 from service.server.daemon import Daemon
+from service.server.description import DescribedAPI
 from service.server.hosts import SameOrigin
 from service.server.problems import ProblemDetails, add_problem_handlers
 from service.server.routes import (
     approvals,
+    auto_enhance,
+    docs,
     events,
     memory,
     memory_exchange,
@@ -34,6 +39,7 @@ from service.server.routes import (
     usage,
 )
 from service.server.routes import input as answers
+from service.server.routes import settings as settings_in_effect
 from service.server.tokens import load_token
 
 if TYPE_CHECKING:
@@ -60,20 +66,22 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
         async with daemon.running():
             yield
 
-    app = FastAPI(
+    app = DescribedAPI(
         title="Rondo",
         version=__version__,
         description="A personal assistant that works on many matters at once and remembers all "
         "of them. Errors are RFC 9457 problem details that say what to do.",
         lifespan=lifespan,
+        docs_url=None,  # of our own, since this one's code is loaded from the web
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         responses={"default": {"model": ProblemDetails, "description": "A problem, in words"}},
         middleware=[
+            Middleware(Crowded),
             Middleware(SameOrigin, host=settings.server.host),
             Middleware(BearerAuth, token=load_token(settings.data_dir)),
+            Middleware(PlainBodies),
             Middleware(
                 BodyLimit,
                 max_bytes=settings.server.max_body_bytes,
@@ -85,7 +93,11 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
     add_problem_handlers(app)
     for module in (probes, send, events, run_loops, answers, approvals, memory, tools, usage):
         app.include_router(module.router)
+    app.include_router(docs.router)
+    app.mount(docs.ASSETS_PATH, docs.assets())
+    app.include_router(settings_in_effect.router)
     app.include_router(routing.router)
+    app.include_router(auto_enhance.router)
     app.include_router(reroute.router)
     app.include_router(memory_exchange.router)
     app.include_router(memory_notes.router)

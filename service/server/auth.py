@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import hmac
 from typing import Annotated
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.server.log_scrubbing import LEAST_SECRET, TOKEN_PARAMETERS
 from service.server.problems import RequestError
 from service.server.tokens import Token
 
-OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/docs", "/openapi.json"))
+OPEN_PATHS = frozenset(
+    (
+        "/",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/docs",
+        "/docs/start.js",
+        "/docs/assets/swagger-ui.css",
+        "/docs/assets/swagger-ui-bundle.js",
+    )
+)
 """What can be had without a token."""
 
-_TOKEN_PARAMETERS = frozenset(("token", "access_token"))
 _OWNER = "me"  # the one owner of a data folder, for now
 
 
@@ -36,7 +47,7 @@ class BearerAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request with the token through."""
-        if scope["type"] == "http" and _has_token_in_address(scope):
+        if scope["type"] == "http" and self._is_in_address(scope):
             await _TOKEN_IN_ADDRESS.response()(scope, receive, send)
             return
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
@@ -47,6 +58,16 @@ class BearerAuth:
                 return
             scope.setdefault("state", {})["owner"] = _OWNER
         await self._app(scope, receive, send)
+
+    def _is_in_address(self, scope: Scope) -> bool:
+        """Whether there is a token, by its name, or this very one, wherever it stands."""
+        written = scope["query_string"].decode("latin-1")
+        query = parse_qsl(written, keep_blank_values=True)
+        found = [scope["path"], unquote(written)]
+        named = any(name.lower() in TOKEN_PARAMETERS for name, _ in query)
+        if named or len(self._token.value) < LEAST_SECRET:
+            return named
+        return any(self._token.value in each for each in found)
 
     def _is_right(self, values: list[str]) -> bool:
         if len(values) != 1:
@@ -77,11 +98,6 @@ _TOKEN_IN_ADDRESS = RequestError(
     advice="Send it in the header `Authorization: Bearer TOKEN`. If it was the real one, delete the"
     " file `token` in the data folder: the next start makes a new one.",
 )
-
-
-def _has_token_in_address(scope: Scope) -> bool:
-    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return any(name.lower() in _TOKEN_PARAMETERS for name, _ in query)
 
 
 _bearer = HTTPBearer(

@@ -1,18 +1,19 @@
-"""Reading JSON bodies strictly: what could not be stored or sent on again is refused at the door.
-
-Python's own reader takes ``NaN``, lone surrogates, UTF-16 and any depth of nesting.
-"""
+"""Reading JSON bodies strictly: what could not be stored or sent on is refused at the door."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic_core import from_json
 
+from service.server.json_bounds import MOST_LEVELS, unusable
 from service.server.problems import RequestError
+
+_MOST_DIGITS = 400
+"""Of a number: more than any double has before it is infinite or nought."""
 
 
 class JSONRequest(Request):
@@ -22,11 +23,11 @@ class JSONRequest(Request):
         """The body as a value.
 
         Raises:
-            RequestError: 400, with where it stops being JSON.
+            RequestError: 400, with where it stops being JSON; 422, with what in it cannot be kept.
         """
         body = await self.body()
         try:
-            text = body.decode()
+            value = json.loads(body.decode(), parse_int=_whole, parse_constant=_constant)
         except UnicodeDecodeError as error:
             raise RequestError(
                 400,
@@ -35,9 +36,7 @@ class JSONRequest(Request):
                 detail=f"byte {error.start} cannot be read: {error.reason}",
                 advice="Encode the JSON as UTF-8.",
             ) from error
-        try:
-            return from_json(text, allow_inf_nan=False)
-        except ValueError as error:
+        except json.JSONDecodeError as error:
             raise RequestError(
                 400,
                 "malformed-body",
@@ -45,6 +44,34 @@ class JSONRequest(Request):
                 detail=str(error),
                 advice="Send one JSON object with the header Content-Type: application/json.",
             ) from error
+        except RecursionError as error:
+            deep = f"it is nested more than {MOST_LEVELS} levels deep"
+            raise _refused("body", deep) from error
+        found = unusable(value)
+        if found is not None:
+            raise _refused(".".join(map(str, found.place)) or "body", found.message)
+        return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:  # Python itself refuses only from 4,300 on, without a place
+        raise _refused("body", f"a number in it has {len(digits):,} digits")
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise _refused("body", f"{name} is not a number that JSON knows")
+
+
+def _refused(field: str, message: str) -> RequestError:
+    return RequestError(
+        422,
+        "invalid-input",
+        title="The request cannot be used",
+        detail=f"{field}: {message}",
+        advice="Leave it out, or send it as a text.",
+        extensions={"errors": [{"field": field, "message": message}]},
+    )
 
 
 class JSONRoute(APIRoute):

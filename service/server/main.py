@@ -9,10 +9,12 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from service.config import ServerSettings, Settings
 from service.domain.errors import ConfigurationError, ConflictError, RondoError
+from service.server.log_scrubbing import ScrubbingFormatter
 
 if TYPE_CHECKING:
     from service.server.daemon import Daemon
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BACKLOG = 256
+_BACKLOG = 1024
 
 
 def serve(settings: Settings) -> None:
@@ -29,13 +31,17 @@ def serve(settings: Settings) -> None:
     Raises:
         SystemExit: 1, when it could not start or go on.
     """
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    level = settings.log_level.upper()
+    # Libraries write at debug what is sent through them: words, and keys.
+    logging.basicConfig(level="INFO" if level == "DEBUG" else level)
+    logging.getLogger("service").setLevel(level)
+    scrubbing = ScrubbingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(scrubbing)
     for chatty in ("httpx", "httpx2", "httpcore", "openai", "chromadb"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        run(settings)
+        run(settings, know_secret=scrubbing.know)
     except RondoError as error:
         print(error.problem().in_words(), file=sys.stderr)
         raise SystemExit(1) from None
@@ -43,8 +49,12 @@ def serve(settings: Settings) -> None:
         raise SystemExit(130) from None
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, *, know_secret: Callable[[str], None] = lambda secret: None) -> None:
     """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: where to listen, and with what.
+        know_secret: is told the token, before anybody can send it.
 
     Raises:
         RondoError: it could not start or go on: the port or the data folder is in use, say.
@@ -53,16 +63,20 @@ def run(settings: Settings) -> None:
         warn_when_others_can_reach(listener)
         # From here on a client is no longer refused, but waits for what takes long: importing.
         from service.server.app import create_app
+        from service.server.limits import limits_for
         from service.server.tokens import load_token
         from service.server.uvicorn_server import UvicornServer
 
         token = load_token(settings.data_dir)  # first, to know whether it is new
+        know_secret(token.value)
+        know_secret(token.value)
         app = create_app(settings)
         daemon: Daemon = app.state.daemon
         server = UvicornServer(
             app,
             verbose=settings.log_level == "debug",
             last_resort=lambda: _leave(1 if daemon.failure else 0),
+            limits=limits_for(settings.server.max_connections),
         )
         words = greeting(url_of(listener), token)
         daemon.on_ready = lambda: print(words, flush=True)
@@ -92,7 +106,7 @@ def listen(settings: ServerSettings) -> socket.socket:
             settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        made = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConflictError(
@@ -106,6 +120,9 @@ def listen(settings: ServerSettings) -> socket.socket:
             title="The daemon cannot listen",
             advice="Correct server.host and server.port.",
         ) from error
+    # asyncio sets TCP_NODELAY only where the protocol is named: without it, each further request on
+    # a connection waits 40 ms for the client's delayed acknowledgement.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
 
 
 def warn_when_others_can_reach(listener: socket.socket) -> None:

@@ -13,6 +13,7 @@ from service.domain.events import (
     InputReceived,
     InputRequired,
     IterationStarted,
+    LLMFallback,
     MessageCompleted,
     MessageMoved,
     RouteDecided,
@@ -24,6 +25,7 @@ from service.domain.events import (
 from service.domain.own_part import OwnPart
 from service.domain.routes import Route
 from service.domain.run_loops import Status
+from service.domain.spoken import Spoken
 
 
 @dataclass(slots=True)
@@ -39,13 +41,15 @@ class Outcome:
     route: Route | None = None
     iterations: range = range(0)
     """Which iterations of the loop have worked on it."""
-    response: str | None = None
-    """The words of the answer: of the last message that has any."""
+    spoken: Spoken = field(default_factory=Spoken)
+    """The words of the answer: of the last message that has any, with all its parts."""
     status: Status | None = None
     """Of the loop, when it had answered, ended, or asked."""
     input_required: InputRequired | None = None
     problem: Problem | None = None
     """Why there is no answer."""
+    warnings: tuple[Problem, ...] = ()
+    """What went wrong meanwhile, and kept nobody from answering."""
     part: OwnPart = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,13 +71,14 @@ class Outcome:
         match event.body:
             case RouteDecided(message_id=self.message_id, route=route):
                 self.route = route
-            case IterationStarted(index=index) if self.part.going_on:
+            case IterationStarted(index=index) as started if self.part.going_on:
+                self.spoken.begin(started)
                 first = self.iterations.start if self.iterations else index
                 self.iterations = range(first, index + 1)
-            case MessageCompleted(message=message, cut=False) if self.part.going_on:
-                self.response = message.text or self.response
+            case MessageCompleted(cut=False) as completed if self.part.going_on:
+                self.spoken.say(completed)
             case MessageMoved(message_ids=ids) if self.message_id in ids:
-                self.iterations, self.response = range(0), None  # the next loop tells it again
+                self.iterations, self.spoken = range(0), Spoken()  # the next loop tells it again
             case InputRequired() as request:
                 self.status, self.input_required = "waiting_for_human_input", request
             case InputReceived():
@@ -94,5 +99,12 @@ class Outcome:
                 )
             case ErrorOccurred(problem=problem) if event.seq is None:
                 self.problem = problem
+            case ErrorOccurred(problem=problem) if self.part.going_on:
+                self.warnings = (*self.warnings, problem)
+            case LLMFallback(model=model, fallback=fallback, problem=problem):
+                if self.part.going_on:
+                    title = f"The model {fallback} was asked instead of {model}: {problem.title}"
+                    told = problem.model_copy(update={"kind": "llm-fallback", "title": title})
+                    self.warnings = (*self.warnings, told)
             case _:
                 pass

@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, JsonValue
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from service.domain.errors import Problem, RondoError
 
@@ -31,7 +32,13 @@ _STATUSES = {
     "not-found": 404,
     "conflict": 409,
     "storage": 507,
+    "llm": 502,
+    "llm-connection": 502,
+    "llm-context": 502,
     "llm-not-ready": 503,
+    "llm-status": 502,
+    "llm-stream": 502,
+    "llm-timeout": 504,
     "starting-up": 503,
     "stopping": 503,
 }
@@ -66,13 +73,18 @@ class RequestError(HTTPException):
         detail: str = "",
         advice: str = "",
         headers: Mapping[str, str] | None = None,
+        extensions: Mapping[str, JsonValue] | None = None,
     ) -> None:
+        """`extensions` are further members of the problem object."""
         super().__init__(status, detail or title, headers)
         self.problem = Problem(kind=kind, title=title, detail=detail, advice=advice)
+        self.extensions = dict(extensions or {})
 
     def response(self) -> Response:
         """The error as an answer."""
-        return problem_response(self.problem, status=self.status_code, headers=self.headers)
+        return problem_response(
+            self.problem, status=self.status_code, headers=self.headers, **self.extensions
+        )
 
 
 def status_of(problem: Problem) -> int:
@@ -150,7 +162,20 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     problem = _PROBLEMS_OF_STATUS.get(error.status_code) or Problem(
         kind="http", title=http.HTTPStatus(error.status_code).phrase, detail=str(error.detail)
     )
-    return problem_response(problem, status=error.status_code, headers=error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request))
+    return problem_response(problem, status=error.status_code, headers=headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """All methods of an address; the framework itself names those of the first route alone."""
+    return [
+        method
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+        for scope in ({**request.scope, "method": method},)
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
+    ]
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -182,7 +207,12 @@ _PROBLEMS_OF_STATUS = {
 }
 
 
+_KINDS = frozenset(("str", "int", "float", "bool"))
+
+
 def _field(location: Sequence[Any]) -> str:
     """Where in the request: ``message``, ``metadata.x``, or ``body`` for the whole."""
     inner = location[1:] if len(location) > 1 else location
-    return ".".join(str(part) for part in inner)
+    named = [str(part) for part in inner]
+    # Of a field that may be of several kinds pydantic names the kind, too.
+    return ".".join(each for each in named if each not in _KINDS and "[" not in each)

@@ -18,9 +18,10 @@ from starlette.datastructures import Headers
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from service.domain.errors import InvalidInputError, RondoError
+from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.events import ErrorOccurred, Event
 from service.server.attendance import attend
+from service.server.http_protocol import LAST_WORDS
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +67,34 @@ def frame(event: str, data: JsonValue, *, seq: int | None = None) -> bytes:
     return f"{head}data: {body}\n\n".encode("utf-8", errors="backslashreplace")
 
 
+class _Frames:
+    """The newest frames, so that an event is written once for all who watch."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._made: dict[int, tuple[Event, bytes]] = {}
+
+    def of(self, event: Event) -> bytes:
+        """The frame of this very event: one that was read from the journal anew is another."""
+        known = self._made.get(id(event))
+        if known is not None:  # the event is held, so that no other one can have its id
+            return known[1]
+        made = frame(event.type, event.wire(), seq=event.seq)
+        self._made[id(event)] = event, made
+        self._bytes += len(made)
+        while self._bytes > self._most_bytes:
+            _, gone = self._made.pop(next(iter(self._made)))
+            self._bytes -= len(gone)
+        return made
+
+
+_frames = _Frames(most_bytes=4_000_000)
+
+
 def event_frame(event: Event) -> bytes:
     """A run loop's event as bytes."""
-    return frame(event.type, event.wire(), seq=event.seq)
+    return _frames.of(event)
 
 
 async def event_frames(
@@ -125,6 +151,9 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the headers, then each frame as it comes."""
+        last_words = scope.get("extensions", {}).get(LAST_WORDS)
+        if last_words is not None:
+            last_words["chunk"] = _told(_TOO_SLOW)
         try:
             await self._stream(receive, send)
         finally:
@@ -152,7 +181,7 @@ class EventStream(StreamingResponse):
                     await self._write(send, chunk)
             except RondoError as error:
                 log.error("an event stream broke off: %s", error)
-                await self._write(send, event_frame(_told(error)))
+                await self._write(send, _told(error.problem()))
 
     async def _beat(self, send: Send) -> None:
         while True:
@@ -167,12 +196,21 @@ class EventStream(StreamingResponse):
         self._sent += 1
 
 
-def _told(error: RondoError) -> Event:
-    """What ends a stream early, as its last event."""
-    return Event(
+def _told(problem: Problem) -> bytes:
+    """What ends a stream early, as its last frame."""
+    event = Event(
         seq=None,
         at=datetime.now(UTC),
         owner="",
         run_loop_id="",
-        body=ErrorOccurred(problem=error.problem()),
+        body=ErrorOccurred(problem=problem),
     )
+    return frame(event.type, event.wire())
+
+
+_TOO_SLOW = Problem(
+    kind="slow-reader",
+    title="This stream was not read in time",
+    detail="more events waited for its reader than are kept",
+    advice="Connect again with the header Last-Event-ID: what was missed comes first.",
+)

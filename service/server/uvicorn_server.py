@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -11,6 +12,10 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from service.server.acceptor import Acceptor
+from service.server.http_protocol import BoundedProtocol, Silent
+from service.server.limits import Limits
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 _LAST_ANSWERS_SECONDS = 3
 _PATIENCE_SECONDS = 6.0
 _KEEP_ALIVE_SECONDS = 60
+_TICKS_BETWEEN_CHECKS = 10  # a tick is a tenth of a second
 
 
 class UvicornServer(uvicorn.Server):
@@ -30,12 +36,14 @@ class UvicornServer(uvicorn.Server):
         *,
         verbose: bool = False,
         last_resort: Callable[[], None] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """`last_resort` is called, from another thread, when the end takes too long."""
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="asyncio",
+                http=BoundedProtocol,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -49,6 +57,11 @@ class UvicornServer(uvicorn.Server):
         )
         self._daemon: Daemon = app.state.daemon
         self._last_resort = last_resort
+        self._limits = limits or Limits()
+        self._connections: set[BoundedProtocol] = set()
+        self._silent: Silent = {}
+        self._acceptors: list[Acceptor] = []
+        self.server_state.connections = self._connections  # type: ignore[assignment]
 
     def stop(self) -> None:
         """Begin to end; safe to call from any thread."""
@@ -65,7 +78,41 @@ class UvicornServer(uvicorn.Server):
         self.force_exit |= self.should_exit and sig == signal.SIGINT
         self.stop()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the app, and take connections."""
+        await super().startup(sockets=[])
+        for each in sockets or []:
+            acceptor = Acceptor(
+                each,
+                self._protocol,
+                limits=self._limits,
+                connections=self._connections,
+                silent=self._silent,
+            )
+            acceptor.start()
+            self._acceptors.append(acceptor)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Cut off connections that take too long, beside uvicorn's own work."""
+        if counter % _TICKS_BETWEEN_CHECKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self._connections):
+                connection.check(now)
+        return await super().on_tick(counter)
+
+    def _protocol(self, surplus: bool) -> BoundedProtocol:
+        return BoundedProtocol(
+            self.config,
+            self.server_state,
+            self.lifespan.state,
+            limits=self._limits,
+            silent=self._silent,
+            surplus=surplus,
+        )
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let streams and waiting answers come to an end, then the connections, then the agent."""
         self._daemon.closing.set()
+        for acceptor in self._acceptors:
+            acceptor.stop()
         await super().shutdown(sockets)

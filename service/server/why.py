@@ -15,6 +15,7 @@ from service.domain.events import (
 )
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoopSummary, Timestamp
+from service.domain.state import RunLoopState
 from service.memory.history.journal import Journal
 
 _GOAL_CHARACTERS = 500
@@ -72,6 +73,19 @@ async def decided_routes(journal: Journal, run_loop_id: str, *, until: int) -> l
             case _:
                 pass
     return found
+
+
+def answers_among(routes: Sequence[DecidedRoute], state: RunLoopState) -> list[DecidedRoute]:
+    """Unsure routes of messages that the loop has taken for answers to what it asks."""
+    waiting = {each.id for each in state.unseen}
+    return [
+        each
+        for each in routes
+        if each.route.alternatives
+        and each.iteration is None
+        and each.moved_to is None
+        and each.message_id not in waiting
+    ]
 
 
 async def lines_of(

@@ -94,6 +94,20 @@ class ApprovalPolicy:
             _log.exception("Whether %s needs approval cannot be told; asking", call.name)
             return True
 
+    def allowed(
+        self, call: ToolCall, registry: ToolRegistry, *, remembered: Set[str] = frozenset()
+    ) -> frozenset[str] | None:
+        """The subjects that a call without an answer of its own may be about; see `needs_approval`.
+
+        None where it needs nobody's yes, whatever it is about.
+        """
+        try:
+            if not self._asks(call, registry):
+                return None
+        except Exception:  # noqa: BLE001 - fails closed
+            _log.exception("Whether %s needs approval cannot be told", call.name)
+        return _of_tool(call.name, remembered)
+
     def scope(self, call: ToolCall, registry: ToolRegistry) -> str | None:
         """What a yes to this call covers when it is remembered: its `subject`.
 
@@ -151,7 +165,9 @@ class ApprovalPolicy:
 
     def _covered(self, call: ToolCall, registry: ToolRegistry, remembered: Set[str]) -> bool:
         # A scope can take a file to be read: only where something of this tool is remembered.
-        name = call.name
-        if not any(each == name or each.startswith(f"{name} ") for each in remembered):
-            return False
-        return self.scope(call, registry) in remembered
+        known = _of_tool(call.name, remembered)
+        return bool(known) and self.scope(call, registry) in known
+
+
+def _of_tool(name: str, remembered: Set[str]) -> frozenset[str]:
+    return frozenset(each for each in remembered if each == name or each.startswith(f"{name} "))

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from service.domain.json_values import unwritable_number
 from service.domain.tools import ToolDefinition
-from service.tools.protocol import ToolFailure
+from service.tools.protocol import NoOutcome, ToolFailure
 from service.tools.text import did_you_mean, well_formed
 
 _LONGEST_SHOWN = 80
@@ -31,12 +32,12 @@ def read_arguments(
     try:
         given = json_object(text)
     except ToolFailure as failure:
-        raise ToolFailure(f"{failure} {_usage(definition)}") from failure
+        raise NoOutcome(f"{failure} {_usage(definition)}") from failure
     try:
         values = model.model_validate(given)
     except ValidationError as error:
         wrong = "\n".join(f"- {_in_words(item, definition.parameters)}" for item in error.errors())
-        raise ToolFailure(
+        raise NoOutcome(
             f"The arguments do not fit `{definition.name}`:\n{wrong}\n{_usage(definition)}"
         ) from error
     return {name: getattr(values, name) for name in model.model_fields}
@@ -52,14 +53,16 @@ def json_object(text: str) -> dict[str, Any]:
         # models write line breaks into strings as they are; nothing is gained by refusing them
         given = json.loads(text, strict=False) if text.strip() else {}
     except ValueError as error:
-        raise ToolFailure(f"The arguments are not valid JSON ({error}).") from error
+        raise NoOutcome(f"The arguments are not valid JSON ({error}).") from error
     except RecursionError as error:
-        raise ToolFailure(_TOO_DEEP) from error
+        raise NoOutcome(_TOO_DEEP) from error
     if not _is_shallow(given):
-        raise ToolFailure(_TOO_DEEP)
+        raise NoOutcome(_TOO_DEEP)
+    if number := unwritable_number(given):
+        raise NoOutcome(f"The arguments are not valid JSON: {number}. Give a finite number.")
     given = {} if given is None else _well_formed(given)
     if not isinstance(given, dict):
-        raise ToolFailure(f"The arguments must be one JSON object, not {_shown(given)}.")
+        raise NoOutcome(f"The arguments must be one JSON object, not {_shown(given)}.")
     return given
 
 

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import anyio.to_thread
 from anyio.lowlevel import RunVar
@@ -26,14 +27,16 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from service.domain.errors import ConfigurationError
+from service.domain.json_values import writable
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.arguments import read_arguments
 from service.tools.schema import arguments_of, parameters_schema
-from service.tools.text import well_formed
+from service.tools.text import did_you_mean, well_formed
 
 Scope = Callable[[Mapping[str, object]], str]
 """From a call's arguments to what a person's remembered yes to it covers."""
 
+_EFFECTS: tuple[str, ...] = get_args(ToolEffect)
 _THREADS = 32
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the endpoints of all providers take
 
@@ -178,6 +181,7 @@ def tool(
                 f"`{called}` may take {timeout_seconds} seconds.",
                 advice="Give it more than 0 seconds.",
             )
+        check_effect(effect, called)
         arguments, context_parameter = arguments_of(function, name=called)
         return FunctionTool(
             definition=ToolDefinition(
@@ -195,6 +199,20 @@ def tool(
     return made
 
 
+def check_effect(effect: object, name: str) -> None:
+    """See to it that a tool says what running it twice would do.
+
+    Raises:
+        ConfigurationError: it says something else; names what there is.
+    """
+    if effect not in _EFFECTS:
+        meant = did_you_mean(str(effect), _EFFECTS)
+        raise ConfigurationError(
+            f"{effect!r} is not an effect; `{name}` says so in `effect`.",
+            advice=f"Say read_only, idempotent or side_effects.{meant}",
+        )
+
+
 def in_words(result: object) -> str:
     """A function's result as the model reads it: text as it is, values as JSON."""
     if result is None:
@@ -204,7 +222,7 @@ def in_words(result: object) -> str:
     # The work is done by now: a value that JSON does not know is shown by its repr rather than
     # reported as a failure, which would have the model do the work again.
     plain = to_jsonable_python(result, serialize_unknown=True, bytes_mode="base64")
-    return well_formed(json.dumps(plain, ensure_ascii=False))
+    return well_formed(json.dumps(writable(plain), ensure_ascii=False))
 
 
 def _first_paragraph(function: Callable[..., object]) -> str:

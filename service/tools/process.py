@@ -1,24 +1,32 @@
 """Running a child process within bounds: time, kept output, and an end for its whole group.
 
-POSIX only. The low-level protocol of asyncio tells when the process itself has ended; waiting
-through `asyncio.subprocess` would wait for everyone who holds its pipes, such as a grandchild that
-was left in the background.
+POSIX only. Between the daemon and the process stands a supervisor (`supervisor.py`), which ends the
+process when the daemon is gone, however it went. The low-level protocol of asyncio tells when the
+supervisor itself has ended; waiting through `asyncio.subprocess` would wait for everyone who holds
+its pipes, such as a grandchild that was left in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
+import socket
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
+from service.tools import supervisor
+
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL when the time is up."""
 _DRAIN_SECONDS = 1.0  # for what an ended process wrote to still arrive
+_PATIENCE_SECONDS = 10.0  # with a supervisor, which needs a moment at most to kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +58,114 @@ async def run_process(
     env: Mapping[str, str],
     timeout_seconds: float,
     keep_bytes: int,
+    folder: Path,
 ) -> Outcome:
     """Run a command without a shell, to its end.
 
     When its time is up, its process group is asked to end (SIGTERM), and killed after
-    `GRACE_SECONDS`. Cancelling kills at once. However the process ends, what it left running in its
-    group is killed; a grandchild that made a session of its own escapes that.
+    `GRACE_SECONDS`. Cancelling kills at once, and so does the end of the daemon, by a kill too.
+    However the process ends, what it left running in its group is killed; a grandchild that made a
+    session of its own escapes that.
 
     Args:
-        command: the program and its arguments.
+        command: the program, by its whole path, and its arguments.
         stdin: what the process can read.
         cwd: its working folder.
         env: its whole environment.
         timeout_seconds: how long it may take.
         keep_bytes: how much of each output stream is kept, start and end together.
+        folder: is removed when the daemon dies meanwhile; else it is the caller's to remove.
 
     Raises:
         OSError: the command cannot be started.
         ValueError: the command holds a NUL character.
     """
+    parts = [str(part) for part in command]
+    if any("\0" in part for part in parts):
+        raise ValueError("it holds a NUL character")
+    request = {"command": parts, "env": dict(env), "folder": str(folder)}
     # A task of its own: a start that is cancelled half-way would leave a process, and perhaps its
     # children, that nobody knows of.
-    starting = asyncio.create_task(
-        asyncio.get_running_loop().subprocess_exec(
-            lambda: _Child(keep_bytes), *command, cwd=cwd, env=dict(env), start_new_session=True
-        )
-    )
+    starting = asyncio.create_task(_started(request, cwd, keep_bytes))
     try:
-        transport, child = await asyncio.shield(starting)
-        timed_out = await _ended(transport, child, stdin, timeout_seconds)
+        run = await asyncio.shield(starting)
+        await run.line.started.wait()
+        run.line.raise_failure(parts[0])
+        timed_out = await _ended(run, stdin, timeout_seconds)
     finally:
         with anyio.CancelScope(shield=True):
             await asyncio.wait((starting,))
             if starting.exception() is None:
-                await _end(*starting.result())
-    exit_code = transport.get_returncode()
-    assert exit_code is not None  # it has ended
-    stdout, stderr = child.output
+                await _end(starting.result())
+    stdout, stderr = run.child.output
     return Outcome(
-        exit_code=exit_code,
+        exit_code=-signal.SIGKILL if run.line.exit_code is None else run.line.exit_code,
         timed_out=timed_out,
         stdout=stdout.output(),
         stderr=stderr.output(),
     )
 
 
-async def _ended(
-    transport: asyncio.SubprocessTransport, child: _Child, stdin: bytes, timeout_seconds: float
-) -> bool:
+async def _started(request: Mapping[str, object], cwd: Path, keep_bytes: int) -> _Run:
+    """Start a supervisor, and tell it what to run."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            transport, child = await loop.subprocess_exec(
+                lambda: _Child(keep_bytes),
+                *(sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())),
+                cwd=cwd,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        writing, line = await loop.create_connection(_Line, sock=ours)
+    except BaseException:
+        ours.close()
+        raise
+    writing.write(json.dumps(request).encode() + b"\n")
+    return _Run(transport, child, writing, line)
+
+
+async def _ended(run: _Run, stdin: bytes, timeout_seconds: float) -> bool:
     """Feed a process and wait until it ends or its time is up; whether the latter came first."""
-    pipe = transport.get_pipe_transport(0)
+    pipe = run.transport.get_pipe_transport(0)
     if isinstance(pipe, asyncio.WriteTransport):
         pipe.write(stdin)
         pipe.close()  # after what was written has gone out
     with anyio.move_on_after(timeout_seconds) as time:
-        await child.ended.wait()
+        await run.line.closed.wait()
     if time.cancelled_caught:
-        _signal_group(transport, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            run.transport.send_signal(signal.SIGTERM)  # the supervisor passes it on
         with anyio.move_on_after(GRACE_SECONDS):
-            await child.ended.wait()
+            await run.line.closed.wait()
     return time.cancelled_caught
 
 
-async def _end(transport: asyncio.SubprocessTransport, child: _Child) -> None:
+async def _end(run: _Run) -> None:
     """Kill what is left of a process group, collect its last words, and close its pipes."""
-    _signal_group(transport, signal.SIGKILL)
-    await child.ended.wait()
+    run.writing.abort()  # the supervisor kills the group, and ends
+    with anyio.move_on_after(_PATIENCE_SECONDS):
+        await run.child.ended.wait()
+    if run.line.exit_code is None and run.line.group is not None:
+        # The supervisor killed the group a moment ago; or something has killed the supervisor.
+        _kill_group(run.line.group)
+    if not run.child.ended.is_set():
+        _kill_group(run.transport.get_pid())
+        await run.child.ended.wait()
     with anyio.move_on_after(_DRAIN_SECONDS):
-        await child.drained.wait()
-    pipe = transport.get_pipe_transport(0)
+        await run.child.drained.wait()
+    pipe = run.transport.get_pipe_transport(0)
     if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
         pipe.abort()  # closing would wait for a reader
-    transport.close()
+    run.transport.close()
 
 
-def _signal_group(transport: asyncio.SubprocessTransport, number: signal.Signals) -> None:
+def _kill_group(number: int) -> None:
     try:
-        # a session's first process leads a group of the same number
-        os.killpg(transport.get_pid(), number)
+        os.killpg(number, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return  # nobody is left, or only processes that have become another user's
 
@@ -173,6 +211,53 @@ class _Child(asyncio.SubprocessProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended and all its pipes are closed."""
         self.drained.set()
+
+
+class _Line(asyncio.Protocol):
+    """What a supervisor tells, see `supervisor.py`."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.group: int | None = None
+        self.exit_code: int | None = None
+        self._errno: int | None = None
+        self._read = b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._read = (self._read + data).split(b"\n")
+        for line in lines:
+            told = json.loads(line)
+            self.group = told.get("group", self.group)
+            self.exit_code = told.get("exit", self.exit_code)
+            self._errno = told.get("errno", self._errno)
+            self.started.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, or is told to end."""
+        self.started.set()
+        self.closed.set()
+
+    def raise_failure(self, program: str) -> None:
+        """Raise what kept the command from being started.
+
+        Raises:
+            OSError: something did.
+        """
+        if self._errno is not None:
+            raise OSError(self._errno, os.strerror(self._errno), program)
+        if self.group is None:
+            raise OSError("its supervisor ended before it began")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A supervisor at work."""
+
+    transport: asyncio.SubprocessTransport
+    child: _Child
+    writing: asyncio.WriteTransport
+    line: _Line
 
 
 def _decoded(data: bytes | bytearray) -> str:

@@ -73,6 +73,17 @@ class ChecksArguments(Protocol):
 
 
 @runtime_checkable
+class ComesAndGoes(Protocol):
+    """A tool that the model is not offered at all times."""
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the model is not offered it now, and what to do about it; None when it is. Asked
+        before each of the model's calls, and MUST NOT raise."""
+        ...
+
+
+@runtime_checkable
 class ScopesApproval(Protocol):
     """A tool for which a remembered yes covers less than all of its calls."""
 
@@ -90,3 +101,8 @@ class ScopesApproval(Protocol):
 
 class ToolFailure(Exception):
     """A call did not succeed; the text tells the model why and what to do."""
+
+
+class NoOutcome(ToolFailure):
+    """No tool has said anything: the call could not be run, or was given up. The words are Rondo's
+    own, for the model, and no memory."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+from collections.abc import Callable
+from typing import TypeVar, cast, overload
 
 import anyio
 
 from service.domain.errors import ConfigurationError, RondoError
 from service.domain.messages import ToolCall, ToolResult
+from service.domain.tools import READ_RESULT as READ_RESULT
 from service.domain.tools import ToolContext, ToolDefinition
 from service.tools.cancelled import caller_is_cancelled, current_task
-from service.tools.protocol import AsksPerson, Tool, ToolFailure
+from service.tools.decorator import FunctionTool, check_effect, tool
+from service.tools.protocol import AsksPerson, ComesAndGoes, NoOutcome, Tool, ToolFailure
 from service.tools.text import did_you_mean, fitted, well_formed
 
 _log = logging.getLogger(__name__)
@@ -20,8 +25,9 @@ OUTPUT_LIMIT = 20_000
 """Characters of one result that a model is given."""
 WHOLE_LIMIT = 1_000_000
 """Characters of one result that are kept."""
-READ_RESULT = "read_result"
-"""The tool that gives the rest of an over-long result."""
+_PARTS = ("definition", "effect", "needs_approval", "timeout_seconds", "run")  # of a `Tool`
+
+Registered = TypeVar("Registered", bound=Tool)
 
 
 class ToolRegistry:
@@ -31,22 +37,36 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         # Found out once: to check a protocol takes longer than many a tool.
         self._asking: dict[str, AsksPerson] = {}
+        self._changing: dict[str, ComesAndGoes] = {}
         self._output_limit = output_limit
 
-    def register(self, tool: Tool) -> None:
-        """Offer a tool.
+    @overload
+    def register(self, tool: Registered) -> Registered: ...
+
+    @overload
+    def register(self, tool: Callable[..., object]) -> FunctionTool: ...
+
+    def register(self, tool: Tool | Callable[..., object]) -> Tool:
+        """Offer a tool, or a typed function that becomes one as with ``@tool()``.
+
+        The tool is given back, so that this can stand over a function as a decorator.
 
         Raises:
-            ConfigurationError: another tool has this name.
+            ConfigurationError: it is no tool and cannot become one, does not say rightly what
+                running it twice would do, or another tool has its name.
         """
-        name = tool.definition.name
+        made = _as_tool(tool)
+        name = made.definition.name
         if name in self._tools:
             raise ConfigurationError(
                 f"Two tools are called `{name}`.", advice="Rename one of them, or leave it out."
             )
-        self._tools[name] = tool
-        if isinstance(tool, AsksPerson):
-            self._asking[name] = tool
+        self._tools[name] = made
+        if isinstance(made, AsksPerson):
+            self._asking[name] = made
+        if isinstance(made, ComesAndGoes):
+            self._changing[name] = made
+        return made
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name; None when there is none."""
@@ -58,12 +78,19 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of registration."""
+        """The names, in the order of registration, with those of tools that are withheld now."""
         return tuple(self._tools)
 
+    @property
+    def withheld(self) -> dict[str, str]:
+        """By name: why the model is not offered a tool now, and what to do about it."""
+        found = ((name, tool.withheld) for name, tool in self._changing.items())
+        return {name: reason for name, reason in found if reason is not None}
+
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model is told, in the order of registration."""
-        return tuple(tool.definition for tool in self._tools.values())
+        """What the model is told now, in the order of registration."""
+        withheld = self.withheld
+        return tuple(tool.definition for name, tool in self._tools.items() if name not in withheld)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call to its one result. Failures are results too, in words for the model.
@@ -71,15 +98,18 @@ class ToolRegistry:
         Raises nothing but the caller's own cancellation and a person's Ctrl-C.
         """
         task = current_task()
+        notice = False
         try:
             content, is_error = await self._attempt(call, context), False
         except ToolFailure as failure:
             content, is_error = str(failure) or f"`{call.name}` failed without saying why.", True
+            notice = isinstance(failure, NoOutcome)
         except asyncio.CancelledError:
             if caller_is_cancelled():
                 raise
             # something that the tool waited for was cancelled: its failure, not our end
             content, is_error = f"`{call.name}` broke off before it was done.", True
+            notice = True
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -90,7 +120,10 @@ class ToolRegistry:
             )
             content, is_error = _told(call.name, error), True
         return ToolResult(
-            id=call.id, content=fitted(well_formed(content), WHOLE_LIMIT), is_error=is_error
+            id=call.id,
+            content=fitted(well_formed(content), WHOLE_LIMIT),
+            is_error=is_error,
+            notice=notice,
         )
 
     def shown(self, result: ToolResult) -> str:
@@ -103,10 +136,10 @@ class ToolRegistry:
     async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
         tool = self._tools.get(call.name)
         if tool is None:
-            offered = ", ".join(self.names) or "none"
-            raise ToolFailure(
-                f"There is no tool `{call.name}`.{did_you_mean(call.name, self.names)} "
-                f"The tools are: {offered}."
+            offered = [name for name in self._tools if name not in self.withheld]
+            raise NoOutcome(
+                f"There is no tool `{call.name}`.{did_you_mean(call.name, offered)} "
+                f"The tools are: {', '.join(offered) or 'none'}."
             )
         with anyio.move_on_after(tool.timeout_seconds):
             return await tool.run(call.arguments, context)
@@ -115,10 +148,34 @@ class ToolRegistry:
             if tool.effect == "read_only"
             else "It may have done part of its work: check before you call it again."
         )
-        raise ToolFailure(
+        raise NoOutcome(
             f"`{call.name}` did not finish within {tool.timeout_seconds:g} seconds "
             f"and was given up. {consequence}"
         )
+
+
+def _as_tool(given: object) -> Tool:
+    # Statically: whether a part is there is asked, not what it says, which may fail.
+    lacking = [f"`{part}`" for part in _PARTS if inspect.getattr_static(given, part, None) is None]
+    if lacking and inspect.isroutine(given):
+        return tool()(given)
+    if lacking and len(lacking) < len(_PARTS):
+        raise ConfigurationError(
+            f"`{type(given).__name__}` is no whole tool: it lacks {_listed(lacking)}.",
+            advice="Give it what `service.tools.protocol.Tool` asks for.",
+        )
+    if lacking:
+        raise ConfigurationError(
+            f"{given!r} is neither a tool nor a function.",
+            advice="Register a function with types and a docstring, or what `@tool()` makes of it.",
+        )
+    made = cast(Tool, given)
+    check_effect(made.effect, made.definition.name)
+    return made
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _told(name: str, error: BaseException) -> str:

@@ -50,8 +50,14 @@ def parameters_schema(model: type[BaseModel]) -> dict[str, Any]:
     """JSON Schema of the arguments: definitions inlined where they do not refer to themselves.
 
     Many endpoints, and all small models, do better without ``$ref`` and generated titles.
+
+    Raises:
+        ConfigurationError: a type is one that JSON cannot say, such as a function.
     """
-    schema = model.model_json_schema()
+    try:
+        schema = model.model_json_schema()
+    except PydanticUserError as error:
+        raise _unusable(model.__name__, error.message.rstrip(".")) from error
     definitions: dict[str, Any] = schema.pop("$defs", {})
     recursive = {name for name in definitions if _reaches(name, name, definitions)}
     plain: dict[str, Any] = _plain(schema, definitions, recursive)

@@ -7,6 +7,7 @@ interpreter runs. Hidden files, folders, and links that lead out of the folder d
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -85,7 +86,7 @@ def _interpreter(path: Path) -> tuple[str, ...]:
         case ".py":
             return (sys.executable,)
         case ".sh":
-            return (shutil.which("bash") or "sh",)
+            return (shutil.which("bash") or "/bin/sh",)
         case _:
             return ()
 
@@ -96,6 +97,17 @@ def _has_shebang(path: Path) -> bool:
 
 
 def _description(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    state = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return _description_then(path, state)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _description_then(path: Path, state: tuple[int, ...]) -> str:
+    """What a file says of itself in one state of it. The model is told before each of its calls."""
     try:
         with path.open("rb") as file:
             text = file.read(_READ_BYTES).decode("utf-8", "replace")

@@ -19,7 +19,7 @@ from service.domain.tools import ToolContext
 from service.memory.history.inbox import Inbox
 from service.memory.history.journal import Journal
 from service.tools.decorator import FunctionTool, tool
-from tests.agent.support import Answer, call, running_agent
+from tests.agent.support import Answer, Respond, call, running_agent
 
 Moment = Literal["before", "after"]
 KEY = "the one message"
@@ -29,15 +29,22 @@ _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.agent.mortal"])
 
 
-def live(folder: Path, *, die_at: int | None = None, moment: Moment = "before") -> bool:
+def live(
+    folder: Path,
+    *,
+    die_at: int | None = None,
+    moment: Moment = "before",
+    respond: Respond | None = None,
+) -> bool:
     """Send the message and see it through, in a process of its own; whether it lived to the end.
 
     Args:
         folder: the data folder is in it, and what the tools leave behind.
         die_at: the number of the commit, from 1; None: never.
         moment: whether death comes just before that commit is written, or just after.
+        respond: what the model answers: a function of a module; None: it calls the tools.
     """
-    process = _forkserver.Process(target=_live, args=(folder, die_at, moment))
+    process = _forkserver.Process(target=_live, args=(folder, die_at, moment, respond or _respond))
     process.start()
     process.join(30)
     if process.exitcode == -signal.SIGKILL:
@@ -46,10 +53,10 @@ def live(folder: Path, *, die_at: int | None = None, moment: Moment = "before") 
     return True
 
 
-def _live(folder: Path, die_at: int | None, moment: Moment) -> None:
+def _live(folder: Path, die_at: int | None, moment: Moment, respond: Respond) -> None:
     if die_at is not None:
         _arm(die_at, moment)
-    anyio.run(_see_it_through, folder)
+    anyio.run(_see_it_through, folder, respond)
 
 
 def _arm(die_at: int, moment: Moment) -> None:
@@ -72,8 +79,8 @@ def _arm(die_at: int, moment: Moment) -> None:
     Inbox._accept = deadly(Inbox._accept)  # type: ignore[method-assign]
 
 
-async def _see_it_through(folder: Path) -> None:
-    async with running_agent(folder / "home", _respond, *_tools(folder)) as agent:
+async def _see_it_through(folder: Path, respond: Respond) -> None:
+    async with running_agent(folder / "home", respond, *_tools(folder)) as agent:
         with agent.reader() as reader:
             receipt = await agent.accept(WORDS, idempotency_key=KEY, request_hash="h")
             async with aclosing(agent.follow(receipt.message_id, reader=reader)) as events:

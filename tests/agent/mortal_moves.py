@@ -23,31 +23,34 @@ _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.agent.mortal_moves"])
 
 
-def move_and_die(folder: Path, *, moment: Moment, ended: bool) -> None:
+def move_and_die(folder: Path, *, moment: Moment, ended: bool, undo: bool = False) -> None:
     """Move the newest message of one loop to another one, and be killed at that commit.
 
     Args:
         folder: the data folder.
         moment: whether death comes just before the commit is written, or just after.
         ended: whether the loop that the message leaves is completed.
+        undo: whether it is moved first, and the commit is that by which this is taken back.
     """
-    process = _forkserver.Process(target=_live, args=(folder, moment, ended))
+    process = _forkserver.Process(target=_live, args=(folder, moment, ended, undo))
     process.start()
-    process.join(30)
+    process.join(120)
     assert process.exitcode == -signal.SIGKILL, f"it ended with {process.exitcode}"
 
 
-def _live(folder: Path, moment: Moment, ended: bool) -> None:
-    anyio.run(_move, folder, moment, ended)
+def _live(folder: Path, moment: Moment, ended: bool, undo: bool) -> None:
+    anyio.run(_move, folder, moment, ended, undo)
 
 
-async def _move(folder: Path, moment: Moment, ended: bool) -> None:
+async def _move(folder: Path, moment: Moment, ended: bool, undo: bool) -> None:
     async with running_agent(folder, embedder=WordEmbedder(), auto_classify=False) as agent:
         trip = await _opened(agent, "A trip to Rome")
         bill = await _opened(agent, "The bill")
         await sent(agent, WORDS, bill)
         if ended:
             await agent.complete(bill)
+        if undo:
+            await agent.reroute(bill, to=trip)
         await archived(agent.memory)
         write = Journal._write
 
@@ -57,7 +60,7 @@ async def _move(folder: Path, moment: Moment, ended: bool) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
         Journal._write = deadly  # type: ignore[method-assign]
-        await agent.reroute(bill, to=trip)
+        await (agent.undo_reroute(bill) if undo else agent.reroute(bill, to=trip))
 
 
 async def _opened(agent: Agent, words: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -12,6 +12,7 @@ import anyio
 
 from service.agent.agent import Agent, create_agent
 from service.agent.brain import Limits
+from service.agent.llm.named import NamedModel
 from service.agent.llm.protocol import LLMStatus
 from service.agent.options import AgentOptions
 from service.domain.errors import LLMStatusError
@@ -111,6 +112,7 @@ async def running_agent(
     respond: Respond | FunctionLLM = echo,
     *tools: Tool,
     embedder: Embedder | None = None,
+    models: Mapping[str, NamedModel] | None = None,
     **options: Any,
 ) -> AsyncIterator[Agent]:
     registry = ToolRegistry()
@@ -120,7 +122,8 @@ async def running_agent(
     named = {each.name for each in fields(Limits)}
     limits = Limits(**{name: options.pop(name) for name in list(options) if name in named})
     chosen = AgentOptions(**{"max_retries": 0, "limits": limits, **options})
-    async with create_agent(llm, registry, Memory(folder, embedder), chosen) as agent:
+    memory = Memory(folder, embedder)
+    async with create_agent(llm, registry, memory, chosen, models=models) as agent:
         yield agent
 
 

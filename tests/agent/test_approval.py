@@ -349,14 +349,16 @@ def request_id_or_none(agent: Agent, run_loop_id: str) -> str | None:
     return state.awaiting.request_id if state and state.awaiting else None
 
 
-async def test_a_message_that_joins_leaves_the_question_open(tmp_path: Path) -> None:
-    async with running_agent(tmp_path, ROCKET, Launches().tool()) as agent:
+async def test_a_yes_to_what_a_message_has_withdrawn_is_refused_in_words(tmp_path: Path) -> None:
+    launches = Launches()
+    async with running_agent(tmp_path, ROCKET, launches.tool()) as agent:
         loop_id = await asked(agent)
         request = request_id(agent, loop_id)
         events = await sent(agent, "please hurry", loop_id)
-        assert request_of(events).request_id == request
-        await agent.answer(loop_id, approved=True, request_id=request)
-        await until(lambda: request_id_or_none(agent, loop_id) not in (None, request))
+        assert request_of(events).request_id != request
+        with pytest.raises(ConflictError, match="something else was said in the answer's place"):
+            await agent.answer(loop_id, approved=True, request_id=request)
+        assert launches.launched == []
         assert (await agent.run_loop(loop_id)).iterations[1].user_message == "please hurry"
 
 

@@ -126,7 +126,8 @@ async def test_two_questions_are_asked_one_after_another(tmp_path: Path) -> None
         await agent.answer(loop_id, text="Lisbon")
         await until(lambda: (s := agent.memory.short_term.state(loop_id)) and s.awaiting)
         assert request_id(agent, loop_id) != first
-        await agent.answer(loop_id, text="tomorrow")
+        second = request_id(agent, loop_id)
+        await agent.answer(loop_id, text="tomorrow", request_id=second)
         assert results_of(await rested(agent, loop_id)) == ["Lisbon", "tomorrow"]
 
 
@@ -152,7 +153,7 @@ async def test_a_message_in_the_answers_place_is_taken_instead(tmp_path: Path) -
             await until(lambda: any(e.type == "input.required" for e in events))
         with pytest.raises(ConflictError):
             await agent.answer(loop_id, text="Lisbon", request_id=request)
-        assert "new message" in results_of(await agent.run_loop(loop_id))[0]
+        assert "said something else" in results_of(await agent.run_loop(loop_id))[0]
 
 
 # --- reading on in a long result

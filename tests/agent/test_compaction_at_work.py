@@ -19,6 +19,7 @@ from service.domain.events import (
     MessageCompleted,
     RunLoopCancelled,
     ToolFinished,
+    ToolStarted,
     Usage,
 )
 from service.domain.messages import Message, ToolCall
@@ -175,6 +176,8 @@ async def test_a_step_whose_results_are_still_coming_is_put_right_when_they_have
     made = Conversation().say("Go").step("one").say("And?")
     two = (ToolCall(id="x", name="look"), ToolCall(id="y", name="look"))
     made.add(MessageCompleted(message=Message.assistant("", two)))
+    for each in two:
+        made.add(ToolStarted(call_id=each.id, name="look", arguments="{}", idempotency_key=each.id))
     made.add(ToolFinished(call_id="x", name="look", content="half"))
     async with remembering(tmp_path, None, part(made.state)) as memory:
         first = await memory.expand(AnchorRef("loop", 0, 0), owner="me", after=9)

@@ -19,15 +19,17 @@ from service.agent.context import (
 from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.anchors import Anchor
 from service.domain.events import (
+    CompactionFinished,
     Event,
     IterationStarted,
     MemoryRecalled,
+    MessageCompleted,
     Recollection,
     RunLoopStarted,
 )
 from service.domain.fold import fold
 from service.domain.growing import Growing
-from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
 from tests.histories import BEGINNING, event_at, histories, received
@@ -170,7 +172,47 @@ def test_what_is_remembered_stands_beside_the_first_words_with_its_anchor() -> N
     first = build_context(state, system=SYSTEM, window_tokens=2000)[1]
     assert first.text == "What is my cat called?"
     assert "old:0.1" in first.notes
-    assert "the person said: My cat is called Momo." in first.notes
+    assert "the person said:\n> My cat is called Momo.\n" in first.notes
+
+
+def heeding(content: str) -> MemoryRecalled:
+    return MemoryRecalled(recollections=(recollection(content).model_copy(update={"heed": True}),))
+
+
+def test_a_limit_stands_behind_the_last_of_the_words_that_landed_together() -> None:
+    events = [
+        event_at(1, RunLoopStarted(goal="x")),
+        event_at(2, received("I am hungry.")),
+        event_at(3, received("Can I have the shrimp salad?", "m2")),
+        event_at(4, heeding("I am allergic to shellfish.")),
+    ]
+    state = state_of([*events, event_at(5, IterationStarted(index=0))])
+    first, last = build_context(state, system=SYSTEM, window_tokens=2000)[1:]
+    assert not first.notes
+    assert last.content[0] == TextPart(text="Can I have the shrimp salad?")
+    assert "“I am allergic to shellfish.”" in last.notes
+    assert state.recollections == ()
+
+
+def test_a_limit_goes_with_the_question_that_is_left_out_or_summarised() -> None:
+    events = [
+        event_at(1, RunLoopStarted(goal="x")),
+        event_at(2, received("Can I have the shrimp salad?")),
+        event_at(3, heeding("I am allergic to shellfish.")),
+        event_at(4, IterationStarted(index=0)),
+        event_at(5, MessageCompleted(message=Message.assistant("No. " * 900))),
+        event_at(6, received("And what is the capital of Peru?", "m2")),
+        event_at(7, IterationStarted(index=1)),
+    ]
+    shown = build_context(state_of(events), system=SYSTEM, window_tokens=400)
+    assert not any("shellfish" in message.notes for message in shown)
+    summary = (Message.user("Can I have the shrimp salad?"), Message.assistant("No."))
+    done = CompactionFinished(
+        messages=2, replacement=summary, method="extract", tokens_before=900, tokens_after=20
+    )
+    compacted = state_of([*events, event_at(8, done)])
+    shown = build_context(compacted, system=SYSTEM, window_tokens=2000)
+    assert not any("shellfish" in message.notes for message in shown)
 
 
 def test_the_owners_instructions_are_in_the_system_message() -> None:

@@ -199,7 +199,9 @@ async def test_a_hook_that_fails_after_routing_is_told_in_the_loop(tmp_path: Pat
         with anyio.fail_after(10):
             while not await told():
                 await anyio.sleep(0.01)
-        assert await told() == ["Broken.after_routing: ValueError: 太糟糕了"]
+        assert await told() == [
+            "the hook Broken.after_routing of yours failed: ValueError: 太糟糕了"
+        ]
 
 
 @pytest.mark.parametrize("point", ["before_archiving", "after_archiving"])

@@ -205,7 +205,9 @@ async def test_several_hooks_run_in_order_each_on_what_the_one_before_gave(tmp_p
     async with running_agent(tmp_path, lambda _: "zero", hooks=hooks) as agent:
         events = await sent(agent, "Count!")
     assert answer_of(events) == "zero one two"
-    assert failures(events) == ["Adds.after_model_call: RuntimeError: no words"]
+    assert failures(events) == [
+        "the hook Adds.after_model_call of yours failed: RuntimeError: no words"
+    ]
 
 
 async def test_a_list_that_a_failing_hook_has_spoilt_is_not_what_the_model_is_shown(

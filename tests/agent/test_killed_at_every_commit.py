@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
+from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
+from service.domain.stream import ResponseInfo, TextDelta
 from service.memory.memory import Memory
 from tests.agent.mortal import WORDS, Moment, live
+from tests.agent.support import Answer
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +82,36 @@ def test_a_loop_killed_at_any_commit_ends_as_it_would_have(tmp_path: Path, momen
         walked += 1
     assert_ended_as_it_would_have(folder)  # never killed: beyond the last commit
     assert walked >= 15
+
+
+PARTS = ("One, ", "two, ", "three.")
+
+
+def counts(messages: Sequence[Message]) -> Answer:
+    """An answer in parts, of which each but the last is cut off."""
+    said = sum(message.role == "assistant" for message in messages)
+    last = () if said == len(PARTS) - 1 else (ResponseInfo(finish_reason="length"),)
+    return [TextDelta(PARTS[said]), *last]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_answer_in_parts_killed_at_any_commit_comes_whole(
+    tmp_path: Path, moment: Moment
+) -> None:
+    walked = 0
+    while True:
+        folder = tmp_path / str(walked)
+        folder.mkdir()
+        died = not live(folder, die_at=walked + 1, moment=moment, respond=counts)
+        if died:
+            assert live(folder, respond=counts), "it did not end after the restart"
+        loop, state = what_is_journaled(folder)
+        assert state.status == "idle"
+        assert tuple(each.response for each in loop.iterations) == PARTS
+        if not died:
+            break
+        walked += 1
+    assert walked >= 8
 
 
 def test_a_loop_killed_twice_ends_as_it_would_have(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import Event, IterationStarted, MessageCompleted, ToolFinished
+from service.domain.events import (
+    Event,
+    IterationStarted,
+    MessageCompleted,
+    MessageDelta,
+    ToolFinished,
+)
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.tools.decorator import tool
@@ -154,7 +160,28 @@ async def test_an_interrupt_in_mid_answer_keeps_what_was_read_of_it(tmp_path: Pa
         assert said(events) == ["Paris has two mil", "Rome: 3 million."]
     shown = llm.calls[-1]
     assert [m.role for m in shown] == ["system", "user", "assistant", "user"]
-    assert "stopped you here" in shown[2].notes
+    assert shown[2].notes == "", "a small model would say it after us"
+    assert "stopped your last answer" in shown[3].notes
+
+
+async def test_words_of_rondo_that_a_model_says_after_it_are_not_its_answer(
+    tmp_path: Path,
+) -> None:
+    pieces = ["[The person", " stopped you ", "here.]", " \n", "Paris has ", "two million."]
+    llm = FunctionLLM(lambda messages: [TextDelta(piece) for piece in pieces])
+    async with running_agent(tmp_path, llm) as agent:
+        async with sending(agent, "Paris?") as events:
+            await until(lambda: any(e.type == "message.completed" for e in events))
+        assert said(events) == ["Paris has two million."]
+        shown = [e.body.text for e in events if isinstance(e.body, MessageDelta)]
+        assert "".join(shown) == "Paris has two million."
+
+
+@pytest.mark.parametrize("own", ["[The person", "[The person stopped you there.] Yes.", "[", " "])
+async def test_what_only_begins_like_them_is_kept(tmp_path: Path, own: str) -> None:
+    llm = FunctionLLM(lambda messages: [TextDelta(own), TextDelta("!")])
+    async with running_agent(tmp_path, llm) as agent:
+        assert said(await sent(agent, "Paris?")) == [f"{own}!"]
 
 
 async def test_an_interrupt_drops_the_question_that_a_loop_waits_with(tmp_path: Path) -> None:
@@ -172,7 +199,9 @@ async def test_an_interrupt_drops_the_question_that_a_loop_waits_with(tmp_path: 
         events = await sent(agent, "Never mind.", asked[0].run_loop_id, mode="interrupt")
         assert answer_of(events) == "Not paid."
         loop = await agent.run_loop(asked[0].run_loop_id)
-    assert "Not run: a new message" in loop.iterations[0].tool_results[0].content
+    content = loop.iterations[0].tool_results[0].content
+    assert content.startswith("Not run:")
+    assert "said something else" in content
 
 
 async def test_steering_and_interrupting_a_loop_that_rests_are_just_messages(

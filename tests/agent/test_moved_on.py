@@ -82,7 +82,57 @@ async def test_where_all_was_moved_already_it_says_where_to_look(tmp_path: Path)
     async with running(tmp_path) as agent:
         trip = await opened(agent, "A trip to Rome")
         emptied = await opened(agent, "By train")
+        other = await opened(agent, "By ship")
         await agent.reroute(emptied, to=trip)
         with pytest.raises(ConflictError) as refused:
-            await agent.reroute(emptied, to=trip)
+            await agent.reroute(emptied, to=other)
         assert "moved before" in (refused.value.advice or "")
+
+
+@pytest.mark.parametrize("where", ["another", "new", "completed"])
+async def test_a_wish_that_names_no_message_said_twice_moves_one(
+    tmp_path: Path, where: str
+) -> None:
+    async with running(tmp_path) as agent:
+        soil, trip = await opened(agent, "Which soil?"), await opened(agent, "去里斯本")
+        await sent(agent, "And which hotel?", soil)
+        if where == "completed":
+            await agent.complete(trip)
+        to = None if where == "new" else trip
+        first = await agent.reroute(soil, to=to)
+        again = await agent.reroute(soil, to=to)
+        assert (again.message_ids, again.to_run_loop_id) == (
+            first.message_ids,
+            first.to_run_loop_id,
+        )
+        assert heard(await whole(agent, soil)) == ["Which soil?", None]
+        assert heard(await whole(agent, again.to_run_loop_id))[-1] == "And which hotel?"
+        # What is said there afterwards is another wish's; and so is another place.
+        await sent(agent, "And the seeds?", soil)
+        other = await agent.reroute(soil, to=to)
+        assert other.message_ids != first.message_ids
+        assert (await agent.reroute(soil, to=None if to else trip)).message_ids != other.message_ids
+        assert heard(await whole(agent, soil)) == [None, None, None]
+
+
+async def test_a_wish_that_names_no_message_is_a_new_one_once_the_first_was_undone(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as agent:
+        soil, trip = await opened(agent, "Which soil?"), await opened(agent, "Lisbon")
+        await sent(agent, "And which hotel?", soil)
+        await agent.reroute(soil, to=trip)
+        await agent.undo_reroute(soil)
+        await agent.reroute(soil, to=trip)
+        assert heard(await whole(agent, trip)) == ["Lisbon", None, "And which hotel?"]
+        assert heard(await whole(agent, soil)) == ["Which soil?", None, None]
+
+
+async def test_in_a_fork_a_move_of_the_first_loop_is_no_wish_of_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path) as agent:
+        soil, trip = await opened(agent, "Which soil?"), await opened(agent, "Lisbon")
+        await sent(agent, "And which hotel?", soil)
+        await agent.reroute(soil, to=trip)
+        fork = await agent.fork(soil)
+        await agent.reroute(fork.id, to=trip)
+        assert heard(await whole(agent, trip)) == ["Lisbon", "And which hotel?", "Which soil?"]

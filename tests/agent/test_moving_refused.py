@@ -15,7 +15,7 @@ from service.domain.stream import TextDelta
 from service.domain.tools import ToolContext
 from service.tools.decorator import tool
 from tests.agent.moves import answers, heard, whole
-from tests.agent.moving import message_ids, opened, running, unseen
+from tests.agent.moving import at_rest, message_ids, opened, running, unseen
 from tests.agent.support import (
     Answer,
     FunctionLLM,
@@ -49,30 +49,46 @@ async def test_a_loop_that_works_for_long_is_told_to_be_waited_for(
             ready.set()
 
 
-async def test_a_loop_that_waits_for_a_person_takes_a_bare_message_but_no_answered_one(
+async def test_a_loop_that_waits_for_a_person_takes_a_message_but_not_what_was_done_for_it(
     tmp_path: Path,
 ) -> None:
+    @tool(effect="side_effects", needs_approval=False)
+    async def book() -> str:
+        """Book."""
+        return "booked"
+
     @tool(needs_approval=True)
     async def pay() -> str:
         """Pay."""
         return "paid"
 
+    ready = anyio.Event()
+
     def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].text == "Think long":
+            return [ready, TextDelta("At last.")]
+        if messages[-1].text == "By train":
+            return [call("book")]
         return [call("pay")] if messages[-1].text == "Pay" else "Yes."
 
-    async with running(tmp_path, respond, pay) as agent:
+    async with running(tmp_path, respond, pay, book) as agent:
         other = await opened(agent, "By train")
         waiting = (await sent(agent, "Pay"))[-1].run_loop_id
         with pytest.raises(ConflictError, match="waits for an answer"):
             await agent.reroute(other, to=waiting)
-        assert heard(await whole(agent, other)) == ["By train"]
-        second = (await sent(agent, "Pay"))[-1].run_loop_id
-        receipt = await agent.accept("And by plane?", run_loop_id=second)
-        await until(lambda: unseen(agent, second) == 1)
-        await agent.reroute(second, message_id=receipt.message_id, to=waiting)
+        assert heard(await whole(agent, other)) == ["By train", None]
+        async with sending(agent, "Think long") as events:
+            await until(lambda: "iteration.started" in types(events))
+            busy = events[0].run_loop_id
+            receipt = await agent.accept("And by plane?", run_loop_id=busy, mode="followup")
+            await until(lambda: unseen(agent, busy) == 1)
+            await agent.reroute(busy, message_id=receipt.message_id, to=waiting)
+            ready.set()
+        # It is heard there at once, in place of the yes that was asked for.
+        await at_rest(agent, waiting)
         state = await whole(agent, waiting)
-        assert state.status == "waiting_for_human_input"
-        assert [each.message.text for each in state.unseen] == ["And by plane?"]
+        assert heard(state) == ["Pay", "And by plane?"]
+        assert state.iterations[-1].response == "Yes."
 
 
 async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
@@ -93,7 +109,7 @@ async def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
         assert heard(await whole(agent, mine)) == ["Mine"]
         await agent.reroute(mine, message_id=message_id)
         with pytest.raises(ConflictError):
-            await agent.reroute(mine)
+            await agent.reroute(mine, to=await opened(agent, "Another"))
 
 
 async def test_a_tool_cannot_move_the_message_that_it_works_for(tmp_path: Path) -> None:
@@ -153,7 +169,7 @@ async def test_a_loop_at_work_is_not_stopped_for_a_move_that_is_refused(tmp_path
             return [ready, TextDelta("Looked.")]
         return [call("look")] if "Look" in messages[-1].text else [call("ask")]
 
-    @tool(effect="read_only")
+    @tool(effect="side_effects", needs_approval=False)
     async def look() -> str:
         """Look."""
         return "seen"

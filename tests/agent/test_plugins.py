@@ -120,8 +120,8 @@ async def test_an_executor_that_does_nothing_ends_its_loop_in_words_and_stops_no
         for _ in range(2):
             failed = (await sent(agent, "hello"))[-1].body
             assert isinstance(failed, RunLoopFailed)
-            assert failed.problem.kind == "configuration"
-            assert "call_llm came back without an event" in failed.problem.detail
+            assert failed.problem.kind == "own-code"
+            assert "for call_llm, came back without an event" in failed.problem.detail
 
 
 # --- loading

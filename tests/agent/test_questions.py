@@ -18,7 +18,7 @@ from service.domain.events import Event
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.tools.builtins.ask_user import ask_user
-from tests.agent.support import running_agent, sent, until
+from tests.agent.support import running_agent, until
 from tests.agent.waiting import Launches, asked, launch_call, rested, results_of, wanted, wanting
 from tests.histories import received
 
@@ -61,7 +61,6 @@ async def test_who_comes_later_is_told_at_once_what_is_open_and_since_when(
         second = await asked(agent, "another", owner="me")
         events = await agent.memory.journal.read(run_loop_id=first)
     async with running_agent(tmp_path, WHERE, ask_user, auto_classify=False) as agent:
-        await sent(agent, "are you still there?", first, owner="ada")  # no new question
         seen: list[tuple[Question, ...]] = []
         with agent.questions.subscribe(seen.append):
             await until(lambda: seen)
@@ -120,7 +119,8 @@ async def test_a_question_is_looked_up_once_and_forgotten_when_it_is_answered(
         ):
             await until(lambda: seen)
             for words in ("still there?", "hello?"):
-                commit = await agent.memory.journal.append(loop_id, received(words))
+                waits = received(words).model_copy(update={"mode": "followup"})
+                commit = await agent.memory.journal.append(loop_id, waits)
                 await until(partial(states.__contains__, commit.state.last_seq))
             monkeypatch.undo()
             await agent.answer(loop_id, text="Lisbon")

@@ -57,11 +57,13 @@ async def remembering_agent(
 
 
 def recalled(events: Sequence[Event]) -> list[Recollection]:
+    """What was recalled of a matter; a person's limits are told apart (`test_care`)."""
     return [
         piece
         for event in events
         if isinstance(event.body, MemoryRecalled)
         for piece in event.body.recollections
+        if not piece.heed
     ]
 
 
@@ -114,7 +116,48 @@ async def test_another_matter_is_recalled_and_the_same_matter_is_not(
     assert needless == []
 
 
+@pytest.mark.slow
+async def test_what_memory_knows_nothing_of_recalls_nothing(
+    tmp_path: Path, bundled: SentenceTransformerEmbedder
+) -> None:
+    llm = FunctionLLM(echo)
+    remembered = {"cat": (CAT,), "shed": (SHED,), "门": (("小区门禁的密码是 2580#。", "记住了。"),)}
+    async with remembering_agent(tmp_path, llm, remembered, QueryCache(bundled)) as agent:
+        for words in ("How do vaccines work?", "黑洞是怎么形成的？", "Who painted the Mona Lisa?"):
+            assert recalled(await sent(agent, words)) == []
+        for words, known in (("What may the cat eat?", "cat"), ("门禁的密码是什么？", "门")):
+            assert known in loops_of(recalled(await sent(agent, words)))
+
+
 # --- by words alone
+
+
+@pytest.mark.parametrize("embedder", [None, WordEmbedder()], ids=["words", "meaning"])
+async def test_a_greeting_recalls_nothing_however_often_it_was_said(
+    tmp_path: Path, embedder: Embedder | None
+) -> None:
+    llm = FunctionLLM(echo)
+    hello = {
+        "hello": (("Hello, good morning!", "Good morning! What can I do for you?"),),
+        "你好": (("你好！早上好！", "你好！有什么可以帮您的？"),),
+    }
+    async with remembering_agent(tmp_path, llm, hello, embedder) as agent:
+        for words in ("Hello!", "Good morning!", "Thanks a lot!", "你好！", "谢谢你！"):
+            assert recalled(await sent(agent, words)) == []
+
+
+@pytest.mark.parametrize("asked", ["Where did I park?", "上次的血压是多少"])
+async def test_thanks_and_yes_of_other_conversations_are_recalled_to_no_question(
+    tmp_path: Path, bundled: Embedder, asked: str
+) -> None:
+    small = {
+        f"r{number}": ((words, "Done."),)
+        for number, words in enumerate(("yes please", "ok", "谢谢", "好的", "All right.", "不客气"))
+    }
+    llm = FunctionLLM(echo)
+    async with remembering_agent(tmp_path, llm, small, QueryCache(bundled)) as agent:
+        said = [piece.content for piece in recalled(await sent(agent, asked))]
+        assert [words for words in said if words in {turn[0][0] for turn in small.values()}] == []
 
 
 async def test_a_matter_that_comes_up_later_is_recalled_beside_its_words(tmp_path: Path) -> None:
@@ -133,7 +176,7 @@ async def test_a_matter_that_comes_up_later_is_recalled_beside_its_words(tmp_pat
 
 
 @pytest.mark.parametrize("embedder", [None, WordEmbedder()], ids=["words", "meaning"])
-async def test_a_loop_is_given_none_of_its_own_words_by_recall_nor_by_its_tool(
+async def test_a_loop_is_given_none_of_its_own_words_by_recall_but_its_tool_finds_them(
     tmp_path: Path, embedder: Embedder | None
 ) -> None:
     own = "The code of the padlock on the bicycle is 8093."
@@ -155,8 +198,8 @@ async def test_a_loop_is_given_none_of_its_own_words_by_recall_nor_by_its_tool(
         assert loop_id not in loops_of(recalled(events))
         [result] = [each.body.content for each in events if isinstance(each.body, ToolFinished)]
         assert "[shed:0.0]" in result
-        assert loop_id not in result
-        assert own not in result
+        assert f"[{loop_id}:1.0]" in result
+        assert f"\n> {own}" in result
         # Another loop is given them.
         elsewhere = await sent(agent, "What is the code of the padlock?")
         [result] = [each.body.content for each in elsewhere if isinstance(each.body, ToolFinished)]

@@ -258,7 +258,8 @@ async def test_a_yes_to_what_has_changed_meanwhile_is_refused_and_asked_for_agai
         assert agent.memory.journal.standing_approvals.of("me") == ()
         assert (await agent.run_loop(loop_id)).status == "waiting_for_human_input"
         assert request_id(agent, loop_id) != first
-        await agent.answer(loop_id, approved=True, remember=remember)
+        now = request_id(agent, loop_id)
+        await agent.answer(loop_id, approved=True, remember=remember, request_id=now)
         await rested(agent, loop_id)
         assert rooms.cleaned == ["bath flooded"]
 
@@ -304,7 +305,8 @@ async def test_a_changed_script_is_run_only_after_a_yes_to_its_new_words(tmp_pat
             await agent.answer(loop_id, approved=True, remember="always")
         assert agent.memory.journal.standing_approvals.of("me") == ()
         async with agent._engine.scheduler.held(loop_id, "interrupt"):
-            await agent.answer(loop_id, approved=True)
+            now = request_id(agent, loop_id)
+            await agent.answer(loop_id, approved=True, request_id=now)
             script.write_text("echo newest words\n")
         assert "changed since" in results_of(await rested(agent, loop_id))[0]
         loop_id = await asked(agent, "again")
@@ -326,7 +328,7 @@ async def test_a_question_of_before_scopes_were_kept_is_asked_again(tmp_path: Pa
         old = state.awaiting.model_copy(update={"scopes": {}, "request_id": "old"})
         await agent.memory.journal.append(loop_id, old)
         with pytest.raises(ConflictError):
-            await agent.answer(loop_id, approved=True)
-        await agent.answer(loop_id, approved=True)
+            await agent.answer(loop_id, approved=True, request_id="old")
+        await agent.answer(loop_id, approved=True, request_id=request_id(agent, loop_id))
         await rested(agent, loop_id)
         assert rooms.cleaned == ["bath dusty"]

@@ -78,10 +78,18 @@ async def test_what_rested_for_long_is_not_taken_for_what_was_spoken_of_just_now
     embed: EmbedQueries,
 ) -> None:
     router = without_llm(embed)
-    text = "Four, including me"
-    soon = await router.route(text, active=[TABLE], now=NOW)
-    late = await router.route(text, active=[TABLE], now=NOW + timedelta(hours=3))
+    text = "And the day after?"
+    soon = await router.route(text, active=[BERLIN], now=NOW)
+    late = await router.route(text, active=[BERLIN], now=NOW + timedelta(hours=3))
     assert (soon.new_probability or 0) < (late.new_probability or 0)
+
+
+async def test_the_answer_to_what_a_loop_asked_is_its_answer_hours_later_too(
+    embed: EmbedQueries,
+) -> None:
+    later = NOW + timedelta(hours=3)
+    route = await without_llm(embed).route("Four, including me", active=[TABLE], now=later)
+    assert route.run_loop_id == "table"
 
 
 async def test_without_vectors_words_alone_decide_and_the_record_says_so() -> None:

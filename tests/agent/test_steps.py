@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -208,6 +209,78 @@ async def test_after_failures_in_a_row_the_model_must_answer_and_is_told_why(
     assert "failed again and again" in llm.calls[-1][0].text
 
 
+@pytest.mark.parametrize("same", [True, False])
+async def test_a_call_that_always_fails_beside_one_that_works_is_stopped_too(
+    tmp_path: Path, same: bool
+) -> None:
+    count = 0
+
+    @tool()
+    async def knock(door: int) -> str:
+        """Knock."""
+        nonlocal count
+        count += 1
+        raise RuntimeError(f"nobody is at home ({count})")
+
+    @tool(effect="read_only")
+    async def look(where: int) -> str:
+        """Look."""
+        return f"a house ({count})"
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if not llm.offered[-1]:
+            return "Nobody."
+        door = 1 if same else count
+        return [
+            call("knock", f'{{"door": {door}}}'),
+            call("look", f'{{"where": {count}}}', index=1),
+        ]
+
+    llm = FunctionLLM(respond)
+    async with running_agent(tmp_path, llm, knock, look) as agent:
+        events = await sent(agent, "Knock.")
+        state = await agent.replay(events[0].run_loop_id)
+    assert count == 3
+    assert answer_of(events) == "Nobody."
+    assert "failed again and again" in llm.calls[-1][0].text
+    assert (state.failures, state.failing) == (0, {"knock": 3})
+
+
+async def test_a_tool_that_works_in_between_or_beside_itself_is_not_stopped(
+    tmp_path: Path,
+) -> None:
+    turns: list[tuple[str, ...]] = [
+        ("bad",), ("good",), ("bad",), ("bad", "good"), ("bad",), ("other",), ("bad",), ("bad",)
+    ]  # fmt: skip
+
+    @tool()
+    async def attempt(how: str, turn: int) -> str:
+        """Try."""
+        if how == "bad":
+            raise RuntimeError(f"no ({turn})")
+        return f"yes ({turn})"
+
+    @tool()
+    async def other(turn: int) -> str:
+        """Do something else."""
+        return f"yes ({turn})"
+
+    def respond(_: Sequence[Message]) -> Answer:
+        if not turns:
+            return "Done."
+        left = len(turns)
+        return [
+            call("other", f'{{"turn": {left}}}', index=index)
+            if how == "other"
+            else call("attempt", f'{{"how": "{how}", "turn": {left}}}', index=index)
+            for index, how in enumerate(turns.pop(0))
+        ]
+
+    async with running_agent(tmp_path, respond, attempt, other) as agent:
+        assert answer_of(await sent(agent, "Try.")) == "Done."
+    assert not turns
+
+
 async def test_one_success_makes_good_for_failures_before_it(tmp_path: Path) -> None:
     outcomes = [False, False, True, False, False, True]
 
@@ -336,10 +409,30 @@ async def test_the_first_answer_is_looked_over_once_where_that_is_wanted(tmp_pat
         assert nudges[0] is None
         assert nudges[1]
         more = await sent(agent, "Question two", events[0].run_loop_id)
-        assert answer_of(more) == "An answer to Question two"
+        assert answer_of(more) == "A better answer."
         loop = await agent.run_loop(events[0].run_loop_id)
     words = [iteration.user_message for iteration in loop.iterations]
-    assert words == ["Question one", None, "Question two"]
+    assert words == ["Question one", None, "Question two", None]
+
+
+async def test_looking_over_answers_is_switched_while_the_agent_runs_for_one_owner_alone(
+    tmp_path: Path,
+) -> None:
+    def respond(messages: Sequence[Message]) -> Answer:
+        return "Better." if messages[-1].notes == "Sharper, please." else "An answer."
+
+    options: dict[str, Any] = {"auto_enhance_prompt": "Sharper, please.", "auto_classify": False}
+    async with running_agent(tmp_path, respond, **options) as agent:
+        loop_id = (await sent(agent, "One"))[0].run_loop_id
+        assert not agent.auto_enhance()
+        agent.switch_auto_enhance(on=True)
+        assert agent.auto_enhance()
+        assert not agent.auto_enhance(owner="you")
+        assert answer_of(await sent(agent, "Two", loop_id)) == "Better."
+        assert answer_of(await sent(agent, "Three", owner="you")) == "An answer."
+        agent.switch_auto_enhance(on=False)
+        assert answer_of(await sent(agent, "Four", loop_id)) == "An answer."
+        assert types(await sent(agent, "Five", loop_id)).count("message.completed") == 1
 
 
 async def test_an_answer_stands_where_looking_it_over_fails(tmp_path: Path) -> None:
@@ -355,7 +448,9 @@ async def test_an_answer_stands_where_looking_it_over_fails(tmp_path: Path) -> N
     assert answer_of(events) == "The answer."
     assert types(events)[-3:] == ["error", "iteration.abandoned", "run_loop.idle"]
     assert answer_of(more) == "The answer."
-    assert [message.role for message in llm.calls[-1]] == ["system", "user", "assistant", "user"]
+    asked, nudged = ([message.role for message in each] for each in llm.calls[-2:])
+    assert asked == ["system", "user", "assistant", "user"]
+    assert nudged == [*asked, "assistant", "user"]
 
 
 async def test_by_default_an_answer_is_an_answer(tmp_path: Path) -> None:

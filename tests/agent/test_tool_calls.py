@@ -17,6 +17,7 @@ from service.domain.events import Event, ToolFinished
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolContext, ToolEffect
 from service.tools.decorator import FunctionTool, tool
+from service.tools.protocol import ToolFailure
 from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
 from tests.agent.waiting import Launches, asked, launch_call, rested, results_of, wanted, wanting
 
@@ -205,3 +206,56 @@ async def test_arguments_of_a_person_that_are_nested_too_deeply_are_refused_in_w
             await agent.answer(loop_id, approved=True, arguments=deep)
         await agent.answer(loop_id, approved=True)
         assert results_of(await rested(agent, loop_id)) == ["the rocket is launched"]
+
+
+# --- what the model is told
+
+
+async def test_results_go_back_in_the_order_of_the_calls_whatever_finished_first(
+    tmp_path: Path,
+) -> None:
+    first = anyio.Event()
+
+    @tool(effect="side_effects")
+    async def fetch(what: str) -> str:
+        """Fetch."""
+        if what == "a":
+            await first.wait()
+        else:
+            first.set()
+        return f"{what} is here"
+
+    told: list[str] = []
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].role != "tool":
+            return [wanted("fetch", 0, what="a"), wanted("fetch", 1, what="b")]
+        told.extend(message.text for message in messages if message.role == "tool")
+        return "Both."
+
+    async with running_agent(tmp_path, respond, fetch) as agent:
+        events = await sent(agent, "Fetch both.")
+    finished = [e.body.content for e in events if isinstance(e.body, ToolFinished)]
+    assert finished == ["b is here", "a is here"]
+    assert told == ["a is here", "b is here"]
+
+
+async def test_the_model_is_told_which_call_failed(tmp_path: Path) -> None:
+    @tool(effect="side_effects")
+    async def fetch(what: str) -> str:
+        """Fetch."""
+        if what == "a":
+            raise ToolFailure("a is lost")
+        return f"{what} is here"
+
+    told: list[tuple[str, bool]] = []
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        if messages[-1].role != "tool":
+            return [wanted("fetch", 0, what="a"), wanted("fetch", 1, what="b")]
+        told.extend((each.text, each.is_error) for each in messages if each.role == "tool")
+        return "One."
+
+    async with running_agent(tmp_path, respond, fetch) as agent:
+        await sent(agent, "Fetch both.")
+    assert told == [("a is lost", True), ("b is here", False)]

@@ -196,7 +196,7 @@ async def test_a_loop_stops_at_its_budget_and_goes_on_once_that_is_raised(
         await assert_well_formed(agent, run_loop_id)
 
         # It is this loop's budget: another one has its own.
-        agent.llm.respond = lambda _: [TextDelta("A new matter."), reports(1, 1)]  # type: ignore[attr-defined]
+        agent.models.of(None).llm.respond = lambda _: [TextDelta("A new matter."), reports(1, 1)]  # type: ignore[attr-defined]
         assert answer_of(await sent(agent, "Something else")) == "A new matter."
 
     raised: dict[str, Any] = {

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from service.bench.answers.dataset import Check, Conversation, Turn
+from service.bench.answers.figures import Outcome, of_runs
+from service.bench.answers.heard import Heard
 from service.bench.cli import bench
 from service.bench.loop import figures
 from service.bench.loop.worker import CrowdRun, HouseRun
@@ -45,6 +48,11 @@ def test_every_figure_is_explained() -> None:
     told |= {name.split("@")[0] for name in of_answers([answer])}
     routed = of_decided([Decided(Decision(0, 0, 1.0), 1, "embedding", 2.0, 1, 1.0)])
     told |= {*routed}
+    talk = Conversation(id="c", language="en", category="c", turns=(Turn(say="Hi", check=Check()),))
+    heard = Heard("Hello!", whole_ms=2.0, first_token_ms=1.0)
+    answered = of_runs([[Outcome(talk, 0, heard, ())]])
+    parts = {"by_category", "by_language", "safety", "times"}
+    told |= {*answered, *answered["times"]["all"]} - parts
     assert told <= explained()
 
 

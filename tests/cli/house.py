@@ -41,6 +41,25 @@ text: and on
 text/4: One, two,
 pause: 1.5
 text/4: three.
+== when tell it all
+text/3: It begins, goes o
+finish: length
+--
+text/3: n, and ends.
+== when never ending
+text: One,
+finish: length
+--
+text:  two,
+finish: length
+--
+text:  three,
+finish: length
+--
+text:  four,
+finish: length
+--
+text:  five.
 == when refused
 error: 400 no such model
 == default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from service.cli.app import rondo
+from service.cli.output import aside, out
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Terminal:
             "COLUMNS": "100",
             **variables,
         }
+        for console in (out, aside):  # a command has a process, and so a terminal, of its own
+            console.cache_clear()
         return CliRunner().invoke(
             rondo, list(arguments), input=stdin, env=environment, prog_name="rondo"
         )
@@ -77,3 +81,19 @@ def write(
     handler.end_headers()
     handler.wfile.write(raw)
     handler.close_connection = True
+
+
+def on_screen(written: str) -> str:
+    """What is left on a terminal, once the cursor has been moved as it was told to."""
+    lines, row = [""], 0
+    for piece in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", written):
+        if piece == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif piece == "\x1b[1A":
+            row -= 1
+        elif piece == "\x1b[2K":
+            lines[row] = ""
+        elif piece and not re.match(r"\x1b\[|\r", piece):
+            lines[row] += piece
+    return "\n".join(line.rstrip() for line in lines)

@@ -34,7 +34,7 @@ call: ask_user {"question": "Where to?"}
 --
 text: To {result}, then.
 == when drink
-call: choose {"question": "喝什么？", "options": ["茶", "coffee", "milk"]}
+call: choose {"question": "喝什么？", "options": ["茶", "coffee", "green tea"]}
 --
 text: You get {result}.
 == when several
@@ -100,7 +100,7 @@ def test_a_clear_yes_runs_the_call_that_was_shown_whole(terminal: Terminal, yes:
     screen = Screen(terminal, "send", "back up")
     screen.wait_for("run_script")
     screen.wait_for('"照片"')
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type(f"{yes}\n")
     screen.wait_for("saved --all 照片")
     assert screen.leave() == 0
@@ -108,14 +108,25 @@ def test_a_clear_yes_runs_the_call_that_was_shown_whole(terminal: Terminal, yes:
 
 def test_what_is_not_understood_is_asked_again_and_is_no_yes(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("yess\n")
-    screen.wait_for("not understood")
-    screen.wait_for("Run it? [y/N]")
-    screen.type("\n")
+    screen.wait_for("Type y or n")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("n\n")
     screen.wait_for("Why not?")
     screen.type("\n")
     screen.wait_for("did not allow")
+    assert screen.leave() == 0
+
+
+def test_enter_alone_decides_nothing_and_a_late_yes_is_a_yes(terminal: Terminal) -> None:
+    screen = Screen(terminal, "send", "back up")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("\n")
+    screen.wait_for("Type y or n")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("y\n")
+    screen.wait_for("saved --all")
     assert screen.leave() == 0
 
 
@@ -130,7 +141,7 @@ def test_an_interrupt_at_the_question_answers_nothing(terminal: Terminal) -> Non
 
 def test_the_arguments_are_edited_in_a_line_until_they_are_json(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("e\n")
     screen.wait_for('Arguments, as JSON › {"name": "backup.sh"')
     screen.type("\x15{oops\n")  # Ctrl-U takes away what stands there
@@ -138,7 +149,7 @@ def test_the_arguments_are_edited_in_a_line_until_they_are_json(terminal: Termin
     screen.wait_for("as JSON › {oops")
     screen.type('\x15{"name": "backup.sh", "arguments": ["文件"]}\n')
     screen.wait_for('"文件"')
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("saved 文件")
     assert screen.leave() == 0
@@ -152,10 +163,10 @@ def test_the_arguments_are_edited_in_the_editor_that_is_set(
     editor.chmod(0o755)
     monkeypatch.setenv("EDITOR", str(editor))
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("e\n")
     screen.wait_for('"--some"')
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("saved --some 照片")
     assert screen.leave() == 0
@@ -163,15 +174,15 @@ def test_the_arguments_are_edited_in_the_editor_that_is_set(
 
 def test_arguments_that_the_tool_cannot_take_are_told_and_asked_again(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("e\n")
     screen.wait_for("as JSON › ")
     screen.type('\x15{"script": "backup.sh"}\n')
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("there is no such argument")
     screen.wait_for('"--all"')
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("saved --all 照片")
     assert screen.leave() == 0
@@ -180,7 +191,7 @@ def test_arguments_that_the_tool_cannot_take_are_told_and_asked_again(terminal: 
 def test_several_calls_are_allowed_at_once(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "both")
     screen.wait_for("May these 2 calls run?")
-    screen.wait_for("Run all 2? [y/N]")
+    screen.wait_for("Run all 2? [y/n]")
     screen.type("y\n")
     screen.wait_for("Then: ")
     assert screen.leave() == 0
@@ -190,15 +201,15 @@ def test_several_calls_are_allowed_at_once(terminal: Terminal) -> None:
 
 def test_several_calls_are_decided_one_by_one(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "both")
-    screen.wait_for("Run all 2? [y/N]")
+    screen.wait_for("Run all 2? [y/n]")
     screen.type("o\n")
     screen.wait_for('"one"')
-    screen.wait_for("Run run_script? [y/N]")
+    screen.wait_for("Run run_script? [y/n]")
     screen.type("n\n")
     screen.wait_for("Why not?")
     screen.type("不要这个\n")
     screen.wait_for('"two"')
-    screen.wait_for("Run run_script? [y/N]")
+    screen.wait_for("Run run_script? [y/n]")
     screen.type("y\n")
     screen.wait_for("Then: ")
     assert screen.leave() == 0
@@ -210,7 +221,7 @@ def test_several_calls_are_decided_one_by_one(terminal: Terminal) -> None:
 
 def test_a_yes_for_this_loop_is_not_asked_again_in_it(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("l\n")
     screen.wait_for("saved --all")
     assert screen.leave() == 0
@@ -221,7 +232,7 @@ def test_a_yes_for_this_loop_is_not_asked_again_in_it(terminal: Terminal) -> Non
 
 def test_a_yes_for_good_holds_until_it_is_revoked(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("a\n")
     screen.wait_for("runs without asking from now on")
     screen.wait_for("saved --all")
@@ -242,7 +253,7 @@ def test_a_yes_for_good_holds_until_it_is_revoked(terminal: Terminal) -> None:
 
 def test_what_somebody_else_has_answered_meanwhile_counts(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     answered(terminal, newest(terminal)["id"], "--no", "--text", "elsewhere decided")
     screen.type("y\n")
     screen.wait_for("The first answer")
@@ -268,7 +279,7 @@ def test_a_question_is_answered_in_words(terminal: Terminal) -> None:
 def test_one_option_is_chosen_by_its_number(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "a drink")
     screen.wait_for("喝什么？")
-    screen.wait_for("3  milk")
+    screen.wait_for("3  green tea")
     screen.wait_for("Which one?")
     for wrong in ("4", "0", "1,2", "", "tea"):
         screen.type(f"{wrong}\n")
@@ -288,6 +299,68 @@ def test_several_options_are_chosen_by_their_numbers(terminal: Terminal) -> None
 
 
 # --- as commands
+
+
+def test_an_option_of_several_words_is_chosen_by_them(terminal: Terminal) -> None:
+    screen = Screen(terminal, "send", "a drink")
+    screen.wait_for("Which one? (number)")
+    screen.type("Green Tea\n")
+    screen.wait_for("You get green tea.")
+    assert screen.leave() == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "asks"),
+    [("a drink", "Which one? (number)"), ("back up", "Run it? [y/n]"), ("a trip", "Where to?")],
+)
+def test_in_a_chat_a_question_takes_no_commands_for_answers(
+    terminal: Terminal, message: str, asks: str
+) -> None:
+    screen = Screen(terminal, "chat")
+    screen.wait_for("› ")
+    screen.type(f"{message}\n")
+    screen.wait_for(asks)
+    screen.type("/new Good evening\n")
+    screen.wait_for("You said: Good evening")
+    screen.wait_for("› ")
+    screen.type("/loops\n")
+    screen.wait_for("waits for you")
+    screen.type(f"/new {message}\n")
+    screen.wait_for(asks)
+    screen.type("/quit\n")
+    screen.wait_for("go on without you")
+    assert screen.leave() == 0
+
+
+@pytest.mark.parametrize("said", ["what does it do?", "别删，等等"])
+def test_in_a_chat_words_instead_of_a_yes_are_said_and_run_nothing(
+    terminal: Terminal, said: str
+) -> None:
+    loop = sent(terminal, "hello")["run_loop_id"]
+    screen = Screen(terminal, "chat", "--loop", loop)
+    screen.wait_for("› ")
+    screen.type("back up\n")
+    screen.wait_for("Run it? [y/n]")
+    screen.type(f"{said}\n")
+    screen.wait_for(f"You said: {said}")
+    screen.wait_for("› ")
+    screen.type("\x04")
+    assert screen.leave() == 0
+    assert "saved --all" not in terminal.run("loops", "show", loop).stdout
+
+
+def test_in_a_chat_what_begins_with_a_stroke_and_is_no_command_is_an_answer(
+    terminal: Terminal,
+) -> None:
+    screen = Screen(terminal, "chat")
+    screen.wait_for("› ")
+    screen.type("a trip\n")
+    screen.wait_for("Where to?")
+    screen.type("/mnt/lisbon\n")
+    screen.wait_for("To /mnt/lisbon, then.")
+    screen.wait_for("› ")
+    screen.type("\x04")
+    assert screen.leave() == 0
 
 
 def test_a_loop_that_waits_shows_what_it_asks_and_how_to_answer(terminal: Terminal) -> None:
@@ -352,7 +425,7 @@ def test_a_choice_that_is_none_is_told_with_the_options(terminal: Terminal) -> N
     loop = sent(terminal, "a drink")["run_loop_id"]
     result = terminal.run("loops", "answer", loop, "--choose", "water")
     assert result.exit_code == 1
-    assert "1: 茶; 2: coffee; 3: milk" in result.stderr
+    assert "1: 茶; 2: coffee; 3: green tea" in result.stderr
 
 
 def test_a_yes_for_good_can_be_given_as_a_command(terminal: Terminal) -> None:

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 
 def test_a_no_at_the_terminal_is_told_to_the_model_with_its_reason(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up, please")
-    screen.wait_for("Run it? [y/N]")
-    screen.type("\n")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("n\n")
     screen.wait_for("Why not?")
     screen.type("不是今天\n")
     screen.wait_for("Then this happened:")
@@ -27,18 +27,16 @@ def test_a_no_at_the_terminal_is_told_to_the_model_with_its_reason(terminal: Ter
     assert screen.leave() == 0
 
 
-def test_a_message_to_a_loop_that_waits_asks_again_at_the_terminal(terminal: Terminal) -> None:
+def test_what_is_said_instead_of_a_yes_is_answered_at_the_terminal(terminal: Terminal) -> None:
     loop = sent(terminal, "back up everything")["run_loop_id"]
     screen = Screen(terminal, "send", "well?", "--loop", loop)
-    screen.wait_for("Run it? [y/N]")
-    screen.type("y\n")
     screen.wait_for("You said: well?")
     assert screen.leave() == 0
 
 
 def test_no_answer_at_the_terminal_is_not_a_yes(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up, maybe")
-    screen.wait_for("Run it? [y/N]")
+    screen.wait_for("Run it? [y/n]")
     screen.type("\x04")
     screen.wait_for("It waits for you")
     assert screen.leave() == 3

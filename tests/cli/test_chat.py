@@ -46,6 +46,22 @@ def test_a_chat_streams_asks_cancels_and_leaves(terminal: Terminal) -> None:
         screen.wait_for("› ")
 
 
+def test_a_chat_summarises_and_has_answers_looked_over_when_told_to(terminal: Terminal) -> None:
+    with chatting(terminal) as screen:
+        screen.type("/compact\n")
+        screen.wait_for("no run loop was talked to yet")
+        ask(screen, "hello", "You said: hello")
+        screen.type("/compact\n")
+        screen.wait_for("nothing to summarise")
+        screen.type("/enhance on\n")
+        screen.wait_for("looked over once more")
+        screen.type("/enhance off\n")
+        screen.wait_for("Answers stand as they are")
+        screen.type("/enhance perhaps\n")
+        screen.wait_for("neither on nor off")
+        screen.wait_for("› ")
+
+
 def test_the_answer_waits_while_a_line_is_typed_and_goes_on_after_it(terminal: Terminal) -> None:
     with chatting(terminal) as screen:
         ask(screen, "slowly", "One, two,")
@@ -131,7 +147,7 @@ def test_what_was_typed_before_a_question_is_no_answer_to_it(terminal: Terminal)
         screen.stays_still(seconds=2)  # the question is there by now
         screen.type("\n")
         screen.wait_for("Run it? [")
-        screen.type("\n\n")
+        screen.type("n\n\n")
         screen.wait_for("did not allow")
         screen.wait_for("› ")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from service.cli import client
 from service.cli.client import Broken, Daemon, base_url
 from service.cli.errors import ConnectionLostError
 from service.config import ServerSettings, Settings
@@ -115,3 +117,26 @@ def test_a_token_that_was_made_only_just_now_is_used(tmp_path: Path) -> None:
 )
 def test_a_daemon_that_listens_everywhere_is_reached_on_this_machine(host: str, url: str) -> None:
     assert base_url(Settings(server=ServerSettings(host=host))) == url
+
+
+@pytest.mark.parametrize("takes_long", [True, False])
+def test_long_work_of_the_daemon_is_waited_for_beyond_the_usual_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_long: bool
+) -> None:
+    monkeypatch.setattr(client, "_SILENCE_SECONDS", 0.2)
+    given_up = threading.Event()
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        given_up.wait(0.6 if takes_long else 30)
+        write(request, '{"done": true}', media_type="application/json")
+
+    with (
+        answering(answer) as port,
+        Daemon(Settings(data_dir=tmp_path, server=ServerSettings(port=port))) as daemon,
+    ):
+        if takes_long:
+            assert daemon.post("/v1/x", takes_long=True) == {"done": True}
+        else:
+            with pytest.raises(ConnectionLostError):
+                daemon.post("/v1/x")
+        given_up.set()

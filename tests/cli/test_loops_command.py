@@ -47,6 +47,20 @@ def test_show_has_the_words_of_people_and_tools(terminal: Terminal) -> None:
     assert whole["iterations"][-1]["response"] == "The sum is 4."
 
 
+def test_show_says_where_an_answer_was_cut_off(terminal: Terminal) -> None:
+    answered = sent(terminal, "tell it all")
+    assert (answered["response"], answered["finish_reason"]) == (
+        "It begins, goes on, and ends.",
+        None,
+    )
+    shown = terminal.run("loops", "show", answered["run_loop_id"]).stdout
+    assert shown.count("The answer was cut off at the model's limit of tokens.") == 1
+    terminal.run("loops", "complete", answered["run_loop_id"])
+    watched = terminal.run("loops", "watch", answered["run_loop_id"]).stdout
+    assert "goes on with its answer" in watched
+    assert "(The answer was cut off" in watched
+
+
 def test_completing_a_loop_ends_it_once(terminal: Terminal) -> None:
     loop = sent(terminal, "finish me")["run_loop_id"]
     done = terminal.run("loops", "complete", loop)
@@ -55,6 +69,35 @@ def test_completing_a_loop_ends_it_once(terminal: Terminal) -> None:
     again = terminal.run("loops", "cancel", loop)
     assert again.exit_code == 1
     assert "completed already" in again.stderr
+
+
+def test_a_long_conversation_is_summarised_on_demand(terminal: Terminal) -> None:
+    loop = sent(terminal, "short")["run_loop_id"]
+    refused = terminal.run("loops", "compact", loop)
+    assert refused.exit_code == 1
+    assert "nothing to summarise" in refused.stderr
+    for words in ("first 一 ", "second 二 "):
+        sent(terminal, words + "and so on and so on. " * 100, "--loop", loop)
+    done = terminal.run("loops", "compact", loop)
+    assert done.exit_code == 0
+    assert "summarised 4 messages (" in done.stdout
+    again = terminal.run("loops", "compact", loop, "--json")
+    assert "nothing to summarise" in again.stderr
+    watched = terminal.run("loops", "show", loop).stdout
+    assert "second 二" in watched
+
+
+def test_looking_over_answers_is_switched_by_a_command(terminal: Terminal) -> None:
+    assert terminal.run("enhance").stdout == "Answers stand as they are.\n"
+    try:
+        assert terminal.run("enhance", "on").stdout == "Each answer is looked over once more.\n"
+        assert json.loads(terminal.run("enhance", "--json").stdout) == {"enabled": True}
+        loop = sent(terminal, "twice?")["run_loop_id"]
+        whole = json.loads(terminal.run("loops", "show", loop, "--json").stdout)
+        assert len(whole["iterations"]) == 2
+    finally:
+        assert json.loads(terminal.run("enhance", "off", "--json").stdout) == {"enabled": False}
+    assert terminal.run("enhance", "maybe").exit_code == 2
 
 
 def test_watch_of_a_loop_tells_its_whole_story_and_ends_with_it(terminal: Terminal) -> None:

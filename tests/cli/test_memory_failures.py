@@ -128,6 +128,47 @@ def test_the_parts_of_a_score_are_folded_between_them(
     assert all(line.startswith("  ") and not line.startswith("   ") for line in parts)
 
 
+def hits(*related: bool) -> SearchResult:
+    at = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    return SearchResult(
+        hits=tuple(
+            MemoryHit(
+                anchor=Anchor(
+                    run_loop_id="x",
+                    iteration_index=0,
+                    segment_index=place,
+                    segment_type="response",
+                    timestamp=at,
+                ),
+                content=f"Words {place}",
+                relevance=0.5,
+                related=each,
+            )
+            for place, each in enumerate(related)
+        ),
+        mode="lexical",
+    )
+
+
+def test_a_line_is_drawn_where_relevance_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    print_hits(hits(True, True, False))
+    told = capsys.readouterr()
+    assert told.err.count("below this line nothing seems to be about it") == 1
+    assert told.out.count("Words") == 3
+    print_hits(hits(True, True))
+    assert "below this line" not in capsys.readouterr().err
+
+
+def test_where_nothing_is_relevant_that_is_said_before_the_hits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_hits(hits(False, False))
+    told = capsys.readouterr()
+    assert "Nothing seems to be about it." in told.err
+    assert "below this line" not in told.err
+    assert told.out.count("Words") == 2
+
+
 def test_a_receipt_keeps_its_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

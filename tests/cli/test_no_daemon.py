@@ -121,7 +121,7 @@ def test_wrong_usage_has_its_own_exit_code(nobody: Terminal) -> None:
     assert nobody.run("send").exit_code == 2
     assert nobody.run("nonsense").exit_code == 2
     assert nobody.run("loops", "answer", "01jd").exit_code == 2
-    assert nobody.run("memory", "search", "x", "--since", "yesterday").exit_code == 2
+    assert nobody.run("memory", "search", "x", "--since", "someday").exit_code == 2
 
 
 def test_a_setting_that_makes_no_sense_is_named(nobody: Terminal) -> None:

@@ -39,11 +39,17 @@ def loop(run_loop_id: str) -> LoopLine:
 
 
 @pytest.mark.parametrize("width", [10, 40, 80])
-@pytest.mark.parametrize("run_loop_id", ["01jd3v6k2m9x4q8w", "trip-to-lisbon-" * 8])
-def test_ids_are_never_cut_in_a_list(width: int, run_loop_id: str) -> None:
+@pytest.mark.parametrize(
+    ("run_loop_id", "shown"),
+    [("01jd3v6k2m9x4q8w", "01jd3v6k2m9x4q8w"), ("trip-to-lisbon-" * 8, "trip-to-lisbon-…")],
+)
+def test_an_id_in_a_list_keeps_the_room_by_which_it_is_found(
+    width: int, run_loop_id: str, shown: str
+) -> None:
     written = StringIO()
     Console(file=written, width=width).print(loops_table([loop(run_loop_id)]), crop=False)
-    assert run_loop_id in written.getvalue()
+    assert shown in written.getvalue()
+    assert choose(shown.rstrip("…"), [loop(run_loop_id), loop("another")]) == run_loop_id
 
 
 def test_an_id_is_found_by_its_beginning() -> None:

@@ -63,7 +63,7 @@ def test_it_must_be_said_where_to(terminal: Terminal) -> None:
     for arguments in ((), ("--new", "--to", loop)):
         refused = terminal.run("loops", "reroute", loop, *arguments)
         assert refused.exit_code == 2
-        assert "--to LOOP or --new" in refused.stderr
+        assert "--to LOOP or --new or --undo" in refused.stderr
     same = terminal.run("loops", "reroute", loop, "--to", loop)
     assert same.exit_code == 1
     assert "already" in same.stderr

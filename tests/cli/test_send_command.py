@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,18 @@ from tests.cli.house import sent
 from tests.cli.support import Terminal
 
 pytestmark = pytest.mark.slow
+
+
+def test_an_answer_that_goes_on_is_printed_as_one(terminal: Terminal) -> None:
+    result = terminal.run("send", "tell it all")
+    assert (result.exit_code, result.stdout) == (0, "It begins, goes on, and ends.\n")
+    assert "cut off" not in result.stderr
+
+
+def test_an_answer_that_stays_cut_off_says_so_beside_it(terminal: Terminal) -> None:
+    result = terminal.run("send", "a never ending story")
+    assert (result.exit_code, result.stdout) == (0, "One, two, three, four,\n")
+    assert "The answer was cut off at the model's limit of tokens." in result.stderr
 
 
 def test_the_answer_goes_to_standard_output_and_all_else_to_standard_error(
@@ -66,18 +79,26 @@ def test_what_a_person_must_approve_waits_with_its_own_exit_code(terminal: Termi
     assert terminal.run(*answering[1].split()).exit_code == 0
 
 
-def test_a_message_to_a_loop_that_waits_tells_again_what_it_waits_for(terminal: Terminal) -> None:
-    waiting = sent(terminal, "back up everything")
-    loop = waiting["run_loop_id"]
-    again = terminal.run("send", "and quickly", "--loop", loop)
-    assert again.exit_code == 3
-    assert '"--all"' in again.stderr
-    assert re.search(r"rondo loops answer \S+ --yes", again.stderr)
-    assert sent(terminal, "now", "--loop", loop)["request"] == waiting["request"]
+def test_what_is_said_to_a_loop_that_waits_for_a_yes_is_answered_and_is_no_yes(
+    terminal: Terminal,
+) -> None:
+    loop = sent(terminal, "back up everything")["run_loop_id"]
+    said = terminal.run("send", "yes, and quickly", "--loop", loop)
+    assert (said.exit_code, said.stdout) == (0, "You said: yes, and quickly\n")
+    late = terminal.run("loops", "answer", loop, "--yes")
+    assert late.exit_code == 1
+    assert "asks nothing now" in late.stderr
+    shown = terminal.run("loops", "show", loop).stdout
+    assert "the person was asked to allow this, and said something else" in shown
+    assert "backed up" not in shown
+
+
+def test_a_script_that_pipes_words_into_a_chat_says_yes_to_nothing(terminal: Terminal) -> None:
+    loop = sent(terminal, "back up everything")["run_loop_id"]
     piped = terminal.run("chat", "--loop", loop, stdin="yes\n/quit\n")
     assert piped.exit_code == 0
-    assert "rondo loops answer" in piped.stderr
-    assert terminal.run("loops", "cancel", loop).exit_code == 0
+    assert "You said: yes" in piped.stdout
+    assert "backed up" not in terminal.run("loops", "show", loop).stdout
 
 
 def test_an_answer_in_words_reaches_the_model(terminal: Terminal) -> None:
@@ -92,3 +113,32 @@ def test_an_answer_in_words_reaches_the_model(terminal: Terminal) -> None:
         time.sleep(0.1)
         shown = terminal.run("loops", "show", loop)
     assert "They said: not on a Saturday" in shown.stdout
+
+
+def test_an_image_goes_with_the_words_and_a_file_that_is_none_is_refused(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    photo = tmp_path / "my photo.dat"
+    photo.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    answer = sent(terminal, "What is this?", "--image", str(photo), "--image", str(photo))
+    assert answer["response"] == "You said: What is this?"
+    shown = terminal.run("loops", "show", answer["run_loop_id"])
+    assert "What is this? (an image) (an image)" in shown.stdout
+    assert sent(terminal, "", "--image", str(photo))["outcome"] == "answered"
+
+    (tmp_path / "notes.png").write_text("no image at all")
+    refused = terminal.run("send", "Look", "--image", str(tmp_path / "notes.png"))
+    assert refused.exit_code == 1
+    assert "notes.png is no PNG" in refused.stderr
+    assert terminal.run("send").exit_code == 2
+
+
+def test_an_image_can_be_shown_in_the_chat(terminal: Terminal, tmp_path: Path) -> None:
+    photo = tmp_path / "my photo.png"
+    photo.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    escaped = str(photo).replace(" ", "\\ ")
+    lines = f'/image "{photo}" What\'s this?\n/image {escaped} 这是什么\n/image "oops\n/quit\n'
+    chat = terminal.run("chat", stdin=lines)
+    assert "You said: What's this?" in chat.stdout
+    assert "You said: 这是什么" in chat.stdout
+    assert "quotation mark" in chat.stderr

@@ -12,6 +12,7 @@ from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
 from service.cli.wire import Accepted, SeenEvent
 from tests.cli.events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
+from tests.cli.support import on_screen
 
 ANCHOR: dict[str, JsonValue] = {
     "run_loop_id": "x",
@@ -29,7 +30,13 @@ def shown(
     """The words on standard output and on standard error."""
     out, aside = StringIO(), StringIO()
     view = TurnView(
-        Console(file=out, force_terminal=terminal, color_system=None, width=80),
+        Console(
+            file=out,
+            force_terminal=terminal,
+            color_system=None,
+            width=80,
+            _environ={"TERM": "xterm"},
+        ),
         Console(file=aside, color_system=None, width=80),
         turn=turn,
     )
@@ -38,7 +45,7 @@ def shown(
             turn.apply(item)
         view.show(item)
     view.close()
-    return out.getvalue(), aside.getvalue()
+    return on_screen(out.getvalue()), aside.getvalue()
 
 
 def received(message_id: str, text: str, mode: str = "steer") -> SeenEvent:
@@ -316,3 +323,94 @@ def test_a_part_that_is_still_on_its_way_is_told_as_such() -> None:
     turn = Turn()
     _, aside = shown(ACCEPTED, ROUTED, LANDED, part("", ""), IDLE, turn=turn)
     assert "on its way to its run loop" in aside
+
+
+# --- an answer that is not whole
+
+
+def completed(text: str, reason: str | None = None) -> SeenEvent:
+    return seen(7, "message.completed", message=said(text), finish_reason=reason)
+
+
+GOES_ON = seen(8, "iteration.started", index=1, message_ids=[], nudge="Go on.", continues=True)
+CUT_OFF = "The answer was cut off at the model's limit of tokens."
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_answer_that_goes_on_is_one_answer(terminal: bool) -> None:
+    turn = Turn()
+    out, aside = shown(
+        *(ACCEPTED, LANDED, delta("One, "), delta("thr"), completed("One, thr", "length")),
+        *(GOES_ON, delta("ee"), completed("ee, fi", "length")),
+        *(GOES_ON, delta("ve."), completed("ve."), IDLE),
+        terminal=terminal,
+        turn=turn,
+    )
+    assert out == "One, three, five.\n"
+    assert turn.as_json()["response"] == "One, three, five."
+    assert turn.as_json()["finish_reason"] is None
+    assert "cut off" not in aside
+    assert "once more" not in aside
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_answer_that_stays_cut_off_is_told_once(terminal: bool) -> None:
+    turn = Turn()
+    out, aside = shown(
+        *(ACCEPTED, LANDED, delta("One, "), completed("One, ", "length")),
+        *(GOES_ON, delta("two, "), completed("two, ", "length"), IDLE),
+        terminal=terminal,
+        turn=turn,
+    )
+    assert out.strip() == "One, two,"
+    assert out.endswith("\n")
+    assert aside.count(CUT_OFF) == 1
+    assert turn.as_json()["finish_reason"] == "length"
+    assert turn.exit_code == 0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_answer_that_a_filter_stopped_says_so(terminal: bool) -> None:
+    out, aside = shown(
+        LANDED, delta("One"), completed("One", "content_filter"), IDLE, terminal=terminal
+    )
+    assert out == "One\n"
+    assert aside.count("The endpoint's content filter stopped the answer here.") == 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_words_that_only_repeat_the_answer_are_not_part_of_it(terminal: bool) -> None:
+    turn = Turn()
+    out, aside = shown(
+        *(ACCEPTED, LANDED, delta("One, "), completed("One, ", "length"), GOES_ON, delta("One, ")),
+        seen(9, "error", problem={"kind": "answer-repeats", "title": "It did not go on"}),
+        *(seen(10, "iteration.abandoned", index=1), IDLE),
+        terminal=terminal,
+        turn=turn,
+    )
+    assert turn.as_json()["response"] == "One, "
+    assert "It did not go on" in aside
+    assert CUT_OFF in aside
+    if terminal:
+        assert "do not count" in aside
+    else:
+        assert out == "One,\n"
+
+
+def test_a_message_after_a_cut_answer_begins_on_a_line_of_its_own() -> None:
+    out, aside = shown(
+        *(LANDED, delta("One, "), completed("One, ", "length")),
+        *(received("m2", "Stop!"), landed("m2"), delta("I stop."), completed("I stop."), IDLE),
+    )
+    assert [line.strip() for line in out.splitlines()] == ["One,", "I stop."]
+    assert aside.count(CUT_OFF) == 1
+
+
+def test_a_cut_answer_that_is_cancelled_says_that_alone() -> None:
+    _, aside = shown(
+        *(LANDED, delta("One, "), completed("One, ", "length"), GOES_ON, delta("two")),
+        seen(9, "message.completed", message=said("two"), cut=True),
+        seen(10, "run_loop.cancelled"),
+    )
+    assert "cancelled" in aside
+    assert CUT_OFF not in aside

@@ -25,6 +25,7 @@ def test_every_command_in_the_readme_ends_well(tmp_path: Path) -> None:
     ]
     assert len(shown) >= 5
     folder = tmp_path / "home"
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(200))
     with serving(folder) as daemon:
         variables = environment(
             folder,
@@ -36,6 +37,7 @@ def test_every_command_in_the_readme_ends_well(tmp_path: Path) -> None:
             done = subprocess.run(
                 [sys.executable, "-m", "service.cli", *shlex.split(command)[1:]],
                 env=variables,
+                cwd=tmp_path,
                 input="",
                 capture_output=True,
                 text=True,

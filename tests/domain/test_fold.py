@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 
@@ -196,3 +198,31 @@ def test_what_a_call_was_measured_to_be_does_not_count_reasoning_that_is_never_s
     )
     assert state.measured_tokens == 50
     assert state.measured_size == Message.user("Hello").size
+
+
+def _of(state: RunLoopState) -> list[tuple[str | None, bool]]:
+    return [(each.tool_call_id, each.is_error) for each in state.history if each.role == "tool"]
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+def test_results_stand_in_the_order_of_their_calls_whichever_came_first(
+    order: tuple[str, ...],
+) -> None:
+    calls = tuple(ToolCall(id=each, name="look") for each in "abc")
+    history = [
+        RunLoopStarted(goal="Look"),
+        received("m1", "Look"),
+        IterationStarted(index=0, message_ids=("m1",)),
+        MessageCompleted(message=Message.assistant("", calls)),
+    ]
+    results = [
+        ToolFinished(call_id=each, name="look", content=each, is_error=each == "b")
+        for each in order
+    ]
+    for count in range(len(results) + 1):
+        state = folded(*history, *results[:count])
+        assert_valid(state)
+        there = sorted(order[:count])
+        assert _of(state) == [(each, each == "b") for each in there]
+        assert state.history_size == sum(message.size for message in state.history)
+        assert [waiting.call.id for waiting in state.pending] == sorted(order[count:])

@@ -186,6 +186,26 @@ async def test_what_the_api_would_refuse_is_sent_in_a_form_that_it_takes() -> No
     assert words["text"] == "half a pair: ?"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no such file", "no such file"),
+        ("", "Error: the tool does not say why it failed"),
+    ],
+)
+async def test_a_failure_of_a_tool_is_told_as_one(said: str, told: str) -> None:
+    calls = tuple(ToolCall(id=each, name="read") for each in ("c1", "c2"))
+    body = await request(
+        Message.user("Read both."),
+        Message.assistant("", calls),
+        Message.tool(ToolResult(id="c1", content=said, is_error=True)),
+        Message.tool(ToolResult(id="c2", content="words")),
+    )
+    failed, worked = body["messages"][-1]["content"]
+    assert (failed["is_error"], failed["content"]) == (True, told)
+    assert "is_error" not in worked
+
+
 async def test_tools_that_the_conversation_used_stay_defined_when_none_is_on_offer() -> None:
     call = ToolCall(id="c1", name="add", arguments='{"x": 1}')
     body = await request(

@@ -15,7 +15,7 @@ from service.domain.errors import (
     LLMStreamError,
     LLMTimeoutError,
 )
-from service.domain.stream import TextDelta, TokenUsage
+from service.domain.stream import MessageAssembler, TextDelta, TokenUsage
 from tests.llm.anthropic_support import (
     HELLO,
     Event,
@@ -85,6 +85,23 @@ async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
     for cut in range(len(RICH)):
         found = await outcome(*player, [RICH[:cut]])
         assert found == RICH_OUTCOME or found.error.startswith("llm-stream (retryable: True)")
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("max_tokens", "length"), ("model_context_window_exceeded", "length"), ("end_turn", None)],
+)
+async def test_an_answer_that_is_not_whole_says_why(reason: str, told: str | None) -> None:
+    begin = start()
+    begin["message"]["id"] = "msg_1"
+    handler = playing_events(begin, *block(0, "text", *text("Half"), text=""), *end(reason))
+    assembler = MessageAssembler()
+    async with endpoint(handler) as served:
+        for part in await collect(client(served.base_url)):
+            assembler.add(part)
+    assert assembler.message().text == "Half"
+    assert assembler.finish_reason == told
+    assert assembler.response_id == "msg_1"
 
 
 BROKEN: dict[str, tuple[list[Event], str]] = {

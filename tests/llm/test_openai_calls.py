@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
+from service.agent.llm import create_llm
+from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, LLMStatusError
 from service.domain.messages import (
     ImageUrlPart,
@@ -79,8 +81,21 @@ async def test_a_call_carries_the_conversation_tools_and_bounds() -> None:
     assert assistant["content"] == "I add."
     assert assistant["tool_calls"][1]["function"]["arguments"] == '{"invalid_json": "{x"}'
     assert first == {"role": "tool", "tool_call_id": "c1", "content": "2"}
-    assert second["tool_call_id"] == "c2"
+    assert (second["tool_call_id"], second["content"]) == ("c2", "Error: not JSON")
     assert last["content"] == "half a pair: ?"
+
+
+async def test_an_endpoint_is_told_no_bound_of_the_answer_unless_one_is_set() -> None:
+    async with endpoint(playing(chunk({"content": "ok"}, "stop"))) as served:
+        free = LLMSettings(provider="openai", base_url=served.base_url)
+        for chosen in (free, free.model_copy(update={"max_tokens": 99})):
+            llm = create_llm(Settings(llm=chosen))
+            assert [part async for part in llm.stream(HELLO)]
+            await llm.aclose()
+        await collect(client(served.base_url), max_tokens=7)
+    bounds = [{name for name in each.body if "max" in name} for each in served.calls]
+    assert bounds == [set(), {"max_tokens"}, {"max_tokens"}]
+    assert [each.body.get("max_tokens") for each in served.calls] == [None, 99, 7]
 
 
 async def test_notes_of_the_house_are_sent_in_their_place_beside_words_and_tool_calls() -> None:

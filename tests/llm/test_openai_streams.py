@@ -97,6 +97,29 @@ async def test_a_withheld_answer_is_not_asked_for_again() -> None:
     assert not error.retryable
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("length", "length"), ("content_filter", "content_filter"), ("stop", None), ("eos", None)],
+)
+async def test_an_answer_that_is_not_whole_says_why(reason: str, told: str | None) -> None:
+    events = [{**chunk({"content": "Half"}), "id": "chatcmpl-1"}, chunk(finish=reason), USAGE]
+    assembler = MessageAssembler()
+    async with endpoint(playing(*events)) as served:
+        for part in await collect(client(served.base_url)):
+            assembler.add(part)
+    assert assembler.message().text == "Half"
+    assert (assembler.finish_reason, assembler.response_id) == (told, "chatcmpl-1")
+
+
+async def test_an_id_without_end_is_not_kept_whole() -> None:
+    long = {**chunk({"content": "Hi"}, "stop"), "id": "x" * 100_000 + "\ud83d"}
+    assembler = MessageAssembler()
+    async with endpoint(playing(json.dumps(long), json.dumps({**long, "id": "second"}))) as served:
+        for part in await collect(client(served.base_url)):
+            assembler.add(part)
+    assert assembler.response_id == "x" * 256
+
+
 async def test_a_page_that_is_no_stream_is_recognised() -> None:
     async def handler(call: Call) -> None:
         await call.reply("200 OK", "<html>Welcome</html>")

@@ -148,12 +148,13 @@ class Loop:
         self._iterations += 1
         return self
 
-    async def answer(self, words: str, *, thought: str = "") -> Loop:
+    async def answer(
+        self, words: str, *, thought: str = "", response_id: str | None = None
+    ) -> Loop:
         """The model says something, and rests."""
         content = (*([ThinkPart(think=thought)] if thought else []), TextPart(text=words))
-        await self._add(
-            MessageCompleted(message=Message(role="assistant", content=content)), RunLoopIdle()
-        )
+        message = Message(role="assistant", content=content)
+        await self._add(MessageCompleted(message=message, response_id=response_id), RunLoopIdle())
         return self
 
     async def end(self) -> Loop:

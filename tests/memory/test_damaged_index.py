@@ -188,7 +188,7 @@ async def test_a_disk_that_refuses_is_no_damage(
         problem = memory.index.problem
         assert problem is not None
         assert "disk is full" in problem.detail
-        assert "Check the disk" in problem.advice
+        assert "Free some space" in problem.advice
     assert folders(tmp_path) == ["1"], "nothing was set aside"
 
 

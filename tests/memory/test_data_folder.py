@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,69 @@ def test_a_killed_owner_leaves_the_folder_free(tmp_path: Path) -> None:
             owner.kill()
     with DataFolder(tmp_path):
         pass
+
+
+@contextmanager
+def owned(path: Path) -> Iterator[int]:
+    """A folder that another process owns; the number of that."""
+    command = [sys.executable, "-c", _OWNER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "mine\n"
+            yield owner.pid
+        finally:
+            owner.kill()
+
+
+@pytest.mark.slow
+def test_deleting_the_lock_file_lets_no_second_one_in(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with owned(home):
+        for name in ("rondo.lock", "rondo.pid"):
+            (home / name).unlink()
+            for _ in range(2):  # a refused one must not leave the way open for the next
+                with pytest.raises(DataFolderInUseError) as caught:
+                    DataFolder(home).acquire()
+                assert "stop it" in caught.value.advice
+    with DataFolder(home):
+        (home / "rondo.lock").unlink()
+        with pytest.raises(DataFolderInUseError, match=str(os.getpid())):
+            DataFolder(home).acquire()
+    with DataFolder(home):
+        pass
+
+
+@pytest.mark.slow
+def test_another_path_to_a_folder_lets_no_second_one_in(tmp_path: Path) -> None:
+    home, renamed, link = tmp_path / "home", tmp_path / "renamed", tmp_path / "link"
+    with owned(home):
+        home.rename(renamed)
+        link.symlink_to(renamed)
+        for path in (renamed, link, tmp_path / "link" / ".." / "renamed"):
+            (path / "rondo.lock").unlink(missing_ok=True)
+            with pytest.raises(DataFolderInUseError):
+                DataFolder(path).acquire()
+    with DataFolder(link):
+        pass
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_mounted_twice_lets_no_second_one_in(tmp_path: Path) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    other.mkdir()
+    with owned(home):
+        mounted = subprocess.run(
+            ["mount", "--bind", str(home), str(other)], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            pytest.skip("mounting is not allowed here")
+        try:
+            (other / "rondo.lock").unlink()
+            with pytest.raises(DataFolderInUseError):
+                DataFolder(other).acquire()
+        finally:
+            subprocess.run(["umount", str(other)], check=True)
 
 
 def test_a_folder_that_others_could_read_is_closed_to_them_and_the_log_says_so(

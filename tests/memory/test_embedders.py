@@ -136,6 +136,7 @@ class Endpoint(ThreadingHTTPServer):
         self.answer = answer
         self.asked: list[dict[str, object]] = []
         self.keys: list[str] = []
+        self.location = ""
 
     @property
     def url(self) -> str:
@@ -155,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("retry-after-ms", "1")
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.end_headers()
         self.wfile.write(body)
 
@@ -228,6 +231,24 @@ def test_what_an_endpoint_does_wrong_is_told_in_words(
     with pytest.raises(EmbeddingError) as caught:
         OpenAIEmbedder("m", base_url=endpoint.url).embed_queries(["a"])
     assert words in caught.value.advice
+
+
+def test_a_redirect_is_told_and_not_followed(endpoint: Endpoint) -> None:
+    endpoint.answer = lambda _: (307, {})
+    endpoint.location = "https://me:hush@elsewhere.example/api/v1/embeddings?key=hush"
+    with pytest.raises(EmbeddingError) as caught:
+        OpenAIEmbedder("m", base_url=endpoint.url, api_key="secret").embed_queries(["a"])
+    words = caught.value.problem().in_words()
+    assert "redirects to https://elsewhere.example/api/v1/embeddings" in words
+    assert "Set RONDO_EMBEDDER__BASE_URL to https://elsewhere.example/api/v1 if" in words
+    assert "hush" not in words
+    assert len(endpoint.asked) == 1
+
+
+def test_a_password_in_the_address_is_not_shown() -> None:
+    with pytest.raises(EmbeddingError, match=r"http://127.0.0.1:9/v1") as caught:
+        OpenAIEmbedder("m", base_url="http://me:hush@127.0.0.1:9/v1").embed_queries(["a"])
+    assert "hush" not in caught.value.problem().in_words()
 
 
 def test_an_endpoint_that_is_away_is_told_in_words() -> None:

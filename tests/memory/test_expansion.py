@@ -50,6 +50,9 @@ class Live:
     def open_states(self, owner: str) -> Sequence[RunLoopState]:
         return [state for state in self.states if state.owner == owner]
 
+    async def remember_now(self, run_loop_id: str) -> None:
+        """There is nothing more to be remembered."""
+
     async def load(self, run_loop_id: str) -> RunLoop | None:
         self.loaded.append(run_loop_id)
         return self.ended.get(run_loop_id)

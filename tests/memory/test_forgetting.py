@@ -39,6 +39,7 @@ SECRETS = (
     "Ombrelune",
     "Krasvingel",
     "Dorvaal",
+    "Vuldrak",
 )
 
 
@@ -53,7 +54,9 @@ async def secret_loop(memory: Memory, run_loop_id: str = "secret") -> Loop:
         thought="I should ask Krasvingel about it.",
     )
     await loop.answer(
-        "Zwibbelquast hid it in 青瓷密匣, says Ombrelune.", thought="Krasvingel knew."
+        "Zwibbelquast hid it in 青瓷密匣, says Ombrelune.",
+        thought="Krasvingel knew.",
+        response_id="resp_Vuldrak",  # the provider would give the words by it
     )
     return await loop.end()
 

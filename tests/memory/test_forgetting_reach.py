@@ -24,7 +24,7 @@ from service.domain.run_loops import Iteration, RunLoop
 from service.memory.exchange.exchange import Importing
 from service.memory.history.imports import Import
 from service.memory.memory import Memory
-from tests.memory.forgetting_support import Loop, archived, forget, house, told, traces
+from tests.memory.forgetting_support import Loop, archived, forget, house, piece, told, traces
 from tests.memory.remembering import NOON, run_loop, tool_turn
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +168,38 @@ async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: 
         assert await found(memory, "quagga-4711") == {("noted", 0), ("asked", 0), ("titled", 0)}
         await archived(memory)
         await forget(memory, ForgetRequest(query="quagga-4711", exact=True))
+        assert traces(tmp_path, "quagga-4711") == []
+
+
+async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_path: Path) -> None:
+    form = {"name": "quagga-4711", "fields": [{"quagga-4711": "which one?"}]}
+    async with house(tmp_path) as memory:
+        asked = Loop(memory, "asked")
+        await asked.say("Hello.")
+        request = InputRequired(request_id="r", kind="prompt", prompt="Name?", metadata=form)
+        await asked._add(request, InputReceived(request_id="r", text="Zebra"))
+        await asked.answer("Hello, Zebra.")
+        assert await found(memory, "quagga-4711") == {("asked", 0)}
+        await archived(memory)
+        await forget(memory, ForgetRequest(query="quagga-4711", exact=True))
+        assert traces(tmp_path, "quagga-4711") == []
+
+
+@pytest.mark.parametrize("member", ["note", "name"])
+async def test_words_that_another_question_was_given_along_go_with_the_words(
+    tmp_path: Path, member: str
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "told", SECRET, "Noted.")
+        other = Loop(memory, "other")
+        await other.say("Which one was it?", recalled=[piece("told", 0, SECRET)])
+        request = InputRequired(
+            request_id="r", kind="prompt", prompt="Which?", metadata={member: SECRET}
+        )
+        await other._add(request, InputReceived(request_id="r", text="That one."))
+        await other.answer("Good.")
+        await archived(memory)
+        await forget(memory, ForgetRequest(run_loop_ids=("told",)))
         assert traces(tmp_path, "quagga-4711") == []
 
 

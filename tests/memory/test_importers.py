@@ -319,7 +319,7 @@ def test_the_contents_tell_the_format(tmp_path: Path, content: bytes, expected: 
 def test_what_cannot_be_told_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text("[1, 2, 3]")
-    with pytest.raises(InvalidInputError, match="neither JSON Lines"):
+    with pytest.raises(InvalidInputError, match="neither an export"):
         read(path)
     with pytest.raises(InvalidInputError, match="No such file"):
         read(tmp_path / "missing.json")

@@ -124,28 +124,28 @@ async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_pa
         await archived(memory)
     backup(tmp_path)
     async with house(tmp_path) as memory:
-        await told(memory, "new", "Walrosszahn", "long")
+        await told(memory, "newer", "Walrosszahn", "long")
         await told(memory, "hers", "Narwal", "longer", owner="you")
         resting = Loop(memory, "open")
         await (await resting.say("Seekuh")).answer("round")
         await archived(memory)
         await memory.long_term.archive(closed_part(await memory.journal.replay("open")))
-        journaled = await memory.load("new")
+        journaled = await memory.load("newer")
     restored(tmp_path)
     async with house(tmp_path) as memory:
         await archived(memory)
-        assert await memory.load("new") == journaled
+        assert await memory.load("newer") == journaled
         assert (await memory.journal.replay("hers")).owner == "you"
         back = await memory.journal.replay("open")
         assert (back.status, back.iteration_count) == ("completed", 1)
-        bodies = [event.body for event in await memory.journal.read(run_loop_id="new")]
+        bodies = [event.body for event in await memory.journal.read(run_loop_id="newer")]
         assert isinstance(bodies[0], RunLoopImported)
         assert (len(bodies), bodies[0].source) == (1, "ledger")
         assert b"Walrosszahn" in await exported(memory)
         last_seq = memory.journal.last_seq
     async with house(tmp_path) as memory:
         assert memory.journal.last_seq == last_seq, "and only once"
-        await forget(memory, ForgetRequest(run_loop_ids=("new",)))
+        await forget(memory, ForgetRequest(run_loop_ids=("newer",)))
         assert await found(memory, "Walrosszahn") == []
     assert traces(tmp_path, "Walrosszahn") == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -72,7 +72,13 @@ def test_a_folder_without_a_model_is_told_in_words(tmp_path: Path) -> None:
 
 
 @contextmanager
-def answering(status: int, answer: Any, *, wait: threading.Event | None = None) -> Iterator[Any]:
+def answering(
+    status: int,
+    answer: Any,
+    *,
+    wait: threading.Event | None = None,
+    headers: Mapping[str, str] = {},
+) -> Iterator[Any]:
     """An endpoint that always answers so; yields its address and what it was sent."""
     sent: list[tuple[str, str | None, Any]] = []
 
@@ -84,6 +90,8 @@ def answering(status: int, answer: Any, *, wait: threading.Event | None = None) 
                 wait.wait(30)
             raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
             self.wfile.write(raw)
@@ -152,6 +160,30 @@ def test_an_endpoint_that_fails_is_told_in_words(status: int, answer: Any, words
         EndpointReranker("m", base_url=url, api_key="secret").scores("q", ["a", "b"])
     assert words in error.value.problem().in_words()
     assert "secret" not in error.value.problem().in_words()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_told_and_not_followed(status: int) -> None:
+    with answering(200, {}) as (there, asked_there):
+        location = there.replace("http://", "http://me:hush@") + "rerank?key=hush"
+        with (
+            answering(status, {}, headers={"Location": location}) as (url, _),
+            pytest.raises(RerankingError) as error,
+        ):
+            EndpointReranker("m", base_url=url, api_key="secret").scores("q", ["a"])
+    assert asked_there == []
+    assert f"redirects to {there}rerank" in error.value.detail
+    assert f"Set memory.reranker.base_url to {there.rstrip('/')} if" in error.value.advice
+    assert "hush" not in error.value.problem().in_words()
+
+
+def test_a_password_in_the_address_is_not_shown() -> None:
+    with answering(500, {}) as (url, _):
+        reranker = EndpointReranker("m", base_url=url.replace("http://", "http://me:hush@"))
+        with pytest.raises(RerankingError) as error:
+            reranker.scores("q", ["a"])
+    assert url in error.value.detail
+    assert "hush" not in error.value.problem().in_words()
 
 
 def test_an_endpoint_that_is_silent_or_not_there_is_told_in_words() -> None:

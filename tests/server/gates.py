@@ -56,8 +56,10 @@ class Listener(PatientLLM):
             yield ToolCallDelta(index=0, id=f"c{len(messages)}", name="work", arguments="{}")
             return
         heard: list[str] = []
+        stopped = False
         for message in reversed(messages):
-            is_whole = not message.tool_calls and "stopped you here" not in message.notes
+            is_whole = not message.tool_calls and not stopped
+            stopped = "stopped" in message.notes and message.role == "user"
             if message.role == "assistant" and is_whole:
                 break
             if message.role == "user":

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx2
 
 from service.agent.agent import Agent, create_agent
-from service.agent.llm.protocol import LLMStatus
+from service.agent.llm.named import NamedModel
+from service.agent.llm.protocol import LLM, LLMStatus
 from service.agent.llm.script import parse_script
 from service.agent.llm.scripted import ScriptedLLM
 from service.agent.options import AgentOptions
@@ -25,6 +26,7 @@ from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 from service.server.app import create_app
 from service.server.daemon import Daemon
+from service.server.limits import Limits
 from service.server.main import listen, url_of
 from service.server.uvicorn_server import UvicornServer
 from service.tools.protocol import Tool
@@ -78,6 +80,7 @@ class House:
 
     agent: Agent
     llm: PatientLLM
+    """Or another one, where a test has given it."""
     daemon: Daemon
     server: UvicornServer
     client: httpx2.AsyncClient
@@ -130,11 +133,13 @@ class House:
 async def running(
     folder: Path,
     *,
-    llm: PatientLLM | None = None,
+    llm: LLM | None = None,
     tools: Sequence[Tool] = (),
     options: AgentOptions | None = None,
     max_body_bytes: int = 4_000_000,
     embedder: Embedder | None = None,
+    limits: Limits | None = None,
+    models: Mapping[str, NamedModel] | None = None,
 ) -> AsyncIterator[House]:
     """A daemon on a free port."""
     llm = llm or PatientLLM()
@@ -151,9 +156,10 @@ async def running(
         registry,
         Memory(folder, embedder),
         options or AgentOptions(auto_classify=False, max_retries=0),
+        models=models,
     )
     app = create_app(settings, agent=agent)
-    server = UvicornServer(app)
+    server = UvicornServer(app, limits=limits)
     listener = listen(settings.server)
     url = url_of(listener)
     token = (folder / "token").read_text().strip()
@@ -161,9 +167,9 @@ async def running(
     served = asyncio.create_task(server.serve([listener]))
     try:
         async with httpx2.AsyncClient(
-            base_url=url, headers=headers, timeout=20, trust_env=False
+            base_url=url, headers=headers, timeout=120, trust_env=False
         ) as client:
-            yield House(agent, llm, app.state.daemon, server, client, url, token)
+            yield House(agent, cast(PatientLLM, llm), app.state.daemon, server, client, url, token)
     finally:
         server.stop()
         await served

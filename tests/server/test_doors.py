@@ -142,9 +142,6 @@ async def test_an_empty_message_is_refused(house: House) -> None:
     assert "empty" in problem["detail"]
 
 
-_DEEP = b"[" * 50_000 + b"]" * 50_000
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -152,11 +149,8 @@ _DEEP = b"[" * 50_000 + b"]" * 50_000
         b"not json",
         b'{"message": "\xff\xfe"}',
         '{"message": "hi"}'.encode("utf-16"),
-        b'{"message": "\\ud800"}',
-        b'{"message": "hi", "metadata": {"x": NaN}}',
-        b'{"message": "hi", "metadata": {"x": ' + _DEEP + b"}}",
     ],
-    ids=["cut", "words", "not UTF-8", "UTF-16", "half a character", "NaN", "too deep"],
+    ids=["cut", "words", "not UTF-8", "UTF-16"],
 )
 async def test_a_body_that_is_not_json_in_utf_8_is_refused(house: House, body: bytes) -> None:
     before = (await house.client.get("/v1/run-loops")).json()

@@ -66,6 +66,14 @@ async def test_a_fork_shares_the_history_up_to_an_event_and_goes_on_by_itself(
         assert before["forked_from"] is None
 
 
+async def test_a_place_that_the_history_has_not_reached_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as house:
+        loop = (await house.send("Hello"))["run_loop_id"]
+        response = await house.client.post(f"/v1/run-loops/{loop}/fork", json={"at": 999_999})
+        assert response.status_code == 422
+        assert "its newest is" in response.json()["detail"]
+
+
 async def test_without_a_place_all_of_it_is_forked_but_for_its_end(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         loop = (await house.send("One"))["run_loop_id"]

@@ -110,6 +110,28 @@ async def test_the_same_answer_twice_is_fine_and_another_one_is_a_conflict(
         assert launches.launched == ["the rocket"]
 
 
+async def test_an_answer_to_one_of_two_questions_says_to_which(tmp_path: Path) -> None:
+    launches = Launches()
+    llm = PatientLLM(LAUNCH, LAUNCH.replace("rocket", "boat"))
+    async with running(tmp_path, llm=llm, tools=[launches.tool()]) as house:
+        path, first = await asked(house)
+        response = await house.client.post(f"{path}/input", json={"approved": True})
+        assert response.status_code == 200, "there was only one question"
+        with anyio.fail_after(10):
+            while True:
+                second = (await house.client.get(path)).json()["input_required"]
+                if second and second["request_id"] != first["request_id"]:
+                    break
+                await anyio.sleep(0.01)
+        late = await house.client.post(f"{path}/input", json={"approved": True})
+        assert "request_id" in told(late, 409)["advice"]
+        assert launches.launched == ["the rocket"]
+        answer = {"approved": True, "request_id": second["request_id"]}
+        assert (await house.client.post(f"{path}/input", json=answer)).status_code == 200
+        await rested(house, path)
+        assert launches.launched == ["the rocket", "the boat"]
+
+
 async def test_of_many_answers_at_once_one_kind_counts(tmp_path: Path) -> None:
     launches = Launches()
     async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[launches.tool()]) as house:

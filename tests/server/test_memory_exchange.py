@@ -193,7 +193,7 @@ async def test_bad_lines_are_reported_by_their_numbers(tmp_path: Path) -> None:
 async def test_other_kinds_of_bodies_are_refused_in_words(
     house: House, headers: dict[str, str], status: int
 ) -> None:
-    response = await house.client.post("/v1/memory/import", content=b"", headers=headers)
+    response = await house.client.post("/v1/memory/import", content=b"\n", headers=headers)
     assert response.status_code == status, response.text
     assert status == 200 or response.json()["advice"]
 

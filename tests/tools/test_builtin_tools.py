@@ -64,8 +64,9 @@ def test_an_empty_script_folder_is_told_by_its_path(tmp_path: Path, there: bool)
     if there:
         folder.mkdir()
     tools = ToolsSettings(scripts=True, scripts_dir=folder)
-    offer = offered(tmp_path, tools)
-    assert str(folder) in offer.withheld["run_script"]
+    registry = registry_of(*offered(tmp_path, tools).tools)
+    assert str(folder) in registry.withheld["run_script"]
+    assert "run_script" not in [each.name for each in registry.definitions()]
 
 
 def test_only_running_scripts_has_side_effects_and_asks_a_person(tmp_path: Path) -> None:

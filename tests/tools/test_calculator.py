@@ -78,6 +78,65 @@ def test_the_functions_that_people_need_are_there(expression: str, value: str) -
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
+        ("math.sqrt(16)", "4"),
+        ("Math.sqrt(16)", "4"),
+        ("ｍａｔｈ．ｓｑｒｔ（１６）", "4"),
+        ("math.pi", "3.14159265358979"),
+        ("2 * Math.PI", "6.28318530717959"),
+        ("Math.E == math.e", "true"),
+        ("Math.pow(2, 10) + math.pow(2, 0.5)^2", "1026"),
+        ("Math.max(1, 2, 3) - Math.min(1, 2)", "2"),
+        ("math.log(8, 2) + Math.log10(100) + math.log2(8)", "8"),
+        ("Math.abs(-3) + math.fabs(-2.5)", "5.5"),
+        ("Math.trunc(-2.7) + math.floor(2.7) + Math.ceil(2.1)", "3"),
+        ("Math.round(-2.5)", "-2"),  # JavaScript rounds half up
+        ("Math.round(2.5) + Math.sign(-9)", "2"),
+        ("math.factorial(5) + math.comb(4, 2) + math.perm(4, 2)", "138"),
+        ("math.gcd(12, 18) + math.isqrt(17)", "10"),
+        ("math.degrees(math.atan2(1, 1))", "45"),
+        ("Math.hypot(3, 4) + Math.cbrt(-27)", "2"),
+        ("math.sinh(0) + math.cosh(0) + math.tanh(0)", "1"),
+        ("Math.LN10 - math.log(10)", "0"),
+        ("math.inf > 1", None),
+        ("math.nan", None),
+    ],
+)
+def test_functions_are_known_by_the_names_that_programs_give_them(
+    expression: str, value: str | None
+) -> None:
+    if value is None:  # only numbers that there are
+        with pytest.raises(ToolFailure, match=r"there is no `math\.\w+` here"):
+            evaluate(expression)
+    else:
+        assert evaluate(expression) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("math.sqr(16)", "there is no `math.sqr` here. Did you mean `sqrt`?"),
+        ("Math.random()", "there is no `Math.random` here."),
+        ("math.__class__", "there is no `math.__class__` here."),
+        ("np.sqrt(16)", "write sqrt(16) without `np.`"),
+        ("(16).sqrt()", "write the number between the brackets, as in sqrt(16)"),
+        ("math.pi(2)", "`math.pi` is a number, not a function"),
+        ("math.sqrt", "`math.sqrt` is a function: give it its numbers, as in sqrt(...)"),
+        ("math + 1", "'math' is not defined"),
+        ("math.sqrt.pi(1)", "only `math.` and `Math.` can stand before a name"),
+        ("3(4)", "write * between a number and what it multiplies"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused_with_a_hint_that_is_right(
+    expression: str, hint: str
+) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        evaluate(expression)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
         ("５×（３＋２）", "25"),
         ("１２．５ ÷ ２", "6.25"),
         ("max（3，5）", "5"),
@@ -174,6 +233,31 @@ def test_what_is_no_arithmetic_or_has_no_value_is_refused_with_what_there_is(
 ) -> None:
     with pytest.raises(ToolFailure, match=r"cannot be calculated: .*There are the operators"):
         evaluate(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("comb(5)", "comb(...) takes 2 numbers, and was given 1. "),
+        ("sqrt()", "sqrt(...) takes 1 number, and was given none. "),
+        ("min()", "min(...) takes 1 number or more, and was given none. "),
+        ("math.log(1, 2, 3)", "log(...) takes 1 to 2 numbers, and was given 3. "),
+        ("Math.round(2.5, 1)", "Math.round(...) takes 1 number, and was given 2. "),
+        ("comb(5, -1)", "comb(5, -1) has no value. "),
+        ("sqrt(-1/4)", "sqrt(-0.25) has no value. "),
+        ("log(0)", "log(0) has no value. "),
+        ("comb(n=5, k=2)", "numbers are given without names, as in round(2.345, 2). "),
+        ("math.isqrt(-1)", "math.isqrt(-1) has no value. "),
+    ],
+)
+def test_how_a_function_is_to_be_called_is_told_in_words(expression: str, words: str) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        evaluate(expression)
+    assert f"{expression!r} cannot be calculated: {words}" in str(refused.value)
+
+
+def test_the_least_and_the_greatest_of_one_number_is_that_number() -> None:
+    assert (evaluate("max(5)"), evaluate("min(5)")) == ("5", "5")
 
 
 @pytest.mark.parametrize("expression", ["2 +", "x = 5", "1; 2", "(" * 250, "-" * 499 + "1", "\x00"])

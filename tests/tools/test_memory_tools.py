@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,8 +19,10 @@ from service.domain.anchors import (
 )
 from service.domain.errors import NotFoundError
 from service.domain.messages import ToolResult
+from service.domain.quoting import NO_INSTRUCTIONS
 from service.domain.run_loops import RunLoop, RunLoopSummary
 from service.domain.tools import ToolContext
+from service.memory.clock import local_now
 from service.memory.protocol import MemoryReader, SearchFilters, Unit
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.builtins.memory_search import memory_search_tool
@@ -47,10 +49,12 @@ def segment(index: int, kind: SegmentType = "user_message") -> Segment:
 class Memory:
     """Three segments of one owner."""
 
-    def __init__(self, *, notice: str | None = None) -> None:
+    def __init__(self, *, notice: str | None = None, related: bool = True) -> None:
         self.notice = notice
+        self.related = related
         self.asked: list[tuple[str, str, int]] = []
         self.filters: list[SearchFilters | None] = []
+        self.asked_in: list[str | None] = []
 
     async def search(
         self,
@@ -61,11 +65,13 @@ class Memory:
         max_tokens: int | None = None,
         filters: SearchFilters | None = None,
         explain: bool = False,
+        asked_in: str | None = None,
     ) -> SearchResult:
+        self.asked_in.append(asked_in)
         self.asked.append((query, owner, limit))
         self.filters.append(filters)
         hits = tuple(
-            MemoryHit(anchor=one.anchor, content=one.content, relevance=0.5)
+            MemoryHit(anchor=one.anchor, content=one.content, relevance=0.5, related=self.related)
             for one in (segment(0), segment(1, "response"))
             if owner == "me" and query in one.content
         )
@@ -133,7 +139,7 @@ async def ask(
 async def test_a_hit_is_told_with_anchor_date_type_and_words() -> None:
     memory = Memory()
     result = await ask(memory, "memory_search", query="京都", limit=3)
-    assert f"[a:b%20c:0.0] {LOCALLY}, user_message\n我们去京都吧" in result.content
+    assert f"[a:b%20c:0.0] {LOCALLY}, user_message\n> 我们去京都吧" in result.content
     assert memory.asked == [("京都", "me", 3)]
 
 
@@ -151,6 +157,13 @@ async def test_a_search_that_was_less_than_it_could_be_says_so(query: str) -> No
     assert "Notice: Only words were compared." in result.content
 
 
+async def test_what_is_not_about_the_question_is_not_told_to_the_model() -> None:
+    result = await ask(Memory(related=False), "memory_search", query="京都")
+    assert not result.is_error
+    assert result.content.startswith("Nothing was found in memory for '京都'.")
+    assert WORDS[0] not in result.content
+
+
 async def test_nothing_found_is_said_and_is_no_error() -> None:
     result = await ask(Memory(), "memory_search", query="nowhere")
     assert not result.is_error
@@ -162,19 +175,20 @@ async def test_an_anchor_is_expanded_in_order_with_the_focus_marked(anchor: str)
     result = await ask(Memory(), "memory_expand", anchor=anchor)
     pieces = result.content.split("\n\n")
     assert pieces == [
-        f"From the conversation of {LOCALLY} (completed) that began with: 旅行",
-        "[a:b%20c:0.0] user_message\n我们去京都吧",
-        ">>> [a:b%20c:0.1] response\nGood idea: in April.",
-        "[a:b%20c:0.2] user_message\n订酒店",
+        f"From the conversation of {LOCALLY} (completed) that began with:\n> 旅行\n"
+        f"Of what follows, {NO_INSTRUCTIONS}.",
+        "[a:b%20c:0.0] user_message\n> 我们去京都吧",
+        "[a:b%20c:0.1] response, asked for\n> Good idea: in April.",
+        "[a:b%20c:0.2] user_message\n> 订酒店",
     ]
 
 
 async def test_several_anchors_are_expanded_at_once_and_ways_on_are_told() -> None:
     result = await ask(Memory(), "memory_expand", anchor="[a:b%20c:0.1], a:b%20c:0.2")
     assert result.content.split("\n\n")[1:] == [
-        "[a:b%20c:0.0] user_message\n我们去京都吧",
-        ">>> [a:b%20c:0.1] response\nGood idea: in April.",
-        ">>> [a:b%20c:0.2] user_message\n订酒店",
+        "[a:b%20c:0.0] user_message\n> 我们去京都吧",
+        "[a:b%20c:0.1] response, asked for\n> Good idea: in April.",
+        "[a:b%20c:0.2] user_message, asked for\n> 订酒店",
         "It took up an earlier one: [earlier:0.0]",
         "It was taken up again: [later%20one:0.0]",
     ]
@@ -205,7 +219,7 @@ async def test_an_anchor_that_leads_nowhere_is_told_in_words(anchor: str, words:
     assert words in result.content
 
 
-async def test_a_search_can_be_narrowed_and_leaves_out_the_asking_loop() -> None:
+async def test_a_search_can_be_narrowed_and_knows_the_asking_loop() -> None:
     memory = Memory()
     result = await ask(
         memory, "memory_search", query="京都", since="2026-03-01", until="", types=["response"]
@@ -213,13 +227,28 @@ async def test_a_search_can_be_narrowed_and_leaves_out_the_asking_loop() -> None
     assert not result.is_error
     (filters,) = memory.filters
     assert filters is not None
-    assert filters.without_run_loop_id == "now"
+    assert filters.without_run_loop_id is None
+    assert memory.asked_in == ["now"]
     assert filters.types == frozenset({"response"})
     assert filters.since == datetime(2026, 3, 1).astimezone()
     assert filters.until is None
 
 
 async def test_a_date_that_is_none_is_told_to_the_model() -> None:
-    result = await ask(Memory(), "memory_search", query="京都", since="last week")
+    result = await ask(Memory(), "memory_search", query="京都", since="some day")
     assert result.is_error
-    assert "'last week', which is no date" in result.content
+    assert "'some day', which is no date" in result.content
+
+
+@pytest.mark.parametrize("words", ["last week", "上周", "Last week ", "since last week"])
+async def test_a_model_may_name_a_time_in_words(words: str) -> None:
+    memory = Memory()
+    result = await ask(memory, "memory_search", query="京都", since=words, until="今天")
+    assert not result.is_error
+    (filters,) = memory.filters
+    assert filters is not None
+    today = local_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    assert filters.until == today
+    monday = today.date() - timedelta(days=7 + today.weekday())
+    assert filters.since is not None
+    assert abs((filters.since.date() - monday).days) <= 1  # a week may begin on a Sunday

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import threading
 
@@ -48,6 +49,65 @@ async def no_run_loops(run_loop_id: str) -> RunLoop | None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="`echo`"):
         registry_of(echo, echo)
+
+
+async def test_a_plain_typed_function_is_registered_and_given_back_as_a_tool() -> None:
+    registry = ToolRegistry()
+
+    @registry.register
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    async def say(words: str, context: ToolContext) -> str:
+        """Say words."""
+        return f"{context.owner}: {words}"
+
+    assert registry.get("double") is double
+    assert registry.register(say) is registry.get("say")
+    assert registry.register(echo) is echo
+    assert double.definition.parameters["properties"] == {"number": {"type": "integer"}}
+    assert double.effect == "side_effects"  # as with `@tool()`: nothing is run twice unasked
+    result = await registry.execute(call_of("double", number=21), CONTEXT)
+    assert (result.content, result.is_error) == ("42", False)
+    said = await registry.execute(call_of("say", words="你好"), CONTEXT)
+    assert said.content == "me: 你好"
+
+
+def test_what_cannot_become_a_tool_is_refused_with_what_to_do() -> None:
+    def no_types(number) -> None:  # type: ignore[no-untyped-def]
+        """Has no type."""
+
+    def no_docstring(number: int) -> None: ...
+
+    class NotQuite:
+        definition = echo.definition
+
+    registry = ToolRegistry()
+    for refused, words in (
+        (no_types, "`number` has no annotation"),
+        (no_docstring, "does not say what it is for"),
+        (lambda number: number, "cannot be the name of a tool"),
+        (NotQuite(), "lacks `effect`, `needs_approval`, `timeout_seconds` and `run`"),
+        ("echo", "'echo' is neither a tool nor a function"),
+        (tool, "cannot become a tool"),
+    ):
+        with pytest.raises(ConfigurationError) as error:
+            registry.register(refused)  # type: ignore[arg-type]
+        assert words in error.value.detail
+        assert error.value.advice
+    assert registry.names == ()
+
+
+def test_an_unknown_effect_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigurationError, match=r"'readonly'.*`effect`") as error:
+        tool(effect="readonly")(len)  # type: ignore[arg-type]
+    assert "Did you mean `read_only`?" in error.value.advice
+    odd = dataclasses.replace(echo, effect="harmless")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="'harmless'") as error:
+        registry_of(odd)
+    for effect in ("read_only", "idempotent", "side_effects"):
+        assert effect in error.value.advice
 
 
 def test_tools_are_found_and_listed_in_the_order_of_registration() -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import anyio
 from anyio import to_thread
 
-from service.agent.accounting import priced
+from service.agent.accounting import usage_of
 from service.agent.consolidation.asking import SCHEMA, Question, UnusableNotesError, read_answer
 from service.agent.consolidation.checking import checked, counted
 from service.agent.consolidation.options import ConsolidationOptions, ConsolidationStatus, State
@@ -223,7 +223,7 @@ class Consolidator:
             generated = await self._ask(owner, question)
             if generated is None:
                 return 0.0  # interrupted: begin anew when it is quiet
-            used = priced(generated, self._prices, purpose="consolidation")
+            used = usage_of(generated, self._prices, purpose="consolidation")
             await self._memory.journal.usage.add(used, owner=owner, at=self._now())
             proposed = read_answer(generated.message.text)
         except LLMError as error:
@@ -241,7 +241,9 @@ class Consolidator:
             self._scope = scope
             try:
                 messages = await self._before_asking(owner, list(question.messages))
-                generated = await generate(self._llm, messages, response_schema=SCHEMA)
+                generated = await generate(
+                    self._llm, messages, response_schema=SCHEMA, max_tokens=self._answer_tokens
+                )
             finally:
                 self._scope = None
         return generated

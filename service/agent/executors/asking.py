@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.agent.loop import Loop
+from service.agent.replies import withdrawn
 from service.agent.workbench import Workbench
 from service.domain.events import InputRequired
 from service.domain.ids import new_id
@@ -27,15 +28,19 @@ async def request_human_approve(
         tool_calls=calls,
         scopes=subjects(calls, bench.tools),
     )
-    await loop.emit(request, durable=True)
+    await _ask(request, loop)
 
 
 async def request_human_prompt(instruction: RequestHumanPrompt, loop: Loop) -> None:
     """Ask a person a question in words."""
     request = InputRequired(
-        request_id=new_id(), kind="prompt", prompt=instruction.prompt, call_id=instruction.call_id
+        request_id=new_id(),
+        kind="prompt",
+        prompt=instruction.prompt,
+        call_id=instruction.call_id,
+        metadata=dict(instruction.metadata),
     )
-    await loop.emit(request, durable=True)
+    await _ask(request, loop)
 
 
 async def request_human_select(instruction: RequestHumanSelect, loop: Loop) -> None:
@@ -47,5 +52,15 @@ async def request_human_select(instruction: RequestHumanSelect, loop: Loop) -> N
         options=instruction.options,
         multiple=instruction.multiple,
         call_id=instruction.call_id,
+        metadata=dict(instruction.metadata),
     )
-    await loop.emit(request, durable=True)
+    await _ask(request, loop)
+
+
+async def _ask(request: InputRequired, loop: Loop) -> None:
+    """Ask, unless the person has said something that the model has not seen: then it sees that."""
+    state = loop.state
+    said = [unseen.id for unseen in state.unseen if unseen.mode != "followup"]
+    # A brain that asks without any call knows what was said.
+    bodies = withdrawn(state, request, said[-1]) if said and state.pending else (request,)
+    await loop.emit(*bodies, durable=True, if_last_seq=state.last_seq)

@@ -9,20 +9,26 @@ import anyio
 
 from service.agent.accounting import usage_of
 from service.agent.context import build_context, system_message
+from service.agent.continuing import CONTINUE, given_up, repeats, without_cut
 from service.agent.executors.call_tools import begin_early, started
 from service.agent.executors.compact import too_long
 from service.agent.generate import Generated, generate
+from service.agent.llm.named import NamedModel, Turn, is_down
+from service.agent.llm.protocol import LLM
+from service.agent.llm.sight import takes_images
 from service.agent.loop import Loop
 from service.agent.offered import offered_tools
+from service.agent.own_words import GO_ON, STOPPED
 from service.agent.recall import recall_for
 from service.agent.retry import retrying
 from service.agent.workbench import Workbench
-from service.domain.errors import ConflictError, LLMContextError, LLMError
+from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
 from service.domain.events import (
     ErrorOccurred,
     EventBody,
     IterationAbandoned,
     IterationStarted,
+    LLMFallback,
     LLMRetry,
     MessageCompleted,
     MessageDelta,
@@ -34,43 +40,98 @@ from service.domain.messages import Message, NotePart, TextPart, ToolCall
 from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta, ThinkDelta
 from service.domain.tools import ToolDefinition
+from service.domain.usage import Prices
 
 ENHANCE = (
     "[Look over your answer once more, as the person would read it. If something is wrong, missing"
     " or unclear, give the whole answer anew, better; otherwise give it again unchanged. Do not"
     " mention this request.]"
 )
-GO_ON = "[Go on with the answer in which you were stopped.]"
-_STOPPED = "[The person stopped you here.]"
 _NOTHING_FOUND = "I have used all the steps that I may take, and have no answer yet."
 
 
 async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
     """Observe what came in, ask the model, and record what it said."""
+    landing = [each for each in loop.state.unseen if each.id in instruction.message_ids]
     if not await _observe(bench, instruction, loop):
         return  # a message was moved away just now: the brain looks again
+    shows_images = any(each.message.images for each in landing)
     tools = offered_tools(bench, loop.state) if instruction.last_answer is None else ()
+    asked, error = "", None
+    for turn in bench.models.turns(loop.state.model):
+        llm = turn.model.llm
+        for name, problem in turn.instead.items() if instruction.message_ids else ():
+            await loop.emit(LLMFallback(model=name, fallback=turn.name, problem=problem))
+        if error is not None:
+            await loop.emit(LLMFallback(model=asked, fallback=turn.name, problem=error.problem()))
+        if shows_images and not takes_images(llm):
+            await loop.emit(ErrorOccurred(problem=_unseen(llm)))
+        messages = await _prompt(bench, instruction, tools, turn.model, loop)
+        try:
+            generated = await _ask(bench, turn, messages, tools, loop)
+        except LLMError as failed:
+            bench.models.failed(turn.name, failed)
+            asked, error = turn.name, failed
+            if turn.is_last or not is_down(failed):
+                await _fail(bench, failed, loop)
+                return
+        else:
+            bench.models.answered(turn.name)
+            await _record(bench, instruction, generated, turn.model.prices, loop)
+            return
+
+
+async def _prompt(
+    bench: Workbench,
+    instruction: CallLLM,
+    tools: Sequence[ToolDefinition],
+    model: NamedModel,
+    loop: Loop,
+) -> Sequence[Message]:
     system = system_message(
-        loop.state.created_at, instructions=bench.instructions, last_answer=instruction.last_answer
+        loop.state.created_at,
+        instructions=bench.instructions,
+        replaces=bench.replaces_instructions,
+        last_answer=instruction.last_answer,
     )
     messages = build_context(
-        loop.state,
-        system=system,
-        tools=tools,
-        window_tokens=bench.window_tokens,
+        loop.state, system=system, tools=tools, window_tokens=model.window_tokens
     )
-    messages = await bench.hooks.before_model_call(loop, messages)
-    try:
-        generated = await _ask(bench, messages, tools, loop)
-    except LLMError as error:
-        await _fail(bench, error, loop)
-        return
+    return await bench.hooks.before_model_call(loop, messages)
+
+
+async def _record(
+    bench: Workbench,
+    instruction: CallLLM,
+    generated: Generated,
+    prices: Prices | None,
+    loop: Loop,
+) -> None:
     message = await bench.hooks.after_model_call(loop, generated.message)
     if instruction.last_answer is not None:
         message = _without_calls(message)
     loop.early_calls.keep(message.tool_calls)
+    if repeats(loop.state, message):
+        await loop.emit(usage_of(generated, prices), *given_up(loop.state))
+        return
+    has_own_words = bool(message.tool_calls or generated.message.text.strip())
+    completed = MessageCompleted(
+        message=message,
+        finish_reason=generated.finish_reason if has_own_words else None,
+        response_id=generated.response_id,
+    )
     begun = [started(call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
-    await loop.emit(MessageCompleted(message=message), usage_of(bench, generated), *begun)
+    cut = without_cut(message.tool_calls, generated)
+    await loop.emit(completed, usage_of(generated, prices), *begun, *cut)
+
+
+def _unseen(llm: LLM) -> Problem:
+    return Problem(
+        kind="images-not-shown",
+        title="The model cannot see images",
+        detail=f"{llm.model} is told that there is one, and answers by the words alone",
+        advice="Set up a model that takes images, and send the message again.",
+    )
 
 
 async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
@@ -84,7 +145,8 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
     iteration = IterationStarted(
         index=state.iteration_count,
         message_ids=instruction.message_ids,
-        nudge=_nudge(state, instruction),
+        nudge=_nudge(bench, state, instruction),
+        continues=instruction.continues and not instruction.message_ids,
     )
     while set(instruction.message_ids) <= {unseen.id for unseen in loop.state.unseen}:
         last_seq = loop.state.last_seq
@@ -98,9 +160,11 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
     return False
 
 
-def _nudge(state: RunLoopState, instruction: CallLLM) -> str | None:
+def _nudge(bench: Workbench, state: RunLoopState, instruction: CallLLM) -> str | None:
     if instruction.enhance:
-        return ENHANCE
+        return bench.enhance_prompt.strip() or ENHANCE
+    if instruction.continues and not instruction.message_ids:
+        return CONTINUE
     return GO_ON if state.cut and not instruction.message_ids else None
 
 
@@ -130,13 +194,17 @@ class _Showing:
         text = "".join(self.words).strip()
         if self.loop.stopping not in ("cancel", "interrupt") or not text:
             return
-        message = Message(role="assistant", content=(TextPart(text=text), NotePart(note=_STOPPED)))
+        message = Message(role="assistant", content=(TextPart(text=text), NotePart(note=STOPPED)))
         with anyio.CancelScope(shield=True):
             await self.loop.emit(MessageCompleted(message=message, cut=True))
 
 
 async def _ask(
-    bench: Workbench, messages: Sequence[Message], tools: Sequence[ToolDefinition], loop: Loop
+    bench: Workbench,
+    turn: Turn,
+    messages: Sequence[Message],
+    tools: Sequence[ToolDefinition],
+    loop: Loop,
 ) -> Generated:
     showing = _Showing(loop)
     state = loop.state
@@ -146,18 +214,21 @@ async def _ask(
         if call.name in offered:
             begin_early(bench, loop, call)
 
+    retries = turn.model.max_retries
     whole = len(messages) == 1 + len(state.history)  # nothing was left out
     try:
         return await retrying(
             lambda: generate(
-                bench.llm,
+                turn.model.llm,
                 messages,
                 tools=tools,
                 size=messages[0].size + state.history_size if whole else None,
                 on_part=showing.part,
                 on_call=on_call,
             ),
-            max_retries=bench.max_retries,
+            # Whoever stands in is asked sooner than one that is down for the fourth time.
+            max_retries=retries if turn.is_last else min(retries, 1),
+            backoff=turn.model.backoff,
             on_retry=showing.again,
         )
     except LLMError:
@@ -183,7 +254,8 @@ async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
 
 
 def _was_answered(state: RunLoopState) -> bool:
-    """Whether there is an answer already, which the model was only asked to better."""
+    """Whether there is an answer already, which the model was only asked to better, or to go on
+    with."""
     history = state.history
     if len(history) < 2:
         return False

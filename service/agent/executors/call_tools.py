@@ -13,7 +13,7 @@ from service.domain.errors import RondoError
 from service.domain.events import ToolFinished, ToolStarted
 from service.domain.instructions import CallTools
 from service.domain.messages import ToolCall, ToolResult
-from service.domain.state import PendingCall, RunLoopState
+from service.domain.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
 from service.domain.tools import ToolContext
 from service.tools.approval import subject
 
@@ -48,10 +48,10 @@ async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> No
 def begin_early(bench: Workbench, loop: Loop, call: ToolCall) -> None:
     """While the model's answer is still arriving: begin a call, if it may run twice."""
     tool = bench.tools.get(call.name)
-    if tool is None or tool.effect not in ("read_only", "idempotent"):
+    if not bench.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
         return
     if not bench.waits_for_person(loop.state, call):
-        run = partial(execute, bench, call, loop)
+        run = partial(execute, bench, call, loop, bench.allowed(loop.state, call))
         loop.early_calls.start(call, run, loop.tasks)
 
 
@@ -65,15 +65,20 @@ def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
     )
 
 
-async def execute(bench: Workbench, call: ToolCall, loop: Loop) -> ToolResult:
-    """Run a call between its hooks. Raises nothing but cancellation."""
+async def execute(
+    bench: Workbench, call: ToolCall, loop: Loop, approved: frozenset[str] | None
+) -> ToolResult:
+    """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
     state = loop.state
     context = ToolContext(
-        owner=state.owner, run_loop_id=state.id, idempotency_key=_key(state, call)
+        owner=state.owner,
+        run_loop_id=state.id,
+        idempotency_key=_key(state, call),
+        approved=approved,
     )
     blocked = await bench.hooks.before_tool_call(loop, call)
     if blocked is not None:
-        return ToolResult(id=call.id, content=blocked, is_error=True)
+        return ToolResult(id=call.id, content=blocked, is_error=True, notice=True)
     result = await bench.tools.execute(call, context)
     # What has changed the world is told, also when the loop is stopped just now.
     with anyio.CancelScope(shield=_has_side_effects(bench, call)):
@@ -89,18 +94,18 @@ async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None
         return
     has_side_effects = _has_side_effects(bench, call)
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
-    if refusal is None and waiting.approved and _has_changed(bench, waiting, loop.state):
+    approved = _approved(bench, waiting, loop.state)
+    if refusal is None and _has_changed(bench, waiting, approved):
         refusal = _CHANGED
     if refusal is not None:
-        await loop.emit(
-            _finished(bench, call, ToolResult(id=call.id, content=refusal, is_error=True))
-        )
+        told = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
+        await loop.emit(_finished(bench, call, told))
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
     if not waiting.started:
         await loop.emit(started(call, loop.state), durable=has_side_effects)
-    result = await loop.early_calls.take(call) or await execute(bench, call, loop)
+    result = await loop.early_calls.take(call) or await execute(bench, call, loop, approved)
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
@@ -115,21 +120,33 @@ def _has_side_effects(bench: Workbench, call: ToolCall) -> bool:
     return tool is None or tool.effect not in ("read_only", "idempotent")
 
 
-def _has_changed(bench: Workbench, waiting: PendingCall, state: RunLoopState) -> bool:
-    """Whether a call that was allowed is about something else by now, such as a changed script."""
+def _approved(bench: Workbench, waiting: PendingCall, state: RunLoopState) -> frozenset[str] | None:
+    """What a call may be about: what it was allowed as, or else what is allowed for longer."""
+    if not waiting.approved:
+        return bench.allowed(state, waiting.call)
+    answer = state.last_answer  # a call that was allowed runs before anything else is asked
+    allowed = {} if answer is None else answer.subjects
+    about = allowed.get(waiting.call.id, waiting.call.name)
+    return frozenset() if about is None else frozenset((about,))
+
+
+def _has_changed(bench: Workbench, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
+    """Whether a call is about something else by now than what was allowed, such as a changed
+    script. A tool whose subject can change until it begins looks once more, see `ToolContext`."""
+    if approved is None:
+        return False
     call = waiting.call
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
-    answer = state.last_answer  # a call that was allowed runs before anything else is asked
-    allowed = {} if answer is None else answer.subjects
-    return subject(call, bench.tools) != allowed.get(call.id, call.name)
+    about = subject(call, bench.tools)
+    return about not in approved if about is not None else bool(approved)
 
 
 def _key(state: RunLoopState, call: ToolCall) -> str:
     for waiting in state.pending:
         if waiting.call.id == call.id and waiting.idempotency_key is not None:
             return waiting.idempotency_key
-    return f"{state.id}/{state.iteration_count - 1}/{call.id}"
+    return f"{state.id}/{len(state.closed_iterations)}/{call.id}"
 
 
 def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
@@ -138,10 +155,7 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
         reason = f" They said: {waiting.denial}" if waiting.denial else ""
         return f"The person did not allow this call.{reason}"
     if waiting.started and has_side_effects:
-        return (
-            "The assistant was interrupted while this tool ran: whether it did its work is"
-            " unknown. Check before you call it again."
-        )
+        return OUTCOME_UNKNOWN
     return None
 
 
@@ -153,4 +167,5 @@ def _finished(bench: Workbench, call: ToolCall, result: ToolResult) -> ToolFinis
         content=shown,
         is_error=result.is_error,
         whole=None if shown == result.content else result.content,
+        notice=result.notice,
     )

@@ -27,7 +27,7 @@ from service.agent.retry import retrying
 from service.agent.shortening import brief
 from service.agent.summaries import extract, request
 from service.agent.tuned import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
-from service.agent.window import estimated_next_call
+from service.agent.window import estimated_next_call, next_call_tokens
 from service.agent.workbench import Workbench
 from service.domain.closed_part import closed_part
 from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
@@ -45,17 +45,15 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
     state = loop.state
     history = list(state.history)
     estimate = estimated_next_call(bench, state)
-    ratio = _tokens_per_estimated(bench, instruction, state, estimate)
-    room = Room(
-        beside=estimate - messages_tokens(history),
-        limit=int(instruction.limit / ratio),
-        target=int(instruction.limit / ratio * COMPACT_TO),
-        urgent=state.overflowed,
-    )
-    writer = _Writer(bench, loop, int(bench.window_tokens * MATERIAL_SHARE / max(ratio, 1)))
+    tokens = instruction.tokens or next_call_tokens(bench, state)
+    window = bench.model(state).window_tokens
+    limit = instruction.limit or window
+    ratio = _tokens_per_estimated(bench, tokens, state, estimate)
+    room = _room(bench, state, instruction.limit, estimate=estimate, ratio=ratio)
+    writer = _Writer(bench, loop, int(window * MATERIAL_SHARE / max(ratio, 1)))
     pieces = plan(state, room)
     if pieces or plan_merge(history, room):
-        await loop.emit(CompactionStarted(tokens=instruction.tokens, limit=instruction.limit))
+        await loop.emit(CompactionStarted(tokens=tokens, limit=limit))
         bench.remember(closed_part(state))
         history = summarised(history, await writer.write(history, pieces))
         if (merged := plan_merge(history, room)) is not None:
@@ -68,10 +66,29 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
         messages=count,
         replacement=replacement,
         method="model" if writer.by_model else "extract",
-        tokens_before=instruction.tokens,
-        tokens_after=int(instruction.tokens * after),
+        tokens_before=tokens,
+        tokens_after=int(tokens * after),
     )
     await _take_over(loop, summary, of=state)
+
+
+def can_compact(bench: Workbench, state: RunLoopState) -> bool:
+    """Whether there is anything that a summary, wanted by a person, would make shorter."""
+    estimate = estimated_next_call(bench, state)
+    return bool(plan(state, _room(bench, state, None, estimate=estimate, ratio=1.0)))
+
+
+def _room(
+    bench: Workbench, state: RunLoopState, limit: int | None, *, estimate: int, ratio: float
+) -> Room:
+    """How long the call may be; without a limit it is to be as short as it can be made."""
+    most = int((limit or bench.model(state).window_tokens) / ratio)
+    return Room(
+        beside=estimate - messages_tokens(state.history),
+        limit=most,
+        target=0 if limit is None else int(most * COMPACT_TO),
+        urgent=state.overflowed or limit is None,
+    )
 
 
 async def _take_over(loop: Loop, summary: CompactionFinished, *, of: RunLoopState) -> None:
@@ -107,12 +124,12 @@ def too_long(bench: Workbench, error: LLMContextError) -> Problem:
 
 
 def _tokens_per_estimated(
-    bench: Workbench, instruction: Compact, state: RunLoopState, estimate: int
+    bench: Workbench, tokens: int, state: RunLoopState, estimate: int
 ) -> float:
     """How many tokens there really are for an estimated one, as far as the model has told."""
-    ratio = instruction.tokens / estimate
+    ratio = tokens / estimate
     if state.overflowed:
-        ratio = max(ratio, bench.llm.context_tokens / estimate)
+        ratio = max(ratio, bench.model(state).llm.context_tokens / estimate)
     return max(ratio, _LEAST_RATIO)
 
 
@@ -167,12 +184,14 @@ class _Writer:
         bench, loop = self._bench, self._loop
         asked = request(messages, max_tokens=max_tokens, material_tokens=self._material_tokens)
         asked = await bench.hooks.before_model_call(loop, asked)
+        model = next(bench.models.turns(loop.state.next_model)).model
         generated = await retrying(
-            lambda: generate(bench.llm, asked),
-            max_retries=bench.max_retries,
+            lambda: generate(model.llm, asked),
+            max_retries=model.max_retries,
+            backoff=model.backoff,
             on_retry=self._again,
         )
-        await loop.emit(usage_of(bench, generated, purpose="compaction"))
+        await loop.emit(usage_of(generated, model.prices, purpose="compaction"))
         return generated.message.text.strip()
 
     async def _again(self, attempt: int, delay: float, error: LLMError) -> None:

@@ -9,8 +9,10 @@
 ====================  ============================================================================
 
 The rest are their parts. Of endpoints: `remote` (what their clients have in common), `endpoints`,
-`sdk_errors`, `context_words`, `answer_bound`, `reading`; `chunks` and `think_tags` (what OpenAI's
-kind streams), `wire` (what it is sent); `anthropic_events`, `anthropic_wire`, `anthropic_thinking`.
+`sdk_errors`, `context_words`, `answer_bound`, `bounded_body`, `time_bounds`, `reading`; `chunks`
+and `think_tags` (what OpenAI's kind streams), `wire` (what it is sent); `anthropic_events`,
+`anthropic_wire`, `anthropic_thinking`; `sight` (models that take no images);
+`named` (the models by their names, and which stands in for which).
 Of the embedded model: `tool_adapter`, `action_schema`, `action_reader`, `json_text`,
 `demonstrations` (tools for a model that knows none), `embedded_process`, `embedded_server`. And
 `script`, the language of scripts.
@@ -29,10 +31,18 @@ __all__ = ["LLM", "LLMStatus", "create_llm"]
 
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
+EMBEDDED_MAX_TOKENS = 512
 
 
-def create_llm(settings: Settings) -> LLM:
+def create_llm(
+    settings: Settings, llm: LLMSettings | None = None, *, configured_as: str = ""
+) -> LLM:
     """The language model that the settings name. Cheap: what is heavy is loaded by the first call.
+
+    Args:
+        settings: all settings.
+        llm: those of one of its other models, see `Settings.of_model`; None: of ``llm`` itself.
+        configured_as: the other model's name, where its endpoint is its own.
 
     ``llm.provider`` decides; ``auto`` is an endpoint where a key or an address is given, else
     Anthropic where its key is there, else the embedded model. That one is bounded to answers of
@@ -42,7 +52,7 @@ def create_llm(settings: Settings) -> LLM:
         ConfigurationError: no embedded model has that name, the script cannot be read, Anthropic's
             SDK is not installed, or a temperature is set for it.
     """
-    llm = settings.llm
+    llm = llm or settings.llm
     match llm.effective_provider:
         case "openai":
             from service.agent.llm.openai_compatible import OpenAICompatibleLLM
@@ -55,9 +65,12 @@ def create_llm(settings: Settings) -> LLM:
                 max_tokens=llm.max_tokens,
                 context_tokens=llm.context_tokens,
                 timeout_seconds=llm.timeout_seconds,
+                max_call_seconds=llm.max_call_seconds,
+                takes_images=llm.images,
+                configured_as=configured_as,
             )
         case "anthropic":
-            return _anthropic(llm)
+            return _anthropic(llm, configured_as)
         case "embedded":
             from service.agent.llm.embedded import EmbeddedLLM
             from service.models.catalog import DEFAULT_MODEL
@@ -67,7 +80,7 @@ def create_llm(settings: Settings) -> LLM:
                 return EmbeddedLLM(
                     store=ModelStore(settings.models_dir),
                     name=llm.model or DEFAULT_MODEL,
-                    max_tokens=min(llm.max_tokens, 512),
+                    max_tokens=min(llm.max_tokens or EMBEDDED_MAX_TOKENS, EMBEDDED_MAX_TOKENS),
                     temperature=llm.temperature,
                 )
             except NotFoundError as error:
@@ -83,7 +96,7 @@ def create_llm(settings: Settings) -> LLM:
             assert_never(provider)
 
 
-def _anthropic(llm: LLMSettings) -> LLM:
+def _anthropic(llm: LLMSettings, configured_as: str) -> LLM:
     from service.agent.llm.anthropic_messages import AnthropicLLM
 
     if llm.temperature is not None:
@@ -99,4 +112,7 @@ def _anthropic(llm: LLMSettings) -> LLM:
         thinking_tokens=llm.thinking_tokens,
         context_tokens=llm.context_tokens,
         timeout_seconds=llm.timeout_seconds,
+        max_call_seconds=llm.max_call_seconds,
+        takes_images=llm.images,
+        configured_as=configured_as,
     )

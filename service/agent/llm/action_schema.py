@@ -1,4 +1,4 @@
-"""Tools as one JSON Schema: an answer is a reply in words, or one action with its arguments.
+"""Tools as one JSON Schema: no action, or one with its arguments.
 
 The engine that holds a small model to a schema knows only a part of JSON Schema, and a small model
 is helped by few choices. So only what shapes a value is kept, and of a tool with required
@@ -6,12 +6,12 @@ parameters only these are offered.
 
 >>> tool = ToolDefinition(name="now", description="", parameters={"type": "object"})
 >>> [shape["properties"]["action"] for shape in ActionSchema([tool]).schema["anyOf"]]
-[{'const': 'reply'}, {'const': 'now'}]
+[{'const': 'none'}, {'const': 'now'}]
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.domain.tools import ToolDefinition
@@ -23,12 +23,12 @@ _MAX_DEPTH = 8
 
 
 class ActionSchema:
-    """What the model may answer when these tools are offered."""
+    """What the model may choose when these tools are offered."""
 
     def __init__(self, tools: Sequence[ToolDefinition]) -> None:
         taken = {tool.name for tool in tools}
-        self.reply = next(name for name in ("reply", "say", "answer_user") if name not in taken)
-        """The action that means talking to the person."""
+        self.none = next(name for name in ("none", "no_tool", "nothing") if name not in taken)
+        """The action that means that no tool is needed."""
         self._shapes = {tool.name: _parameters(tool) for tool in tools}
         self.nested = frozenset(
             name for name, shape in self._shapes.items() if "action" in shape["properties"]
@@ -38,26 +38,9 @@ class ActionSchema:
     @property
     def schema(self) -> Schema:
         """The schema of an answer. The order is kept by the engine, so the action comes first."""
-        return self.schema_without(())
-
-    def schema_without(self, names: Collection[str]) -> Schema:
-        """The schema of an answer that must not be one of these actions."""
-        return {
-            "anyOf": [
-                self.reply_schema,
-                *(
-                    self._action(name, shape)
-                    for name, shape in self._shapes.items()
-                    if name not in names
-                ),
-            ]
-        }
-
-    @property
-    def reply_schema(self) -> Schema:
-        """The schema of an answer that must be a reply."""
-        text = {"type": "string", "minLength": 1}
-        return _object({"action": {"const": self.reply}, "text": text}, ["text"])
+        none = _object({"action": {"const": self.none}}, [])
+        actions = (self._action(name, shape) for name, shape in self._shapes.items())
+        return {"anyOf": [none, *actions]}
 
     def parameters(self, name: str) -> list[str]:
         """Names of the parameters that are offered of a tool."""

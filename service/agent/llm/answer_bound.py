@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.errors import LLMStreamError
-from service.domain.stream import StreamPart, TextDelta, ThinkDelta, TokenUsage, ToolCallDelta
+from service.domain.stream import (
+    ResponseInfo,
+    StreamPart,
+    TextDelta,
+    ThinkDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
 
+UNBOUNDED = 1_000_000
+"""How many characters an answer may have where nobody has bounded its tokens."""
 _LEAST = 65_536  # characters
 _CHARACTERS_A_TOKEN = 16  # four, and four times that, so that no honest answer is cut
 
@@ -55,5 +64,5 @@ def _length(part: StreamPart) -> int:
             return len(think)
         case ToolCallDelta(arguments=arguments):
             return len(arguments)
-        case TokenUsage():
+        case TokenUsage() | ResponseInfo():
             return 0

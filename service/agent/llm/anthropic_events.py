@@ -19,9 +19,16 @@ from typing import Any
 
 from service.agent.llm.answer_bound import AnswerBound
 from service.agent.llm.anthropic_wire import REDACTED
-from service.agent.llm.reading import Ending
+from service.agent.llm.reading import FINISH_REASONS, Ending
 from service.domain.errors import LLMError, LLMStreamError
-from service.domain.stream import StreamPart, TextDelta, ThinkDelta, TokenUsage, ToolCallDelta
+from service.domain.stream import (
+    ResponseInfo,
+    StreamPart,
+    TextDelta,
+    ThinkDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
 
 _ENDINGS: Mapping[str, Ending] = {
     "max_tokens": "length",
@@ -84,7 +91,10 @@ class EventReader:
         parts: list[StreamPart] = []
         match event.get("type"):
             case "message_start":
-                self._count(_object(event.get("message")) or {})
+                message = _object(event.get("message")) or {}
+                self._count(message)
+                if response_id := _word(message.get("id")):
+                    parts.append(ResponseInfo(id=response_id))
             case "content_block_start":
                 parts.extend(self._start(event))
             case "content_block_delta":
@@ -168,6 +178,8 @@ class EventReader:
             )
         if reason:
             self.ending = _ENDINGS.get(str(reason), "stop")
+            if self.ending in FINISH_REASONS:
+                yield ResponseInfo(finish_reason=FINISH_REASONS[self.ending])
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         usage = _object(holder.get("usage")) or {}

@@ -22,6 +22,7 @@ from service.agent.llm.anthropic_wire import goes_on_from_a_thought, signatures,
 from service.agent.llm.endpoints import Endpoint
 from service.agent.llm.remote import RemoteLLM, SdkStream
 from service.agent.llm.sdk_errors import said_by
+from service.agent.llm.sight import without_images
 from service.domain.errors import ConfigurationError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import httpx2
 
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
+DEFAULT_MAX_TOKENS = 2048
 _COME_AGAIN = (408, 429, 503, 529)
 _MOST_REFUSED = 10_000
 
@@ -52,11 +54,14 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
         model: str,
         base_url: str = "",
         api_key: str = "",
-        max_tokens: int = 2048,
+        max_tokens: int | None = None,
         thinking_tokens: int = 0,
         context_tokens: int = 32_768,
         timeout_seconds: float = 120,
+        max_call_seconds: float = 3600,
+        takes_images: bool = True,
         transport: httpx2.AsyncBaseTransport | None = None,
+        configured_as: str = "",
     ) -> None:
         """Describe the endpoint.
 
@@ -64,13 +69,17 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
             model: its name there.
             base_url: what comes before ``/v1/messages``; Anthropic's own when empty.
             api_key: empty for endpoints that want none.
-            max_tokens: bound of an answer, where a call does not give its own.
+            max_tokens: bound of an answer, where a call does not give its own; None for 2,048, as
+                the API wants one.
             thinking_tokens: how much it may think before and beside the answer; 0 for not at all,
                 where the model can do without. Newer models decide for themselves how much of it
                 they use.
             context_tokens: how much the model takes, prompt and answer together.
             timeout_seconds: the longest silence.
+            max_call_seconds: the longest that a call may take as a whole.
+            takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
+            configured_as: see `Endpoint`.
 
         Raises:
             ConfigurationError: Anthropic's SDK is not installed.
@@ -82,9 +91,16 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
                 " RONDO_LLM__PROVIDER.",
             )
         address = (base_url or ANTHROPIC_BASE_URL).rstrip("/").removesuffix("/v1")
-        endpoint = Endpoint(address, model, timeout_seconds, api_key, "anthropic")
-        super().__init__(endpoint, context_tokens=context_tokens, transport=transport)
-        self._max_tokens = max_tokens
+        endpoint = Endpoint(
+            address, model, timeout_seconds, api_key, "anthropic", max_call_seconds, configured_as
+        )
+        super().__init__(
+            endpoint,
+            context_tokens=context_tokens,
+            transport=transport,
+            takes_images=takes_images,
+        )
+        self._max_tokens = max_tokens or DEFAULT_MAX_TOKENS
         self._thinking_tokens = thinking_tokens
         self._known: Abilities | None = None
         self._looking = anyio.Lock()
@@ -106,6 +122,7 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
         Raises:
             LLMError: of the kind that fits.
         """
+        messages = messages if self.takes_images else without_images(messages)
         bound = max_tokens or self._max_tokens
 
         async def send() -> SdkStream:

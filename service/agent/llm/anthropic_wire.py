@@ -132,7 +132,11 @@ def _turns(messages: Sequence[Message], *, thoughts: bool, without: Collection[s
 def _blocks(message: Message, *, thoughts: bool, without: Collection[str]) -> Iterator[Wire]:
     if message.role == "tool":
         result: Wire = {"type": "tool_result", "tool_use_id": _own(message.tool_call_id or "")}
-        if (words := clean(message.text)).strip():
+        words = clean(message.text)
+        if message.is_error:
+            result["is_error"] = True  # refused without words
+            words = words if words.strip() else clean(message.told_result)
+        if words.strip():
             result["content"] = words
         yield result
         return

@@ -20,10 +20,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from service.agent.llm.answer_bound import AnswerBound
-from service.agent.llm.reading import Ending
+from service.agent.llm.reading import FINISH_REASONS, Ending
 from service.agent.llm.think_tags import ThinkTags
 from service.domain.errors import LLMStreamError
-from service.domain.stream import StreamPart, TextDelta, ThinkDelta, TokenUsage, ToolCallDelta
+from service.domain.stream import (
+    ResponseInfo,
+    StreamPart,
+    TextDelta,
+    ThinkDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
 
 _ENDINGS: Mapping[str, Ending] = {
     "length": "length",
@@ -61,6 +68,7 @@ class ChunkReader:
         self._calls: list[_Call] = []
         self._slots: dict[int, int] = {}  # which of the calls an index of the endpoint means now
         self._held = 0
+        self._has_id = False
         self.ending: Ending | None = None
         self.has_content = False
         self.chunks = 0
@@ -77,6 +85,9 @@ class ChunkReader:
         self.chunks += 1
         self._held = 0
         parts: list[StreamPart] = []
+        if not self._has_id and (response_id := _word(chunk.get("id"))):
+            self._has_id = True
+            parts.append(ResponseInfo(id=response_id))
         for choice in _objects(chunk.get("choices")):
             if choice.get("index") not in (0, None):
                 continue  # one answer was asked for
@@ -114,6 +125,8 @@ class ChunkReader:
         if reason := choice.get("finish_reason"):
             yield from self._seen(self._tags.finish())
             self.ending = _ENDINGS.get(str(reason), "stop")
+            if self.ending in FINISH_REASONS:
+                yield ResponseInfo(finish_reason=FINISH_REASONS[self.ending])
 
     def _seen(self, parts: Iterator[TextDelta | ThinkDelta]) -> Iterator[TextDelta | ThinkDelta]:
         for part in parts:

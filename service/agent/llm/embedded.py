@@ -12,11 +12,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from service.agent.llm.action_reader import ActionReader
 from service.agent.llm.embedded_process import ModelProcess
 from service.agent.llm.openai_compatible import OpenAICompatibleLLM
 from service.agent.llm.protocol import LLMStatus
-from service.agent.llm.tool_adapter import ToolAdapter, speaks_of_tools
+from service.agent.llm.sight import without_images
+from service.agent.llm.tool_adapter import ToolChoice, plain
 from service.domain.errors import (
     LLMConnectionError,
     LLMContextError,
@@ -25,8 +25,8 @@ from service.domain.errors import (
     LLMStatusError,
     LLMStreamError,
 )
-from service.domain.messages import ImageUrlPart, Message, TextPart
-from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
+from service.domain.messages import Message
+from service.domain.stream import StreamPart, TextDelta, TokenUsage, ToolCallDelta
 from service.domain.tools import ToolDefinition
 from service.models.catalog import DEFAULT_MODEL, known
 from service.models.store import ModelStore
@@ -36,8 +36,8 @@ BETTER_MODEL = (
     " RONDO_LLM__API_KEY (or OPENAI_API_KEY, or ANTHROPIC_API_KEY) and RONDO_LLM__MODEL."
 )
 _WINDOW_TOKENS = 8192
-_ADAPTER_TOKENS = 1024
-"""What instructions, tools and examples take of the window."""
+_CHOICE_TOKENS = 160
+"""How long the choice of a tool may be, with its arguments."""
 _POLL_SECONDS = 0.05
 _FAILURE_LASTS_SECONDS = 30.0
 _DEATH_SHOWS_SECONDS = 1.0
@@ -66,6 +66,8 @@ class EmbeddedLLM:
     The first call fetches the weights if they are not there, and starts the process; further calls
     share it, and take turns. A process that died is started again by the next call.
     """
+
+    takes_images = False
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class EmbeddedLLM:
         self._process: ModelProcess | None = None
         self._client: OpenAICompatibleLLM | None = None
         self._closed = False
-        self._adapters: dict[tuple[str, ...], ToolAdapter] = {}
+        self._choices: dict[tuple[str, ...], ToolChoice] = {}
 
     @property
     def model(self) -> str:
@@ -107,8 +109,8 @@ class EmbeddedLLM:
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens a call may hold, beside the adapter's own."""
-        return self._window - _ADAPTER_TOKENS
+        """How many tokens a call may hold."""
+        return self._window
 
     def status(self) -> LLMStatus:
         """What the process is doing, or why it is not there."""
@@ -174,20 +176,31 @@ class EmbeddedLLM:
         process, client = await self._ready()
         bound = min(max_tokens or self._max_tokens, self._max_tokens)
         warmth = self._temperature if temperature is None else temperature
-        messages = [_without_images(message) for message in messages]
-        adapter: ToolAdapter | None = None
-        if response_schema is None and (tools or speaks_of_tools(messages)):
-            adapter = self._adapter(tools)
-            response_schema = adapter.schema(messages)
-            messages = adapter.conversation(messages)
-        answer = client.stream(
-            messages, response_schema=response_schema, max_tokens=bound, temperature=warmth
-        )
-        parts = answer if adapter is None else _acted(answer, adapter)
+        messages = without_images(messages)
+        choice = self._choice(tools) if tools and response_schema is None else None
+        used: TokenUsage | None = None
         try:
+            if choice is not None and choice.is_open(messages):
+                call, used = await self._chosen(client, choice, messages)
+                if call is not None:
+                    yield call
+                    if used is not None:
+                        yield used
+                    return
+            answer = client.stream(
+                plain(messages),
+                response_schema=response_schema,
+                max_tokens=bound,
+                temperature=warmth,
+            )
+            parts = answer if response_schema is not None else _until_it_goes_round(answer)
             async with aclosing(answer), aclosing(parts):
                 async for part in parts:
+                    if isinstance(part, TokenUsage):
+                        part, used = _together(used, part), None
                     yield part
+            if used is not None:  # it was stopped before it had told
+                yield used
         except LLMError as error:
             if error.retryable and await _has_ended(process):
                 raise self._death(process) from error
@@ -199,13 +212,32 @@ class EmbeddedLLM:
                 ) from error
             raise
 
-    def _adapter(self, tools: Sequence[ToolDefinition]) -> ToolAdapter:
+    async def _chosen(
+        self, client: OpenAICompatibleLLM, choice: ToolChoice, messages: Sequence[Message]
+    ) -> tuple[ToolCallDelta | None, TokenUsage | None]:
+        """Which tool the last message needs, if any, and what it took to find out."""
+        words, used = "", None
+        asked = client.stream(
+            choice.question(messages),
+            response_schema=choice.schema,
+            max_tokens=_CHOICE_TOKENS,
+            temperature=0.0,
+        )
+        async with aclosing(asked):
+            async for part in asked:
+                if isinstance(part, TextDelta):
+                    words += part.text
+                elif isinstance(part, TokenUsage):
+                    used = part
+        return choice.call_in(words), used
+
+    def _choice(self, tools: Sequence[ToolDefinition]) -> ToolChoice:
         key = tuple(tool.model_dump_json() for tool in tools)
-        if key not in self._adapters:
-            if len(self._adapters) >= 8:
-                self._adapters.clear()
-            self._adapters[key] = ToolAdapter(tools)
-        return self._adapters[key]
+        if key not in self._choices:
+            if len(self._choices) >= 8:
+                self._choices.clear()
+            self._choices[key] = ToolChoice(tools)
+        return self._choices[key]
 
     async def _ready(self) -> tuple[ModelProcess, OpenAICompatibleLLM]:
         # No await stands between looking and replacing: one event loop, one start.
@@ -250,42 +282,26 @@ class EmbeddedLLM:
         return LLMConnectionError(problem.detail, advice=problem.advice)
 
 
-def _without_images(message: Message) -> Message:
-    """The message with a word for each image: this model cannot see."""
-    if not any(isinstance(part, ImageUrlPart) for part in message.content):
-        return message
-    seen = [
-        TextPart(text="[an image that you cannot see]") if isinstance(part, ImageUrlPart) else part
-        for part in message.content
-    ]
-    return message.model_copy(update={"content": tuple(seen)})
-
-
-async def _acted(
-    answer: AsyncGenerator[StreamPart], adapter: ToolAdapter
-) -> AsyncGenerator[StreamPart]:
-    """The answer's actions as replies and tool calls.
-
-    Raises:
-        LLMStreamError: there was neither, or a tool call was cut off.
-    """
-    reader = ActionReader(adapter.form)
-    said, called = "", False
+async def _until_it_goes_round(answer: AsyncGenerator[StreamPart]) -> AsyncGenerator[StreamPart]:
+    """The answer, up to where it repeats a phrase: small models get caught in one."""
+    said = ""
     async for part in answer:
-        if not isinstance(part, TextDelta):
-            yield part
-            continue
-        for action in reader.feed(part.text):
-            yield action
-            if isinstance(action, TextDelta):
-                said += action.text
-        if _GOES_ROUND.search(said[-600:]):
-            break  # small models get caught in a phrase, and would repeat it to the bound
-    for action in reader.finish():
-        yield action
-        called = called or isinstance(action, ToolCallDelta)
-    if not called and not said.strip():
-        raise LLMStreamError("the embedded model said nothing", advice=BETTER_MODEL)
+        yield part
+        if isinstance(part, TextDelta):
+            said = (said + part.text)[-600:]
+            if _GOES_ROUND.search(said):
+                return
+
+
+def _together(one: TokenUsage | None, other: TokenUsage) -> TokenUsage:
+    if one is None:
+        return other
+    return TokenUsage(
+        other.model,
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        cached_input_tokens=one.cached_input_tokens + other.cached_input_tokens,
+    )
 
 
 async def _has_ended(process: ModelProcess) -> bool:

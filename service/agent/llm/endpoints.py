@@ -28,6 +28,9 @@ class Endpoint:
     timeout_seconds: float
     api_key: str = field(default="", repr=False)
     vendor: Vendor = "openai"
+    max_call_seconds: float = 3600
+    configured_as: str = ""
+    """The model's name in the setting ``models``, where it has an endpoint of its own there."""
 
     @property
     def place(self) -> str:
@@ -51,12 +54,25 @@ class Endpoint:
     @property
     def address_setting(self) -> str:
         """What to correct when the address is wrong."""
-        return f"RONDO_LLM__BASE_URL (or {self.vendor.upper()}_BASE_URL)"
+        return self._setting("BASE_URL")
 
     @property
     def key_setting(self) -> str:
         """What to correct when the key is wrong."""
-        return f"RONDO_LLM__API_KEY (or {self.vendor.upper()}_API_KEY)"
+        return self._setting("API_KEY")
+
+    @property
+    def model_setting(self) -> str:
+        """What to correct when there is no such model."""
+        return f"RONDO_{self._section}__MODEL"
+
+    @property
+    def _section(self) -> str:
+        return f"MODELS__{self.configured_as.upper()}" if self.configured_as else "LLM"
+
+    def _setting(self, name: str) -> str:
+        common = "" if self.configured_as else f" (or {self.vendor.upper()}_{name})"
+        return f"RONDO_{self._section}__{name}{common}"
 
     @property
     def form_of_address(self) -> str:

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from service.agent.llm.answer_bound import longest_of
+from service.agent.llm.answer_bound import UNBOUNDED, longest_of
 from service.agent.llm.chunks import ChunkReader
 from service.agent.llm.endpoints import Endpoint
 from service.agent.llm.remote import RemoteLLM, SdkStream
+from service.agent.llm.sight import without_images
 from service.agent.llm.wire import wire_messages, wire_response_format, wire_tools
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
@@ -32,10 +33,13 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
         base_url: str = "",
         api_key: str = "",
         temperature: float | None = None,
-        max_tokens: int = 2048,
+        max_tokens: int | None = None,
         context_tokens: int = 32_768,
         timeout_seconds: float = 120,
+        max_call_seconds: float = 3600,
+        takes_images: bool = True,
         transport: httpx2.AsyncBaseTransport | None = None,
+        configured_as: str = "",
     ) -> None:
         """Describe the endpoint.
 
@@ -44,13 +48,29 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
             base_url: where the API begins, mostly ending in ``/v1``; OpenAI's own when empty.
             api_key: empty for endpoints that want none.
             temperature: None for the endpoint's default.
-            max_tokens: bound of an answer, where a call does not give its own.
+            max_tokens: bound of an answer, where a call does not give its own; None for the
+                endpoint's.
             context_tokens: how much the model takes, prompt and answer together.
             timeout_seconds: the longest silence.
+            max_call_seconds: the longest that a call may take as a whole.
+            configured_as: see `Endpoint`.
+            takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
         """
-        endpoint = Endpoint(base_url or OPENAI_BASE_URL, model, timeout_seconds, api_key)
-        super().__init__(endpoint, context_tokens=context_tokens, transport=transport)
+        endpoint = Endpoint(
+            base_url or OPENAI_BASE_URL,
+            model,
+            timeout_seconds,
+            api_key,
+            max_call_seconds=max_call_seconds,
+            configured_as=configured_as,
+        )
+        super().__init__(
+            endpoint,
+            context_tokens=context_tokens,
+            transport=transport,
+            takes_images=takes_images,
+        )
         self._temperature = temperature
         self._max_tokens = max_tokens
 
@@ -68,6 +88,7 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
         Raises:
             LLMError: of the kind that fits.
         """
+        messages = messages if self.takes_images else without_images(messages)
         bound = max_tokens or self._max_tokens
         warmth = self._temperature if temperature is None else temperature
 
@@ -84,25 +105,27 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
                 stream_cls=openai.AsyncStream[object],
             )
 
-        return self._play(ChunkReader(self.model, longest=longest_of(bound)), send)
+        longest = UNBOUNDED if bound is None else longest_of(bound)
+        return self._play(ChunkReader(self.model, longest=longest), send)
 
     def _body(
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolDefinition],
         response_schema: dict[str, Any] | None,
-        max_tokens: int,
+        max_tokens: int | None,
         temperature: float | None,
     ) -> dict[str, Any]:
-        # OpenAI's newer models refuse the old name; most other endpoints know no other.
-        bound = "max_completion_tokens" if self._is_openai else "max_tokens"
         body: dict[str, Any] = {
             "model": self.model,
             "messages": wire_messages(messages),
             "stream": True,
             "stream_options": {"include_usage": True},
-            bound: max_tokens,
         }
+        if max_tokens is not None:
+            # OpenAI's newer models refuse the old name; most other endpoints know no other.
+            bound = "max_completion_tokens" if self._is_openai else "max_tokens"
+            body[bound] = max_tokens
         if tools:
             body["tools"] = wire_tools(tools)
         if response_schema is not None:

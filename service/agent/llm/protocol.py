@@ -48,6 +48,9 @@ class LLM(Protocol):
     ) -> AsyncIterator[StreamPart]:
         """Stream the answer to a conversation.
 
+        A `ResponseInfo` among the parts tells why the answer is not whole, and under which id the
+        provider knows it.
+
         Args:
             messages: the conversation; a system message comes first, if at all.
             tools: what the model may call.

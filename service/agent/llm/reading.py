@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
+from service.domain.messages import FinishReason
 from service.domain.stream import StreamPart
 
 Ending = Literal["stop", "length", "window", "withheld", "error"]
 """How an endpoint says that it ended an answer: it was done, ``max_tokens`` were used up, the
 window was full, a filter or the model itself refused, or it failed."""
+
+FINISH_REASONS: Mapping[Ending, FinishReason] = {
+    "length": "length",
+    "window": "length",
+    "withheld": "content_filter",
+}
+"""The endings of answers that are not whole, in the field's words."""
 
 
 class Reader(Protocol):

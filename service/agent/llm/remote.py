@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -13,6 +13,7 @@ from service.agent.llm.endpoints import Endpoint
 from service.agent.llm.protocol import LLMStatus
 from service.agent.llm.reading import Reader
 from service.agent.llm.sdk_errors import as_llm_error, is_transport_error
+from service.agent.llm.time_bounds import before
 from service.domain.errors import (
     LLMConnectionError,
     LLMContextError,
@@ -29,8 +30,12 @@ from service.domain.tools import ToolDefinition
 if TYPE_CHECKING:
     import httpx2
 
+    from service.agent.llm.bounded_body import StreamedBody
+
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
+_REDIRECTS = (301, 302, 303, 307, 308)
+_LASTING = (401, 402, 403, 404)
 
 
 class Closeable(Protocol):
@@ -72,15 +77,18 @@ class RemoteLLM(ABC, Generic[Client]):
         *,
         context_tokens: int,
         transport: httpx2.AsyncBaseTransport | None,
+        takes_images: bool = True,
     ) -> None:
         """Describe the endpoint.
 
         Args:
             endpoint: what is called.
             context_tokens: how much the model takes, prompt and answer together.
+            takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
         """
         self._endpoint = endpoint
+        self.takes_images = takes_images
         self._context_tokens = context_tokens
         self._transport = transport
         self._client: Client | None = None
@@ -140,11 +148,18 @@ class RemoteLLM(ABC, Generic[Client]):
         """How the SDK's HTTP client is to be made."""
         import httpx2
 
+        from service.agent.llm.bounded_body import bounding
+
         timeout = httpx2.Timeout(
             self._endpoint.timeout_seconds,
             connect=min(_CONNECT_SECONDS, self._endpoint.timeout_seconds),
         )
-        options: dict[str, Any] = {"timeout": timeout}
+        options: dict[str, Any] = {
+            "timeout": timeout,
+            "follow_redirects": False,  # a key goes where its owner sent it
+            "event_hooks": {"response": [bounding(self._endpoint)]},
+            "headers": {"Accept-Encoding": "identity"},  # streams are not worth it
+        }
         if self._endpoint.is_loopback:
             # A proxy of the environment cannot reach this machine's own services. Connections
             # to them cost nothing; one that is kept may be closed just as we use it again.
@@ -165,9 +180,12 @@ class RemoteLLM(ABC, Generic[Client]):
         Raises:
             LLMError: of the kind that fits.
         """
+        deadline = anyio.current_time() + self._endpoint.max_call_seconds
         answer: SdkStream | None = None
         try:
-            answer = await send()
+            with before(deadline, self._endpoint):
+                answer = await send()
+            _bounded(answer).deadline = deadline
             async for chunk in answer:
                 for part in reader.read(chunk):
                     yield part
@@ -179,7 +197,10 @@ class RemoteLLM(ABC, Generic[Client]):
             # The answer is whole once the endpoint has said how it finished: what breaks after
             # that was only the report of usage.
             is_whole = reader.ending not in (None, "error") and reader.has_content
-            if not (is_whole and is_transport_error(error, self._endpoint)):
+            is_of_wire = is_transport_error(error, self._endpoint) or (
+                answer is not None and error is _bounded(answer).failure
+            )
+            if not (is_whole and is_of_wire):
                 self._remember(failure)
                 raise failure from error
         finally:
@@ -217,7 +238,7 @@ class RemoteLLM(ABC, Generic[Client]):
         if reader.ending == "length":
             raise LLMStreamError(
                 f"{model} used up all its tokens before the first word of the answer",
-                advice="Raise RONDO_LLM__MAX_TOKENS.",
+                advice="Set RONDO_LLM__MAX_TOKENS higher, or choose a model that thinks less.",
             )
         raise LLMStreamError(
             f"{model} gave neither words nor a tool call",
@@ -233,7 +254,7 @@ class RemoteLLM(ABC, Generic[Client]):
             )
         return LLMStreamError(
             f"{place} answered with {content_type} instead of a stream of chunks",
-            advice=f"Check RONDO_LLM__BASE_URL: it {self._endpoint.form_of_address}.",
+            advice=f"Check {self._endpoint.address_setting}: it {self._endpoint.form_of_address}.",
         )
 
     def _remember(self, failure: LLMError) -> None:
@@ -241,6 +262,14 @@ class RemoteLLM(ABC, Generic[Client]):
         lasting = (LLMConnectionError, LLMTimeoutError)
         if isinstance(failure, lasting) or (
             isinstance(failure, LLMStatusError)
-            and (failure.status in (401, 402, 403, 404) or failure.status >= 500)
+            and (failure.status in _REDIRECTS + _LASTING or failure.status >= 500)
         ):
             self._problem = failure.problem()
+            if isinstance(failure, LLMStatusError) and failure.status in _REDIRECTS:
+                # The address that it names is the endpoint's word, and the status is everybody's.
+                advice = "It redirects to another address: `rondo doctor` says to which."
+                self._problem = self._problem.model_copy(update={"advice": advice})
+
+
+def _bounded(answer: SdkStream) -> StreamedBody:
+    return cast("StreamedBody", answer.response.stream)  # by the hook of the HTTP client

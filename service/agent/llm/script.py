@@ -12,6 +12,8 @@ An answer is a few lines, played from top to bottom:
 ``error: 429/2 slow down``  fails with this HTTP status (and seconds to wait, after the stroke), or
                             with ``connection``, ``timeout``, ``stream``, ``not-ready``, ``fatal``
 ``cut:``                    the stream ends in the middle
+``finish: length``          the answer is not whole: its tokens are used up (or ``content_filter``)
+``id: resp_1``              the id under which a provider would know the answer
 ==========================  ======================================================================
 
 ``text/3:``, ``think/3:`` and ``call/3:`` come in pieces of three characters. ``error x2:`` and
@@ -46,6 +48,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 from service.domain.errors import (
     InvalidInputError,
@@ -56,7 +59,14 @@ from service.domain.errors import (
     LLMStreamError,
     LLMTimeoutError,
 )
-from service.domain.stream import StreamPart, ThinkDelta, TokenUsage, ToolCallDelta
+from service.domain.messages import FinishReason
+from service.domain.stream import (
+    ResponseInfo,
+    StreamPart,
+    ThinkDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,8 @@ _ERRORS: dict[str, type[LLMError]] = {
     "not-ready": LLMNotReadyError,
     "fatal": LLMError,
 }
+
+_FINISH_REASONS: dict[str, FinishReason] = {each: each for each in get_args(FinishReason)}
 
 Step = StreamPart | Say | Pause | Fail
 Answer = tuple[Step, ...]
@@ -194,6 +206,10 @@ def _steps(line: str, index: int) -> Iterator[Step]:
         case "usage":
             used, _, written = rest.partition(" ")
             yield TokenUsage("scripted", int(used), int(written))
+        case "finish":
+            yield ResponseInfo(finish_reason=_FINISH_REASONS[rest.strip()])
+        case "id":
+            yield ResponseInfo(id=rest.strip())
         case "cut":
             yield Fail("stream", "the stream was cut", times=times)
         case "error":

@@ -198,14 +198,20 @@ def _step(messages: Sequence[Message]) -> int:
     """How often the model has answered since the person spoke last."""
     answers = 0
     for message in reversed(messages):
-        if message.role == "user":
+        if _is_spoken(message):
             break
         answers += message.role == "assistant"
     return answers
 
 
+def _is_spoken(message: Message) -> bool:
+    """Whether a person said it: what Rondo itself says is a note beside no words."""
+    return message.role == "user" and (bool(message.words) or not message.notes)
+
+
 def _last_of(role: str, messages: Sequence[Message]) -> str:
-    return next((message.text for message in reversed(messages) if message.role == role), "")
+    found = (each for each in reversed(messages) if each.role == role)
+    return next((each.text for each in found if role != "user" or _is_spoken(each)), "")
 
 
 def _calls(answer: Answer) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from service.agent.llm.context_words import is_too_long
 from service.agent.llm.endpoints import Endpoint
+from service.agent.llm.time_bounds import silence
 from service.domain.errors import (
     LLMConnectionError,
     LLMContextError,
@@ -25,6 +26,7 @@ from service.domain.errors import (
     LLMStreamError,
     LLMTimeoutError,
 )
+from service.domain.redirects import redirect
 
 _TOO_LONG_STATUSES = (400, 413, 422)
 _STATUS_OF_TYPE = {
@@ -56,7 +58,11 @@ def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LL
 
     sdk: Any = import_module(endpoint.vendor)
     match error:
-        case sdk.APIStatusError() if error.status_code >= 400:
+        case sdk.APIStatusError() if (
+            error.status_code < 400 and "location" in error.response.headers
+        ):
+            return _redirected(error.response, endpoint)
+        case sdk.APIStatusError() if error.status_code >= 300:  # below: an error within a stream
             return _status_error(error, endpoint)
         case sdk.APITimeoutError() | httpx2.TimeoutException():
             return _timed_out(error, endpoint)
@@ -154,6 +160,17 @@ def _status_error(error: Any, endpoint: Endpoint) -> LLMError:
     )
 
 
+def _redirected(response: Any, endpoint: Endpoint) -> LLMStatusError:
+    asked = str(response.request.url)
+    location = endpoint.without_keys(response.headers["location"])
+    elsewhere = redirect(asked, endpoint.base_url, location)
+    return LLMStatusError(
+        response.status_code,
+        elsewhere.detail(endpoint.place),
+        advice=elsewhere.advice(endpoint.address_setting),
+    )
+
+
 def _means_too_long(error: Any, said: str) -> bool:
     body = _error_object(error.body)
     return is_too_long(f"{body.get('code')} {body.get('type')} {said}")
@@ -176,8 +193,8 @@ def _advice(status: int, endpoint: Endpoint) -> str:
         return f"The key may not use {endpoint.model}: check the account's rights."
     if status == 404:
         return (
-            f"Check RONDO_LLM__MODEL (now {endpoint.model!r}) and {endpoint.address_setting},"
-            f" which {endpoint.form_of_address}."
+            f"Check {endpoint.model_setting} (now {endpoint.model!r}) and"
+            f" {endpoint.address_setting}, which {endpoint.form_of_address}."
         )
     if status == 413:
         return "The conversation is too long for the endpoint: lower RONDO_LLM__CONTEXT_TOKENS."
@@ -189,13 +206,12 @@ def _advice(status: int, endpoint: Endpoint) -> str:
 
 
 def _timed_out(error: Exception, endpoint: Endpoint) -> LLMTimeoutError:
-    connecting = any(type(cause).__name__ == "ConnectTimeout" for cause in _causes(error))
-    what = "no connection came about" if connecting else "nothing came"
-    wait = "in time" if connecting else f"for {endpoint.timeout_seconds:g} s"
-    return LLMTimeoutError(
-        f"{endpoint.place}: {what} {wait}",
-        advice="Try again; RONDO_LLM__TIMEOUT_SECONDS says how long a silence may be.",
-    )
+    if any(type(cause).__name__ == "ConnectTimeout" for cause in _causes(error)):
+        return LLMTimeoutError(
+            f"{endpoint.place}: no connection came about in time",
+            advice=f"Check the network and {endpoint.address_setting}, and try again.",
+        )
+    return silence(endpoint)
 
 
 def _unreachable(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LLMError:

@@ -1,8 +1,13 @@
-"""Lets a model that knows no tool calls use tools: it answers in JSON, one action at a time.
+"""Lets a model that knows no tool calls use tools: it is asked apart which one a message needs.
 
-A conversation is rendered so that its beginning is the same in every run loop: the caller's system
-message, tools, examples. The server keeps what it has read of a prompt, and reading is what takes
-the time: some 90 tokens a second.
+A small model that is to answer and to call in one form answers worse: the form cramps what it says,
+it reaches for tools that nobody needs, and examples of the form leak into its answers. So there are
+two questions. Whether a tool is needed, and with which arguments, it is asked by itself, with
+examples, and held to a schema; its answer it gives in plain words, to the conversation alone, in
+which the tools' results stand beside the question.
+
+Both prompts begin alike in every run loop. The server keeps what it has read of a prompt, and
+reading is what takes the time.
 """
 
 from __future__ import annotations
@@ -12,139 +17,118 @@ from collections.abc import Iterator, Sequence
 
 from service.agent.llm.action_schema import ActionSchema, Schema
 from service.agent.llm.demonstrations import demonstrations
-from service.domain.messages import Message, ToolCall
+from service.domain.ids import new_id
+from service.domain.messages import Message
+from service.domain.quoting import quoted
+from service.domain.stream import ToolCallDelta
 from service.domain.tools import MEMORY_TOOLS, ToolDefinition
 
-MOST_ROUNDS = 3
-"""After so many rounds of tool calls only a reply is allowed: small models go round in circles."""
-
 _INSTRUCTIONS = (
-    "You answer with one JSON object. It is either a reply to the user or a tool call.\n"
-    "- {reply}(text): talk to the user: greet, chat, explain, write, translate, answer."
+    "Choose what the answer to the last message needs. Answer with one JSON object.\n"
+    "- {none}: words are enough: talk, facts, writing, translating, summing up, advice, questions"
+    " about the user\n"
 )
 _FEW_TOOLS = 8
-_LONG_DESCRIPTION = 160
+_LONG_DESCRIPTION = 120
 _SHORT_DESCRIPTION = 60
+_SHOWN_OF_A_TURN = 200
+"""Characters: what was said before is shown as far as a follow-up needs it."""
 
 
-class ToolAdapter:
-    """The rendering of conversations for one set of tools."""
+class ToolChoice:
+    """The question which of some tools a message needs."""
 
     def __init__(self, tools: Sequence[ToolDefinition]) -> None:
-        self.form = ActionSchema(tools)
-        self._preface = self._instructions(tools)
-        self._shown = list(self._examples(tools))
+        # Memory was looked through when the message came, and what it knows stands beside it: a
+        # small model takes whatever a second search gives for the answer.
+        offered = [tool for tool in tools if tool.name not in MEMORY_TOOLS]
+        self._form = ActionSchema(offered)
+        self._has_tools = bool(offered)
+        self._opening = [self._instructions(offered), *self._examples(offered)]
 
-    def schema(self, messages: Sequence[Message]) -> Schema:
-        """What the next answer must satisfy: a reply, or an action too.
+    @property
+    def schema(self) -> Schema:
+        """What the answer must satisfy."""
+        return self._form.schema
 
-        A tool that has just given its result is left out, and after `MOST_ROUNDS` all of them are:
-        a small model would call it again rather than speak of what it gave. The tools of memory
-        are left out of the first answer: memory was looked through when the conversation began,
-        what it knows of the matter stands beside the question, and a small model takes whatever
-        a second search gives for the answer.
+    def is_open(self, messages: Sequence[Message]) -> bool:
+        """Whether the question is to be asked now: a person has just said something.
+
+        After a tool's result it is not: a small model would go round in circles.
         """
-        rounds = _rounds(messages)
-        if len(rounds) >= MOST_ROUNDS:
-            return self.form.reply_schema
-        left_out = set(rounds[0]) if rounds else set()
-        asked = [message for message in messages if message.role == "user"]
-        if len(asked) == 1 or any(message.notes for message in asked[-1:]):
-            left_out |= MEMORY_TOOLS
-        return self.form.schema_without(left_out)
+        return self._has_tools and messages[-1].role == "user" and bool(messages[-1].text.strip())
 
-    def conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages as the model shall see them.
+    def question(self, messages: Sequence[Message]) -> list[Message]:
+        """What the model is asked."""
+        said = messages[-1].text.strip()
+        before = [each.text for each in messages[-3:-1] if each.role != "system" and each.text]
+        if before:
+            shown = " — ".join(_shortened(text, _SHOWN_OF_A_TURN) for text in before)
+            said = f"(Before: {shown})\n{said}"
+        return [*self._opening, Message.user(said)]
 
-        The caller's system message comes first, before the form of the answers: put behind the
-        examples, a small model recites it.
-        """
-        system = [message.text for message in messages[:1] if message.role == "system"]
-        opening = Message.system("\n\n".join((*system, self._preface)))
-        return [opening, *self._shown, *self._turns(messages[len(system) :])]
+    def call_in(self, answer: str) -> ToolCallDelta | None:
+        """The call that was chosen; None where none was, or where the answer was cut off."""
+        try:
+            chosen = json.loads(answer, strict=False)
+            name = str(chosen.pop("action"))
+        except (ValueError, AttributeError, KeyError, TypeError):
+            return None
+        if name == self._form.none:
+            return None
+        arguments = chosen.get("arguments", {}) if name in self._form.nested else chosen
+        text = json.dumps(arguments, ensure_ascii=False)
+        return ToolCallDelta(0, id=f"call_{new_id()}", name=name, arguments=text)
 
-    def _instructions(self, tools: Sequence[ToolDefinition]) -> str:
+    def _instructions(self, tools: Sequence[ToolDefinition]) -> Message:
         longest = _LONG_DESCRIPTION if len(tools) <= _FEW_TOOLS else _SHORT_DESCRIPTION
-        lines = [_INSTRUCTIONS.format(reply=self.form.reply)]
+        lines = [_INSTRUCTIONS.format(none=self._form.none).rstrip()]
         for tool in tools:
-            parameters = ", ".join(self.form.parameters(tool.name))
+            parameters = ", ".join(self._form.parameters(tool.name))
             lines.append(f"- {tool.name}({parameters}): {_shortened(tool.description, longest)}")
-        return "\n".join(lines)
+        return Message.system("\n".join(lines))
 
     def _examples(self, tools: Sequence[ToolDefinition]) -> Iterator[Message]:
         for example in demonstrations([tool.name for tool in tools]):
-            yield Message.user(example.said)
-            if example.tool:
-                yield Message.assistant(self._action(example.tool, dict(example.arguments)))
-                if example.result:
-                    yield Message.user(_result(example.tool, example.result))
-            if example.reply:
-                yield Message.assistant(self._reply(example.reply))
-
-    def _turns(self, messages: Sequence[Message]) -> Iterator[Message]:
-        names: dict[str, str] = {}
-        results: list[str] = []
-        for message in messages:
-            if message.role == "tool":
-                results.append(_result(names.get(message.tool_call_id or "", "tool"), message.text))
-                continue
-            if results:
-                yield Message.user("\n\n".join(results))
-                results = []
-            if message.role == "assistant":
-                names.update((call.id, call.name) for call in message.tool_calls)
-                yield Message.assistant(self._answer(message))
+            chosen: dict[str, object] = {"action": example.tool or self._form.none}
+            if example.tool in self._form.nested:
+                chosen["arguments"] = dict(example.arguments)
             else:
-                yield message
-        if results:
-            yield Message.user("\n\n".join(results))
-
-    def _answer(self, message: Message) -> str:
-        words = "\n\n".join(filter(None, (message.text, message.notes)))
-        lines = [self._reply(words)] if words or not message.tool_calls else []
-        lines += [self._action(call.name, _arguments(call)) for call in message.tool_calls]
-        return "\n".join(lines)
-
-    def _reply(self, text: str) -> str:
-        return _json({"action": self.form.reply, "text": text})
-
-    def _action(self, name: str, arguments: dict[str, object] | dict[str, str]) -> str:
-        if name in self.form.nested:
-            return _json({"action": name, "arguments": arguments})
-        return _json({"action": name, **arguments})
+                chosen |= dict(example.arguments)
+            yield Message.user(example.said)
+            yield Message.assistant(_json(chosen))
 
 
-def speaks_of_tools(messages: Sequence[Message]) -> bool:
-    """Whether a conversation holds tool calls or results, so that it needs rendering."""
-    return any(message.tool_calls or message.role == "tool" for message in messages)
+def plain(messages: Sequence[Message]) -> list[Message]:
+    """The conversation without calls: what tools gave stands beside what a person said, as a quote,
+    so that nothing in it can pose as them.
 
-
-def _rounds(messages: Sequence[Message]) -> list[set[str]]:
-    """Names of the tools that were called since a person spoke last, round by round, newest first.
-
-    >>> call = ToolCall(id="c", name="search")
-    >>> _rounds([Message.user("Hi"), Message.assistant("", (call,))])
-    [{'search'}]
+    >>> call = ToolCallDelta(0, id="c", name="clock", arguments="{}")
+    >>> from service.domain.messages import ToolCall, ToolResult
+    >>> asked = Message.assistant("", (ToolCall(id="c", name="clock"),))
+    >>> told = Message.tool(ToolResult(id="c", content="12:00"))
+    >>> [each.text for each in plain([Message.user("What time is it?"), asked, told])]
+    ['What time is it?\\n\\nThe tool clock says:\\n> 12:00']
     """
-    rounds: list[set[str]] = []
-    for message in reversed(messages):
-        if message.role == "user":
-            break
-        if message.tool_calls:
-            rounds.append({call.name for call in message.tool_calls})
-    return rounds
+    rendered: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        names.update((call.id, call.name) for call in message.tool_calls)
+        if message.role == "tool":
+            name = names.get(message.tool_call_id or "", "")
+            told = f"The tool {name} says:\n{quoted(message.told_result)}"
+            if rendered and rendered[-1].role == "user":
+                told = f"{_whole(rendered.pop())}\n\n{told}"
+            rendered.append(Message.user(told))
+        elif message.role != "assistant" or not message.tool_calls:
+            rendered.append(message)
+        elif words := _whole(message):
+            rendered.append(Message.assistant(words))
+    return rendered
 
 
-def _result(name: str, content: str) -> str:
-    return f"Result of {name}:\n{content}\n\n(Tell the user.)"
-
-
-def _arguments(call: ToolCall) -> dict[str, object]:
-    try:
-        arguments = json.loads(call.arguments)
-    except ValueError:
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {}
+def _whole(message: Message) -> str:
+    return "\n\n".join(filter(None, (message.notes, message.text)))
 
 
 def _json(value: object) -> str:

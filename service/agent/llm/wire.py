@@ -2,6 +2,7 @@
 
 Reasoning is not sent back: endpoints ignore it or refuse it. What would make an endpoint refuse the
 whole conversation for good, such as arguments that are not JSON, is sent in a form that it takes.
+The API has no mark for a tool's failure: its result begins with ``Error:``.
 
 >>> wire_messages([Message.user("Hello")])
 [{'role': 'user', 'content': 'Hello'}]
@@ -49,7 +50,7 @@ def _message(message: Message) -> Wire:
             return {
                 "role": "tool",
                 "tool_call_id": message.tool_call_id or "",
-                "content": clean(message.text),
+                "content": clean(message.told_result),
             }
         case "assistant" if message.tool_calls:
             return {

@@ -36,23 +36,29 @@ class Copy(NamedTuple):
     at: datetime
 
 
-def messages(gone: Round, *, run_loop_id: str | None, now: datetime) -> Iterator[Copy]:
+def messages(
+    gone: Round, *, run_loop_id: str | None, now: datetime, undo: bool = False
+) -> Iterator[Copy]:
     """The messages alone, each with the reason why it is where it is now.
 
     Args:
         gone: what is moved.
         run_loop_id: the loop that it joins; None: it opens one.
         now: when a person moved it.
+        undo: whether they took a move back by that.
     """
     for event in gone.history.events:
         if event.seq in gone.received:
-            received = _received(event.body, gone.history.message_ids[event.seq or 0])
+            received = _received(event.body, gone.history.message_id(event.seq or 0) or "")
+            if run_loop_id is not None and received.mode == "followup":
+                # What it was to come after is elsewhere, and a loop that waits hears it at once.
+                received = received.model_copy(update={"mode": "steer"})
             yield Copy(received, event.at)
-            route = _route(gone, received.message_id, run_loop_id)
+            route = _route(gone, received.message_id, run_loop_id, undo=undo)
             yield Copy(RouteDecided(message_id=received.message_id, route=route), now)
 
 
-def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
+def what_followed(gone: Round, *, first_index: int, run_loop_id: str) -> Iterator[Copy]:
     """What the loop did from where it observed the messages.
 
     Every call that has a result there has the same one here, so that nothing is done twice.
@@ -60,13 +66,17 @@ def what_followed(gone: Round, *, first_index: int) -> Iterator[Copy]:
     Args:
         gone: what is moved; observed.
         first_index: which iteration the first one is in its new loop.
+        run_loop_id: that loop.
     """
     happened = _by_iteration(gone)
     asked = _requests_to_keep(gone, happened)
+    answers = _answers_to_keep(gone, happened, asked)
     for place, index in enumerate(gone.going):
         finished = set[str]()
         for event in happened.get(index, ()):
-            body = _copied(event.body, gone, first_index + place, asked, first=place == 0)
+            body = _answering(event.body, gone, answers, run_loop_id) or _copied(
+                event.body, gone, first_index + place, asked, first=place == 0
+            )
             if isinstance(body, ToolFinished):
                 finished.add(body.call_id)
             if body is not None:
@@ -93,7 +103,7 @@ def _received(body: EventBody, message_id: str) -> MessageReceived:
     return MessageReceived(message_id=message_id, message=Message.user(words))
 
 
-def _route(gone: Round, message_id: str, run_loop_id: str | None) -> Route:
+def _route(gone: Round, message_id: str, run_loop_id: str | None, *, undo: bool = False) -> Route:
     """Why the message is there now, and, for whoever learns from it, what was weighed before."""
     before = Route(decision="new", confidence=0, method="fallback", reason="")
     for event in gone.history.events:
@@ -104,10 +114,11 @@ def _route(gone: Round, message_id: str, run_loop_id: str | None) -> Route:
         run_loop_id=run_loop_id,
         confidence=1.0,
         method="person",
-        reason="a person moved it here",
+        reason="a person took its move back" if undo else "a person moved it here",
         candidates=before.candidates,
         new_probability=before.new_probability,
         moved_from=gone.state.id,
+        undo=undo,
     )
 
 
@@ -123,6 +134,20 @@ def _requests_to_keep(gone: Round, happened: Mapping[int, Sequence[Event]]) -> f
     if awaiting is not None and gone.is_last:
         answered.add(awaiting.request_id)
     return frozenset(answered)
+
+
+def _answers_to_keep(
+    gone: Round, happened: Mapping[int, Sequence[Event]], asked: frozenset[str]
+) -> frozenset[str]:
+    """The messages that were taken for answers to these requests, or were asked back about."""
+    return frozenset(
+        event.body.message_id
+        for index in gone.going
+        for event in happened.get(index, ())
+        if isinstance(event.body, InputReceived | InputRequired)
+        and event.body.request_id in asked
+        and event.body.message_id in gone.answers
+    )
 
 
 def _copied(
@@ -148,6 +173,18 @@ def _copied(
     return None
 
 
+def _answering(
+    body: EventBody, gone: Round, answers: frozenset[str], run_loop_id: str
+) -> EventBody | None:
+    """A message that was an answer, and why it is where it is; None for all else."""
+    match body:
+        case MessageReceived(message_id=message_id) if message_id in answers:
+            return body
+        case RouteDecided(message_id=message_id) if message_id in answers:
+            return RouteDecided(message_id=message_id, route=_route(gone, message_id, run_loop_id))
+    return None
+
+
 def _closed_calls(gone: Round, index: int, finished: set[str]) -> Iterator[Copy]:
     """Results that calls came to without an event, as the loop was stopped before they ended."""
     iteration = gone.state.iterations[index]
@@ -159,5 +196,6 @@ def _closed_calls(gone: Round, index: int, finished: set[str]) -> Iterator[Copy]
                 name=names.get(result.id, ""),
                 content=result.content,
                 is_error=result.is_error,
+                notice=result.notice,
             )
             yield Copy(body, iteration.timestamp)

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
+from service.agent.moving.effects import check_can_be_taken_back, has_side_effects
 from service.agent.moving.planning import is_free, plan
-from service.agent.moving.rounds import Round, WentBefore, all_waiting, round_of
+from service.agent.moving.rounds import Round, WentBefore, all_waiting, place_of, round_of
+from service.agent.moving.undoing import check_came_alone, last_move, left_last
 from service.agent.scheduler import Scheduler
 from service.agent.tuned import MOVE_MOST_ATTEMPTS, MOVE_PATIENCE_SECONDS
 from service.domain.closed_part import closed_part
-from service.domain.errors import ConflictError, InvalidInputError, RondoError, StorageError
-from service.domain.events import InputReceived, MessageMoved, RouteDecided
+from service.domain.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RondoError,
+    StorageError,
+)
+from service.domain.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.history.appends import Commit
 from service.memory.memory import Memory
 from service.memory.tasks import run_to_end
+from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,8 @@ class _Wish:
     owner: str
     answer: InputReceived | None = None
     """Said to the router, which had asked where the messages of the loop belong: all of them go."""
+    undo: bool = False
+    """Whether it takes a move back."""
 
 
 class _BusyError(Exception):
@@ -66,16 +80,19 @@ class Mover:
     has gone on since it was read, and then begins anew.
     """
 
-    def __init__(self, memory: Memory, scheduler: Scheduler) -> None:
+    def __init__(self, memory: Memory, scheduler: Scheduler, tools: ToolRegistry) -> None:
         self._memory = memory
         self._journal = memory.journal
         self._scheduler = scheduler
+        self._tools = tools
         self._threads = anyio.CapacityLimiter(2)  # those that are shared may be used up by tools
 
     async def move(
         self, run_loop_id: str, message_id: str | None, to: str | None, owner: str
     ) -> Moved:
         """See `Agent.reroute`."""
+        if to == NEW_MATTER:
+            to = None
         if to == run_loop_id:
             raise InvalidInputError(
                 "the message is in that run loop already", advice="Name another one, or a new one."
@@ -83,17 +100,70 @@ class Mover:
         await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
         if to is not None:
             await self._journal.run_loops.check_owner(to, owner=owner)
-        if any(self._scheduler.is_within(each) for each in (run_loop_id, to or run_loop_id)):
+        self._check_outside(run_loop_id, to or run_loop_id)
+        wish = _Wish(run_loop_id, message_id, to, owner)
+        if message_id is None:
+            wish = replace(wish, message_id=await self._newest(wish))
+        return await self._try_on(wish)
+
+    async def _newest(self, wish: _Wish) -> str:
+        """The message that a wish is about which names none: the newest one; but where nothing was
+        said in the loop since the same wish, the one that was moved then."""
+        moved = left_last(await self._journal.read(run_loop_id=wish.run_loop_id))
+        if moved is not None:
+            before = WentBefore(moved.message_ids, moved.to_run_loop_id)
+            if await self._is_as_wished(wish, before, moved.to_run_loop_id):
+                return moved.message_ids[-1]
+        return (await self._read(wish)).message_ids[-1]
+
+    async def possible(
+        self, run_loop_id: str, message_id: str, places: Sequence[str], owner: str
+    ) -> tuple[str, ...]:
+        """See `Agent.possible_moves`."""
+        wish = _Wish(run_loop_id, message_id, None, owner)
+        found = tuple[str, ...]()
+        try:
+            gone = await self._read(wish)
+        except (ConflictError, NotFoundError):
+            return found
+        if isinstance(gone, WentBefore):
+            return found
+        for place in places:
+            to = None if place == NEW_MATTER else place
+            try:
+                await self._prepared(replace(wish, to=to), gone)
+            except _BusyError:
+                state = self._memory.short_term.state(place)
+                if state is not None and state.awaiting is not None:
+                    continue  # else it has done with what it is at, soon
+            except (ConflictError, NotFoundError):
+                continue
+            found = (*found, place)
+        return found
+
+    async def undo(self, run_loop_id: str, message_id: str | None, owner: str) -> Moved:
+        """See `Agent.undo_reroute`."""
+        await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
+        events = await self._journal.read(run_loop_id=run_loop_id)
+        move = last_move(events, message_id)
+        wish = _Wish(run_loop_id, move.message_ids[-1], move.from_run_loop_id, owner, undo=True)
+        place = await self._place_now(wish, WentBefore(move.message_ids, move.to_run_loop_id))
+        if move.is_undo:
+            if place != move.to_run_loop_id:
+                raise _gone_on(wish, place)
+            now = await self._journal.replay(place, owner=owner)
+            return Moved(move.message_ids, move.from_run_loop_id, now.id, now.run_loop())
+        await self._journal.run_loops.check_owner(move.from_run_loop_id, owner=owner)
+        self._check_outside(place, move.from_run_loop_id)
+        return await self._try_on(replace(wish, run_loop_id=place))
+
+    def _check_outside(self, *run_loop_ids: str) -> None:
+        if any(self._scheduler.is_within(each) for each in run_loop_ids):
             raise ConflictError(
                 "a message cannot be moved by the work of its own run loop, whose end that would"
                 " have to wait for",
                 advice="Move it from outside of tools and hooks.",
             )
-        wish = _Wish(run_loop_id, message_id, to, owner)
-        if message_id is None:
-            found = await self._read(wish)
-            wish = _Wish(run_loop_id, found.message_ids[-1], to, owner)
-        return await self._try_on(wish)
 
     async def move_as_answered(
         self, run_loop_id: str, answer: InputReceived, to: str, owner: str
@@ -166,14 +236,14 @@ class Mover:
             rewrites = self._journal.rewrites
             found = await self._read(wish)
             if isinstance(found, Round) and found.is_last:
-                await self._target(wish, found)  # before anything is stopped for it
+                await self._prepared(wish, found)  # before anything is stopped for it
                 await stack.enter_async_context(self._scheduler.held(wish.run_loop_id, "move"))
                 rewrites = self._journal.rewrites
                 found = await self._read(wish)
             if isinstance(found, WentBefore):
                 return found
-            target = await self._target(wish, found)
-            planning = partial(plan, found, target, rewrites=rewrites)
+            found, target = await self._prepared(wish, found)
+            planning = partial(plan, found, target, rewrites=rewrites, undo=wish.undo)
             planned = await to_thread.run_sync(planning, limiter=self._threads)
             source = planned.source
             if wish.answer is not None:
@@ -190,43 +260,60 @@ class Mover:
                 return _answered(all_waiting(events), wish.answer)
             return round_of(events, wish.message_id)
 
+        return await self._in_thread(wish.run_loop_id, work)
+
+    async def _in_thread(self, run_loop_id: str, work: Callable[[], T]) -> T:
         try:
             return await to_thread.run_sync(work, limiter=self._threads)
         except ValueError as error:  # pydantic's errors are of this kind too
             raise StorageError(
-                f"the history of run loop {wish.run_loop_id} cannot be read: {error}",
+                f"the history of run loop {run_loop_id} cannot be read: {error}",
                 advice="It may be of a newer version of Rondo; the other run loops go on.",
             ) from error
 
-    async def _target(self, wish: _Wish, gone: Round) -> RunLoopState | None:
+    async def _prepared(self, wish: _Wish, gone: Round) -> tuple[Round, RunLoopState | None]:
+        """What goes, in the way that the target can take it in; and the target."""
+        if gone.reopens is not None:
+            check_can_be_taken_back(gone, self._tools)
         if wish.to is None:
-            return None
+            return gone, None
+        if wish.undo:
+            check_came_alone(gone)
         target = await self._journal.replay(wish.to, owner=wish.owner)
+        waits = target.awaiting is not None and not target.asks_where
+        if waits and not has_side_effects(gone, self._tools):
+            # It hears the message, and answers it itself: what it was answered goes nowhere.
+            gone = replace(gone, anew=True)
         if gone.came_to_something and not is_free(target):
             raise _BusyError
-        return target
+        return gone, target
 
     async def _repeated(self, wish: _Wish, before: WentBefore) -> Moved:
         """The same wish again changes nothing."""
         place = await self._place_now(wish, before)
+        if not await self._is_as_wished(wish, before, place):
+            raise _gone_on(wish, place)
         now = await self._journal.replay(place, owner=wish.owner)
-        opened = place == before.to_run_loop_id and await self._was_opened_for(wish, before)
-        if wish.to != now.id and not (opened and wish.to == now.predecessor_id):
-            raise ConflictError(
-                f"message {wish.message_id} is not in run loop {wish.run_loop_id} any more: it was"
-                f" moved, and is in {place} now",
-                advice="Move it from there.",
-            )
         return Moved(before.message_ids, wish.run_loop_id, now.id, now.run_loop())
+
+    async def _is_as_wished(self, wish: _Wish, before: WentBefore, place: str) -> bool:
+        """Whether a loop where messages are now is the one that is wished for, or was opened as it
+        was wished."""
+        if wish.to == place:
+            return True
+        if place != before.to_run_loop_id or not await self._was_opened_for(wish, before):
+            return False
+        return wish.to == (await self._journal.replay(place, owner=wish.owner)).predecessor_id
 
     async def _place_now(self, wish: _Wish, before: WentBefore) -> str:
         """Where the messages are that were moved, and perhaps moved on since."""
-        found: Round | WentBefore = before
+        found: WentBefore | None = before
         place = before.to_run_loop_id
-        while isinstance(found, WentBefore):
+        while found is not None:
             place = found.to_run_loop_id
             await self._journal.run_loops.check_owner(place, owner=wish.owner)  # not forgotten
-            found = await self._read(_Wish(place, before.message_ids[-1], None, wish.owner))
+            events = await self._journal.read(run_loop_id=place)
+            found = await self._in_thread(place, partial(place_of, events, before.message_ids[-1]))
         return place
 
     async def _was_opened_for(self, wish: _Wish, before: WentBefore) -> bool:
@@ -243,7 +330,8 @@ class Mover:
     async def _archive(self, source: RunLoopState, target: RunLoopState) -> None:
         """Let memory find the words where they are now, before anybody is told that they are."""
         loops = [closed_part(state) for state in (source, target)]
-        loops = [run_loop for run_loop in loops if run_loop.iterations]
+        # A loop whose first question is open again has nothing that is closed, but had.
+        loops = [each for each in loops if each.iterations or each.id == source.id]
         problem = await self._memory.archivist.archive_many(loops)
         if problem is not None:
             return  # told in the log, and tried again
@@ -253,6 +341,14 @@ class Mover:
             await self._journal.imports.settle({source.id: source.last_seq})
         except RondoError as error:  # then it is looked at once more, and nothing is new
             log.warning("a run loop that was moved from stays on its list: %s", error)
+
+
+def _gone_on(wish: _Wish, place: str) -> ConflictError:
+    return ConflictError(
+        f"message {wish.message_id} is not in run loop {wish.run_loop_id} any more: it was"
+        f" moved, and is in {place} now",
+        advice="Move it from there.",
+    )
 
 
 def _answered(waiting: Round, answer: InputReceived) -> Round:

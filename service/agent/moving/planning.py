@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from service.agent.moving import copies
 from service.agent.moving.copies import Copy
 from service.agent.moving.rounds import Round
+from service.agent.replies import joining
 from service.domain.events import (
     Event,
     EventBody,
     MessageMoved,
     MessageReceived,
+    RouteDecided,
     RunLoopCancelled,
     RunLoopIdle,
     RunLoopInterrupted,
@@ -41,7 +43,7 @@ def is_free(target: RunLoopState | None) -> bool:
     return target is None or not target.is_active or target.status == "idle"
 
 
-def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
+def plan(gone: Round, target: RunLoopState | None, *, rewrites: int, undo: bool = False) -> Plan:
     """What is to be written. What was not answered is answered there, and here.
 
     Args:
@@ -49,6 +51,7 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
         target: the loop that it joins; it must be free where the round came to something. None, or
             one that is completed: it opens a new one.
         rewrites: how many loops had been rewritten when both were read.
+        undo: whether a move is undone by that.
     """
     now = datetime.now(UTC)
     joined = target
@@ -58,18 +61,21 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
     whole = gone.came_to_something
     to_iteration = (0 if joined is None else joined.iteration_count) if whole else None
     moved = MessageMoved(
-        message_ids=gone.message_ids,
+        message_ids=(*gone.answers, *gone.message_ids),
         to_run_loop_id=run_loop_id,
         iterations=gone.iterations,
         history=gone.shown,
         to_iteration=to_iteration,
         with_goal=gone.with_goal,
+        undo=undo,
+        reopens=gone.reopens is not None,
     )
-    arriving = list(
-        copies.messages(gone, run_loop_id=None if joined is None else joined.id, now=now)
-    )
-    if to_iteration is not None:
-        arriving += copies.what_followed(gone, first_index=to_iteration)
+    joining = None if joined is None else joined.id
+    arriving = list(copies.messages(gone, run_loop_id=joining, now=now, undo=undo))
+    if joined is not None and joined.awaiting is not None and not joined.asks_where:
+        arriving = _replies(arriving, joined)
+    elif to_iteration is not None:
+        arriving += copies.what_followed(gone, first_index=to_iteration, run_loop_id=run_loop_id)
     elif joined is not None and joined.asks_where:
         # As for a message that is sent there: the loop goes on with both.
         arriving.append(Copy(RunLoopInterrupted(message_id=gone.message_ids[-1]), now))
@@ -77,7 +83,7 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
     owner = gone.state.owner
     arriving = _settled(arriving, run_loop_id, owner, joined, now)
     return Plan(
-        _leaving(gone.state, [moved, *_rest(gone, moved, now)], rewrites),
+        _leaving(gone, [moved, *_rest(gone, moved, now)], rewrites),
         Append(
             run_loop_id,
             [copy.body for copy in arriving],
@@ -86,12 +92,31 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int) -> Plan:
             ended=joined if joined is not None and not joined.is_active else None,
             moments=[copy.at for copy in arriving],
             rewrites=rewrites,
-            redelivering=gone.message_ids,
+            redelivering=moved.message_ids,
         ),
     )
 
 
-def _leaving(state: RunLoopState, bodies: Sequence[EventBody], rewrites: int) -> Append:
+def _replies(arriving: Sequence[Copy], joined: RunLoopState) -> list[Copy]:
+    """Messages that come to a loop that waits, as if they were sent there."""
+    found = list[Copy]()
+    state = joined
+    for message, decided in zip(arriving[::2], arriving[1::2], strict=True):
+        bodies: Sequence[EventBody] = (message.body, decided.body)
+        if isinstance(message.body, MessageReceived) and isinstance(decided.body, RouteDecided):
+            bodies = joining(decided.body.route, state, message.body, (decided.body,))
+        first, *further = bodies
+        heard = [Copy(first, message.at), *(Copy(each, decided.at) for each in further)]
+        found += heard
+        state = _folded(state, joined.id, joined.owner, heard)
+    return found
+
+
+def _leaving(gone: Round, bodies: Sequence[EventBody], rewrites: int) -> Append:
+    state = gone.state
+    ends = not state.is_active and gone.reopens is None
+    if not state.is_active and not ends:
+        bodies = [RunLoopResumed(), *bodies]
     return Append(
         state.id,
         bodies,
@@ -99,7 +124,7 @@ def _leaving(state: RunLoopState, bodies: Sequence[EventBody], rewrites: int) ->
         ended=None if state.is_active else state,
         rewrites=rewrites,
         # By its status and its end nobody could tell that it is not as it was archived.
-        to_archive=not state.is_active,
+        to_archive=ends,
     )
 
 
@@ -112,11 +137,11 @@ def _opening(
     """What comes before the messages: a loop that is opened, or taken up again."""
     if joined is None:
         words = (
-            copy.body.message.text.strip()
+            copy.body.message.words.strip()
             for copy in arriving
             if isinstance(copy.body, MessageReceived)
         )
-        goal = next(filter(None, words), "(an image)")
+        goal = next(filter(None, words), "")
         started = RunLoopStarted(goal=goal, predecessor_id=target.id if target else None)
         return [Copy(started, now)]
     return [] if joined.is_active else [Copy(RunLoopResumed(), now)]
@@ -138,6 +163,9 @@ def _settled(
 
 def _rest(gone: Round, moved: MessageMoved, now: datetime) -> list[EventBody]:
     """What becomes of the loop that the messages leave: it never stays open for nothing."""
+    if gone.reopens is not None:
+        # Under another id: an answer to the first shall not be taken for one to this.
+        return [gone.reopens.model_copy(update={"request_id": new_id()})]
     before = gone.state
     after = _folded(before, before.id, before.owner, [Copy(moved, now)])
     if not after.is_active:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import Event, MessageMoved
-from service.domain.run_loops import Iteration
+from service.domain.events import Event, InputRequired, MessageMoved, ToolStarted
+from service.domain.run_loops import RESUMABLE, Iteration
 from service.domain.state import RunLoopState
 from service.memory.forgetting.histories import History, history_of
 
@@ -32,6 +32,11 @@ class Round:
     """The numbers of the events by which the messages came."""
     with_goal: bool
     """Whether these are the words that tell what the loop is about."""
+    anew: bool = False
+    """Whether only the messages go, to be answered where they come to: what followed from them is
+    taken back."""
+    reopens: InputRequired | None = None
+    """What the message was the answer to, or was asked back about: it is asked again."""
 
     @property
     def state(self) -> RunLoopState:
@@ -47,16 +52,40 @@ class Round:
         )
 
     @property
+    def answers(self) -> tuple[str, ...]:
+        """The messages that were taken for answers to what was asked within what goes."""
+        going = frozenset(self.going)
+        return tuple(
+            message_id
+            for seq, message_id in sorted(self.history.answer_ids.items())
+            if self.history.iteration_of.get(seq) in going
+        )
+
+    @property
     def is_last(self) -> bool:
         """Whether the loop's newest iteration is among them, with all that goes on in it."""
         start, end = self.iterations
-        return start < end == self.state.iteration_count
+        return self.reopens is not None or start < end == self.state.iteration_count
 
     @property
     def came_to_something(self) -> bool:
-        """Whether the model has said anything, or a tool has run, since."""
+        """Whether what the model has said since, or a tool has done, goes along."""
+        if self.anew:
+            return False
         done = (self.state.iterations[index] for index in self.going)
         return any(each.response or each.reasoning or each.tool_calls for each in done)
+
+    @property
+    def tools_begun(self) -> frozenset[str]:
+        """The names of the tools that have begun to run since the messages were heard."""
+        going, since = frozenset(self.going), max(self.received)
+        return frozenset(
+            event.body.name
+            for event in self.history.events
+            if isinstance(event.body, ToolStarted)
+            and (event.seq or 0) > since
+            and (self.reopens or self.history.iteration_of.get(event.seq or 0) in going)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +97,16 @@ class WentBefore:
 
 
 def round_of(events: Sequence[Event], message_id: str | None) -> Round | WentBefore:
-    """The round of a message, or of the newest one.
+    """The round of a message, or of the newest one; of an answer, what followed from it.
 
     Args:
         events: of the loop, all of them.
-        message_id: None: the message that came last.
+        message_id: None: the message that came last, and was no answer.
 
     Raises:
         NotFoundError: the loop never had that message.
         ConflictError: there is no message to be moved, or the words of the round were summarised
-            together with those of others.
+            together with those of others; or it was an answer, and something was said since.
         ValueError: the events are not the history of a loop.
     """
     history = history_of(events)
@@ -92,6 +121,9 @@ def round_of(events: Sequence[Event], message_id: str | None) -> Round | WentBef
             else "What came in whole from a file stays as it is.",
         )
     received = [seq for seq, each in here.items() if each == message_id]
+    answered = _answered_at(history, message_id)
+    if answered is not None:
+        return _answer(history, message_id, answered)
     if not received:
         return _went(history, message_id)
     place = history.iteration_of.get(received[-1], history.state.iteration_count)
@@ -117,6 +149,23 @@ def round_of(events: Sequence[Event], message_id: str | None) -> Round | WentBef
         received=tuple(together),
         with_goal=_goal_place(history) == place,
     )
+
+
+def place_of(events: Sequence[Event], message_id: str) -> WentBefore | None:
+    """Where a message went; None: it is here.
+
+    Args:
+        events: of the loop, all of them.
+        message_id: the message.
+
+    Raises:
+        NotFoundError: the loop never had that message.
+        ValueError: the events are not the history of a loop.
+    """
+    history = history_of(events)
+    if message_id in _here(history).values() or _answered_at(history, message_id) is not None:
+        return None
+    return _went(history, message_id)
 
 
 def all_waiting(events: Sequence[Event]) -> Round:
@@ -152,6 +201,47 @@ def _here(history: History) -> dict[int, str]:
         if not moved:
             found[seq] = message_id
     return found
+
+
+def _answered_at(history: History, message_id: str) -> int | None:
+    """The event by which a message came that is an answer here; None: it is none, or it went."""
+    for seq, each in sorted(history.answer_ids.items(), reverse=True):
+        place = history.iteration_of.get(seq)
+        if each == message_id and place is not None:
+            iteration = history.state.iteration_at(place)
+            return seq if iteration is not None and iteration.moved_to is None else None
+    return None
+
+
+def _answer(history: History, message_id: str, seq: int) -> Round:
+    """What goes, and what is taken back, when a message is moved that was taken for an answer."""
+    state = history.state
+    before = state.before_answer
+    asked = before.state.awaiting if before is not None else None
+    what = f"message {message_id} was the answer to what run loop {state.id} had asked"
+    if before is None or asked is None or before.message_id != message_id:
+        raise ConflictError(
+            f"{what}, and what was said or summarised there since builds on it",
+            advice="Move the newer answer first, where there is one; or move the message before,"
+            " and the answer goes with it; or send its words anew to where they belong.",
+        )
+    if not state.is_active and state.status not in RESUMABLE:
+        raise ConflictError(
+            f"{what}, which is {state.status}: it cannot ask again",
+            advice="Send the words anew to where they belong; or move the message before, and the"
+            " answer goes with it.",
+        )
+    shown = len(before.state.history)
+    return Round(
+        history=history,
+        message_ids=(message_id,),
+        iterations=(before.state.iteration_count, state.iteration_count),
+        shown=(shown, max(shown, len(state.history))),
+        received=(seq,),
+        with_goal=False,
+        anew=True,
+        reopens=asked,
+    )
 
 
 def _went(history: History, message_id: str) -> WentBefore:

@@ -27,6 +27,7 @@ def rather_asked(route: Route, *, below: float) -> Route:
             "decision": "new",
             "run_loop_id": None,
             "method": "asked",
+            "alternatives": (),  # the question has them
             # Without the names of the matters: the question has these, in one place.
             "reason": "it is not clear which matter it belongs to: you are asked",
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from service.agent.tuned import ROUTER_SURE_ABOVE
+from service.agent.tuned import ROUTER_SURE_ABOVE, ROUTER_UNSURE_BELOW
 from service.domain.errors import ConfigurationError
 
 
@@ -21,6 +21,8 @@ class RouterOptions:
     """The confidence from which on the trained model decides by itself. 0: always."""
     ask_below: float = 0.0
     """The confidence below which a person is asked where the message belongs. 0: never."""
+    unsure_below: float = ROUTER_UNSURE_BELOW
+    """The confidence below which a route tells what else it could have been. 0: none does."""
     split_matters: bool = False
     """Whether a message with several matters is taken apart."""
 
@@ -30,7 +32,7 @@ class RouterOptions:
         Raises:
             ConfigurationError: a number is out of its range.
         """
-        for name in ("sure_above", "ask_below"):
+        for name in ("sure_above", "ask_below", "unsure_below"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigurationError(
                     f"router.{name} must be a number from 0 to 1", advice="It is a probability."

@@ -56,6 +56,16 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What a loop asks a person, and waits to hear."""
+
+    kind: Literal["approve", "prompt", "select"]
+    question: Turn
+    options: tuple[Turn, ...] = ()
+    multiple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A loop that the message may belong to."""
 
@@ -68,6 +78,8 @@ class Candidate:
     """How many turns it has had in all."""
     awaiting: bool = False
     """Whether it waits for a person's answer: as if its last turn asked."""
+    asked: Asked | None = None
+    """What it waits for; None also where it asks where its own message belongs."""
 
 
 class Manner(NamedTuple):

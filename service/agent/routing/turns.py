@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from service.agent.routing.reading import MOST_TURNS, Candidate, Turn
+from service.agent.routing.reading import MOST_TURNS, Asked, Candidate, Turn
 from service.agent.tuned import ROUTER_MOST_STEPS
 from service.domain.forgetting import FORGOTTEN
 from service.domain.run_loops import Iteration
@@ -25,7 +25,8 @@ def candidate_of(state: RunLoopState) -> Candidate:
             break
         turns += _of_step(step, state)
         steps += 1
-    count = len(turns) if steps == state.iteration_count else _estimate(turns, steps, state)
+    is_all = steps == state.iteration_count - len(state.taken_back)
+    count = len(turns) if is_all else _estimate(turns, steps, state)
     goal = state.goal if state.goal != FORGOTTEN else ""
     return Candidate(
         id=state.id,
@@ -33,6 +34,20 @@ def candidate_of(state: RunLoopState) -> Candidate:
         turns=tuple(reversed(turns[:MOST_TURNS])),
         turn_count=count,
         awaiting=state.awaiting is not None,
+        asked=_asked(state),
+    )
+
+
+def _asked(state: RunLoopState) -> Asked | None:
+    request = state.awaiting
+    if request is None or request.about is not None or not _says_something(request.prompt):
+        return None
+    at = _answered_at(state).timestamp()
+    return Asked(
+        kind=request.kind,
+        question=Turn(request.prompt, "assistant", at),
+        options=tuple(Turn(option, "assistant", at) for option in request.options),
+        multiple=request.multiple,
     )
 
 

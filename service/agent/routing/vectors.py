@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import anyio
 
 from service.agent.routing.model import shipped
-from service.agent.routing.reading import Candidate, Turn, Vector
+from service.agent.routing.reading import Asked, Candidate, Turn, Vector
 from service.agent.tuned import (
     ROUTER_AHEAD_BATCH,
     ROUTER_KEPT_CHARACTERS,
@@ -108,7 +109,7 @@ class TurnVectors:
         return found
 
     def _with_vectors(self, candidate: Candidate, found: Mapping[_Said, Vector]) -> Candidate:
-        known = self._vectors
+        known, asked = self._vectors, candidate.asked
 
         def with_vector(turn: Turn) -> Turn:
             said = _key(turn.text, turn.role)
@@ -120,7 +121,13 @@ class TurnVectors:
             turns=[with_vector(turn) for turn in candidate.turns],
             turn_count=candidate.turn_count,
             awaiting=candidate.awaiting,
+            asked=None if asked is None else _with_own(asked, with_vector),
         )
+
+
+def _with_own(asked: Asked, with_vector: Callable[[Turn], Turn]) -> Asked:
+    options = tuple(with_vector(option) for option in asked.options)
+    return replace(asked, question=with_vector(asked.question), options=options)
 
 
 def is_known(identity: str | None) -> bool:
@@ -150,3 +157,6 @@ def _said(candidate: Candidate) -> Iterable[_Said]:
         yield _key(candidate.goal.text, candidate.goal.role)
     for turn in candidate.turns:
         yield _key(turn.text, turn.role)
+    if candidate.asked is not None:
+        for turn in (candidate.asked.question, *candidate.asked.options):
+            yield _key(turn.text, turn.role)

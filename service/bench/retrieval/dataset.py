@@ -64,6 +64,9 @@ class DataSet:
     run_loops_file: Path
     run_loops: Sequence[RunLoop]
     queries: Sequence[Query]
+    """Those with evidence."""
+    unanswered: Sequence[Query]
+    """Those without: nothing in the set answers them."""
     sha256: dict[str, str]
     """Of each of its two files, by name."""
     notices: Sequence[str]
@@ -95,8 +98,12 @@ def _is_set(folder: Path) -> bool:
     return (folder / RUN_LOOPS).exists() or (folder / QUERIES).exists()
 
 
-def read_set(folder: Path) -> DataSet:
+def read_set(folder: Path, *, evidence: bool = True) -> DataSet:
     """Read a set and check that it can be judged.
+
+    Args:
+        folder: of the set.
+        evidence: whether a set is of use only if some query has evidence.
 
     Raises:
         BenchmarkError: a file is missing or unreadable, a line is not of its format, or no query
@@ -105,6 +112,7 @@ def read_set(folder: Path) -> DataSet:
     run_loops = list(_run_loops(folder / RUN_LOOPS))
     iterations = {loop.id: len(loop.iterations) for loop in run_loops}
     queries: list[Query] = []
+    unanswered: list[Query] = []
     without: list[str] = []
     nowhere: list[str] = []
     for number, query in _rows(folder / QUERIES, Query):
@@ -116,6 +124,7 @@ def read_set(folder: Path) -> DataSet:
             )
         if not query.evidence:
             without.append(where)
+            unanswered.append(query)
             continue
         nowhere += [
             where
@@ -123,7 +132,7 @@ def read_set(folder: Path) -> DataSet:
             if each.iteration_index >= iterations.get(each.run_loop_id, 0)
         ]
         queries.append(query)
-    if not queries:
+    if evidence and not queries:
         raise BenchmarkError(
             f"{folder / QUERIES} has no query with evidence",
             advice="What is found can only be judged against evidence: name where the answers"
@@ -142,6 +151,7 @@ def read_set(folder: Path) -> DataSet:
         run_loops_file=folder / RUN_LOOPS,
         run_loops=run_loops,
         queries=queries,
+        unanswered=unanswered,
         sha256={name: _sha256(folder / name) for name in (RUN_LOOPS, QUERIES)},
         notices=tuple(notices),
     )

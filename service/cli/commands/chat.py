@@ -17,8 +17,6 @@ def chat(loop: str | None) -> None:
     lists what else can be typed.
     """
     from service.cli.chat_session import ChatSession
-    from service.config import load_settings
 
-    settings = load_settings()
-    with connect(settings) as daemon:
-        ChatSession(daemon, settings).run(loop)
+    with connect() as daemon:
+        ChatSession(daemon).run(loop)

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from service.cli.connect import json_option
 
+if TYPE_CHECKING:
+    from service.cli.wire import Json
+    from service.config import Settings
+
 
 @click.command()
+@click.option("--here", is_flag=True, help="What a daemon that starts here would work with.")
 @json_option
-def config(as_json: bool) -> None:
-    """Print the effective settings as TOML (or JSON), with secrets hidden."""
+def config(here: bool, as_json: bool) -> None:
+    """Print the effective settings as TOML (or JSON), with secrets hidden.
+
+    Those of the daemon, while it runs: it keeps what it was started with. Else those that the files
+    and variables here give.
+    """
+    from service.cli.daemon_settings import daemon_settings
     from service.cli.output import print_json
     from service.cli.toml import dump
     from service.config import config_file, load_settings
 
-    settings = load_settings().shown()
+    settings = load_settings()
+    told = None if here else daemon_settings(settings)
     file = config_file()
+    shown = settings.shown() if told is None else told["settings"]
+    assert isinstance(shown, dict)
     if as_json:
-        print_json({"file": str(file.resolve()) if file else None, "settings": settings})
+        read = str(file.resolve()) if file else None
+        print_json({"file": read, "of": "daemon" if told else "here", "settings": shown})
         return
-    where = f"{file.resolve()} was read" if file else "no rondo.toml was found"
-    print(f"# {where}; RONDO_* variables come before it, flags before these.")
-    print(dump(settings), end="")
+    if told is None:
+        where = f"{file.resolve()} was read" if file else "no rondo.toml was found"
+        print(f"# {where}; RONDO_* variables come before it, flags before these.")
+    else:
+        for line in _about_the_daemon(settings, shown):
+            print(f"# {line}")
+    print(dump(shown), end="")
+
+
+def _about_the_daemon(settings: Settings, shown: Json) -> list[str]:
+    """Whose settings these are, and how those here differ."""
+    from service.cli.client import base_url
+    from service.cli.daemon_settings import differing
+
+    lines = [f"What the daemon at {base_url(settings)} was started with."]
+    if others := differing(settings.shown(), shown):
+        lines.append(f"Started from here it would have other {', '.join(others)}")
+        lines.append("(`rondo config --here` shows them).")
+    return lines

@@ -59,7 +59,7 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
         return
     out().print(loops_table(found), crop=False)
     if len(found) == limit:
-        aside().print(f"The newest {limit}; --limit shows more.", style="dim")
+        aside().print(f"The newest {limit}; `rondo loops list --limit N` shows more.", style="dim")
 
 
 @loops.command()
@@ -158,6 +158,28 @@ def resume(run_loop: str, as_json: bool) -> None:
     """Take up a run loop that was cancelled or has failed, where it ended."""
     with connect() as daemon:
         _act(daemon, run_loop, "resume", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def compact(run_loop: str, as_json: bool) -> None:
+    """Summarise the old rounds of a run loop now; one at work does it before its next step."""
+    from service.cli.client import loop_path
+    from service.cli.output import aside, out, print_json
+    from service.cli.run_loop_ids import resolve
+    from service.cli.words import compaction_in_words
+    from service.domain.events import CompactionFinished
+
+    with connect() as daemon:
+        run_loop_id = resolve(daemon, run_loop)
+        if not as_json:
+            aside().print("Summarising; a model may take a minute.", style="dim")
+        done = daemon.post(f"{loop_path(run_loop_id)}/compact", takes_long=True)
+    if as_json:
+        print_json(done)
+    else:
+        out().print(compaction_in_words(CompactionFinished.model_validate(done)))
 
 
 @loops.command()

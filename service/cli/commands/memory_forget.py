@@ -83,7 +83,8 @@ def forget(
             aside().print("Nothing was forgotten.", style="yellow")
             raise SystemExit(1)
         with advice_when_lost(_WHEN_LOST):
-            receipt = daemon.post("/v1/memory/forget", {**body, "confirm": preview.confirm})
+            confirmed = {**body, "confirm": preview.confirm}
+            receipt = daemon.post("/v1/memory/forget", confirmed, takes_long=True)
     if as_json:
         print_json(receipt)
     else:
@@ -92,8 +93,7 @@ def forget(
 
 def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
     """Whether a person has said a clear yes, here or with ``--yes``."""
-    from service.cli.asking import YES, can_ask
-    from service.cli.editing import ask_line
+    from service.cli.asking import can_ask, confirmed
     from service.cli.output import aside
 
     if preview.confirm is None:
@@ -104,7 +104,7 @@ def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
         aside().print("No terminal to ask at: --yes says yes to this.", style="yellow")
         return False
     try:
-        return ask_line("Forget all of this for good? [y/N] ").strip().lower() in YES
+        return confirmed("Forget all of this for good?")
     except (EOFError, KeyboardInterrupt):
         aside().print()
         return False

@@ -16,7 +16,7 @@ def models() -> None:
 @json_option
 def list_models(as_json: bool) -> None:
     """List the known models, and which of them are here."""
-    from service.cli.model_words import capabilities, embedded_model
+    from service.agent.model_words import capabilities, embedded_model
     from service.cli.output import aside, out, print_json
     from service.config import load_settings
     from service.models.catalog import CATALOG
@@ -25,7 +25,7 @@ def list_models(as_json: bool) -> None:
     settings = load_settings()
     store = ModelStore(settings.models_dir)
     here = {model.name: store.path(model.name) for model in CATALOG}
-    in_use = embedded_model(settings) if settings.llm.effective_provider == "embedded" else None
+    in_use = embedded_model(settings.llm) if settings.llm.effective_provider == "embedded" else None
     if as_json:
         print_json(
             [
@@ -61,7 +61,7 @@ def list_models(as_json: bool) -> None:
     if in_use is None:
         aside().print("An endpoint is configured, so that none of them is used.", style="dim")
     else:
-        aside().print(f"\n{capabilities(settings)}", style="dim")
+        aside().print(f"\n{capabilities(settings.llm)}", style="dim")
 
 
 @models.command()
@@ -74,7 +74,7 @@ def list_models(as_json: bool) -> None:
 )
 def pull(name: str | None, source: str | None, if_needed: bool) -> None:
     """Fetch a model (the one that the settings use), and verify it. What is here is kept."""
-    from service.cli.model_words import embedded_model
+    from service.agent.model_words import embedded_model
     from service.cli.output import aside
     from service.cli.pulling import pull_with_progress
     from service.config import load_settings
@@ -85,7 +85,7 @@ def pull(name: str | None, source: str | None, if_needed: bool) -> None:
         return
     if name is None:
         if settings.llm.effective_provider == "embedded":
-            name = embedded_model(settings)
+            name = embedded_model(settings.llm)
         else:
             from service.models.catalog import DEFAULT_MODEL
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from service.cli.connect import connect, json_option
+
+if TYPE_CHECKING:
+    from service.cli.wire import Json
 
 
 @click.command()
@@ -14,14 +19,15 @@ from service.cli.connect import connect, json_option
 )
 @click.option("--to", metavar="LOOP", help="The run loop where it belongs.")
 @click.option("--new", is_flag=True, help="Open a new run loop for it.")
+@click.option("--undo", is_flag=True, help="Take its last move back.")
 @json_option
 def reroute(
-    run_loop: str, message_id: str | None, to: str | None, new: bool, as_json: bool
+    run_loop: str, message_id: str | None, to: str | None, new: bool, undo: bool, as_json: bool
 ) -> None:
     """Move a message, and what followed from it, to the run loop where it belongs.
 
     The answer goes with it and is not made again; what was going on goes on there. The ids of
-    messages are in `show`.
+    messages are in `show`. With --undo, LOOP is the one that it was moved out of, or into.
     """
     from service.cli.client import loop_path
     from service.cli.output import aside, one_line, out, plain, print_json, short_id
@@ -29,16 +35,17 @@ def reroute(
     from service.cli.why import whys_of
     from service.domain.run_loops import RunLoop
 
-    if new == (to is not None):
-        raise click.UsageError("Give either --to LOOP or --new.")
+    if new + undo + (to is not None) != 1:
+        raise click.UsageError("Give either --to LOOP or --new or --undo.")
     with connect() as daemon:
         path = loop_path(resolve(daemon, run_loop))
         target = None if to is None else resolve(daemon, to)
-        if message_id is None:
+        if message_id is None and not undo:
             # Named, so that a request that is made again does not move the next message.
             here = [why.message_id for why in whys_of(daemon.get(path)["routes"]) if why.is_here]
             message_id = here[-1] if here else None
-        told = daemon.post(f"{path}/reroute", {"message_id": message_id, "to": target})
+        how: Json = {"undo": True} if undo else {"to": target}
+        told = daemon.post(f"{path}/reroute", {"message_id": message_id, **how})
     if as_json:
         print_json(told)
         return
@@ -47,7 +54,10 @@ def reroute(
     count = len(moved) if isinstance(moved, list) else 0
     what = "it" if count == 1 else f"{count} messages that were seen together"
     name = short_id(loop.id)
-    out().print(f"moved {what} to {plain(loop.id)}  {one_line(loop.goal, 40)}", soft_wrap=True)
+    out().print(
+        f"moved {what} {'back ' if undo else ''}to {plain(loop.id)}  {one_line(loop.goal, 40)}",
+        soft_wrap=True,
+    )
     goes_on = "It goes on there" if loop.status == "running" else "Look at it"
     command = "watch" if loop.status == "running" else "show"
     aside().print(f"{goes_on}: rondo loops {command} {name}", style="dim")

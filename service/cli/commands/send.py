@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("text")
+@click.argument("text", required=False, default="")
 @click.option("--loop", "loop", metavar="ID", help="The run loop it belongs to.")
+@click.option("--new", is_flag=True, help="It opens a new run loop, whatever it looks like.")
 @click.option(
     "--mode",
     type=click.Choice(("steer", "followup", "interrupt")),
@@ -23,8 +24,29 @@ if TYPE_CHECKING:
     show_default=True,
     help="How it joins a loop at work: seen at the next step, after the answer, or at once.",
 )
+@click.option(
+    "--image",
+    "images",
+    metavar="FILE",
+    multiple=True,
+    help="A PNG, JPEG, GIF or WebP image that goes with it; may be given several times.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Who answers it, and what follows in its run loop: `default`, or one of the setting"
+    " models.",
+)
 @json_option
-def send(text: str, loop: str | None, mode: SendMode, as_json: bool) -> None:
+def send(
+    text: str,
+    loop: str | None,
+    new: bool,
+    mode: SendMode,
+    images: tuple[str, ...],
+    model: str | None,
+    as_json: bool,
+) -> None:
     """Send TEXT (`-` reads standard input), and print the answer as it comes.
 
     A run loop that was cancelled or has failed goes on with it; one that is completed is taken up
@@ -32,16 +54,27 @@ def send(text: str, loop: str | None, mode: SendMode, as_json: bool) -> None:
     answer goes to standard output, all else to standard error. Exit codes: 0 answered, 1
     failed, 3 a person must answer first.
     """
+    from service.agent.image_files import image_from_file
     from service.cli.conversation import Conversation
     from service.cli.run_loop_ids import resolve
+    from service.domain.human_input import NEW_MATTER
 
+    if new and loop is not None:
+        raise click.UsageError("Give either --loop ID or --new.")
     if text == "-":
         text = _standard_input()
+    if not text and not images:
+        raise click.UsageError("Missing argument 'TEXT'.")
+    shown = [image_from_file(each) for each in images]
     with connect() as daemon:
         conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
         try:
-            run_loop_id = None if loop is None else resolve(daemon, loop)
-            turn = conversation.send(text, run_loop_id=run_loop_id, mode=mode)
+            run_loop_id = NEW_MATTER if new else None
+            if loop is not None:
+                run_loop_id = resolve(daemon, loop)
+            turn = conversation.send(
+                text, run_loop_id=run_loop_id, mode=mode, images=shown, model=model
+            )
         except KeyboardInterrupt:
             raise SystemExit(conversation.leave()) from None
     if as_json:

@@ -13,7 +13,8 @@ import click
     type=click.Path(file_okay=False),
     help="Where everything is kept.",
 )
-def serve(host: str | None, port: int | None, data_dir: str | None) -> None:
+@click.option("--verbose", is_flag=True, help="Log each step of each run loop: log_level debug.")
+def serve(host: str | None, port: int | None, data_dir: str | None, verbose: bool) -> None:
     """Start the daemon, and stay until Ctrl-C.
 
     Flags come before RONDO_* variables, and these before rondo.toml; `rondo config` shows what is
@@ -26,4 +27,6 @@ def serve(host: str | None, port: int | None, data_dir: str | None) -> None:
     flags: dict[str, object] = {"server": listen} if listen else {}
     if data_dir is not None:
         flags["data_dir"] = data_dir
+    if verbose:
+        flags["log_level"] = "debug"
     run_server(load_settings(**flags))

@@ -72,6 +72,18 @@ DROP TABLE IF EXISTS run_loops;
 """
 """That schema kept loops whole. All of it is brought in anew from the journal."""
 
+RECUT_TOOL_RESULTS_OF_SCHEMA_3 = (
+    ARCHIVE_SCHEMA  # a file of the first schema has none of its tables by now
+    + """
+UPDATE iterations SET digest = '' WHERE (owner, run_loop_id, iteration) IN
+    (SELECT owner, run_loop_id, iteration FROM segments WHERE type = 'tool_result');
+UPDATE run_loops SET digest = '', status = '' WHERE (owner, id) IN
+    (SELECT owner, run_loop_id FROM segments WHERE type = 'tool_result');
+"""
+)
+"""That schema had segments of results that are no memory. Without its status, a loop is not the one
+of the journal, and is archived anew; what is still wanted of it keeps its vectors."""
+
 Cut = Callable[[RunLoop, int], Sequence[Segment]]
 """Gives the segments of one iteration of a run loop."""
 

@@ -207,19 +207,25 @@ class _LiveWords:
         self._segments = cache(lambda index: segments_of(run_loop, index))
 
     def at(self, refs: Iterable[AnchorRef]) -> Mapping[AnchorRef, Segment]:
-        return {
-            ref: self._segments(ref.iteration_index)[ref.segment_index]
-            for ref in refs
-            if ref.iteration_index < self._count
-            and ref.segment_index < len(self._segments(ref.iteration_index))
-        }
+        wanted = frozenset(refs)
+        indexes = {each.iteration_index for each in wanted if each.iteration_index < self._count}
+        pieces = (piece for index in indexes for piece in self._segments(index))
+        return {piece.anchor.ref: piece for piece in pieces if piece.anchor.ref in wanted}
 
     def before(self, ref: AnchorRef) -> Iterator[Segment]:
-        yield from reversed(self._segments(ref.iteration_index)[: ref.segment_index])
+        yield from (
+            piece
+            for piece in reversed(self._segments(ref.iteration_index))
+            if piece.anchor.segment_index < ref.segment_index
+        )
         for index in range(ref.iteration_index - 1, -1, -1):
             yield from reversed(self._segments(index))
 
     def after(self, ref: AnchorRef) -> Iterator[Segment]:
-        yield from self._segments(ref.iteration_index)[ref.segment_index + 1 :]
+        yield from (
+            piece
+            for piece in self._segments(ref.iteration_index)
+            if piece.anchor.segment_index > ref.segment_index
+        )
         for index in range(ref.iteration_index + 1, self._count):
             yield from self._segments(index)

@@ -21,6 +21,7 @@ from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary
 from service.memory.archive.archiving import (
     ARCHIVE_SCHEMA,
     DROP_ALL_OF_SCHEMA_1,
+    RECUT_TOOL_RESULTS_OF_SCHEMA_3,
     Cut,
     LoopRow,
     Written,
@@ -38,6 +39,7 @@ from service.memory.history.run_loop_table import millis_of
 from service.memory.index.embedding_states import (
     DROP_SUMS_OF_SCHEMA_2,
     EMBEDDING_SCHEMA,
+    WITHOUT_ADDRESSES_OF_SCHEMA_4,
     EmbeddingStates,
 )
 from service.memory.notes.note_tables import NOTES_SCHEMA
@@ -48,7 +50,7 @@ from service.memory.search.filtering import Passing
 from service.memory.search.full_text import FULL_TEXT_SCHEMA, FullTextIndex
 from service.memory.sqlite import SqliteFile
 
-_VERSION = 3
+_VERSION = 5
 _LOOPS_KEPT_IN_MIND = 1_000
 
 
@@ -117,7 +119,12 @@ class Ledger:
             when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
             " again: finished run loops are brought in anew from the journal.",
             version=_VERSION,
-            upgrades={1: DROP_ALL_OF_SCHEMA_1, 2: DROP_SUMS_OF_SCHEMA_2},
+            upgrades={
+                1: DROP_ALL_OF_SCHEMA_1,
+                2: DROP_SUMS_OF_SCHEMA_2,
+                3: RECUT_TOOL_RESULTS_OF_SCHEMA_3,
+                4: WITHOUT_ADDRESSES_OF_SCHEMA_4,
+            },
         )
         self._writing = threading.Lock()
         self._in_mind: dict[tuple[str, str], _Archived] = {}
@@ -344,6 +351,15 @@ class Ledger:
             (wanted, owner),
         )
         return {found.anchor.ref: found for found in map(segment_from_row, rows)}
+
+    def segments_numbered(self, numbers: Iterable[int], *, owner: str) -> Mapping[int, Segment]:
+        """The segments in these rows; those that this owner does not have are left out."""
+        rows = self._file.select(
+            f"SELECT id, {SEGMENT_COLUMNS} FROM segments"
+            " WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
+            (owner, json.dumps([*numbers])),
+        )
+        return {row[0]: segment_from_row(row[1:]) for row in rows}
 
     def count(self) -> tuple[int, int]:
         """How many run loops and segments there are, of all owners."""

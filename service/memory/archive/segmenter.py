@@ -4,6 +4,10 @@ The order within an iteration is fixed, because it decides the anchors: the user
 reasoning, each tool call followed at once by its result, results that belong to no call, the
 response. A text that is too long becomes several segments; put together again, they are the text,
 character for character. Blank texts give no segment.
+
+Nor do the results that are no memory: notices, which are Rondo's own words, and what the tools that
+quote gave, which is remembered where it was said. They are counted all the same, so that other
+segments have the anchors that they had before.
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from service.domain.anchors import Anchor, Segment, SegmentType
-from service.domain.messages import ToolResult
+from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
+from service.domain.tools import QUOTING_TOOLS
 from service.memory.tokens import dense_prefix_within, estimate_dense_tokens
 from service.memory.tuned import SEGMENT_TOKENS, SMALLEST_PIECE
 
@@ -59,6 +64,7 @@ def segments_of(run_loop: RunLoop, iteration_index: int) -> list[Segment]:
             call_id=words.call_id,
         )
         for segment_index, (words, content) in enumerate(_pieces(iteration))
+        if words.is_memory
     ]
 
 
@@ -93,6 +99,7 @@ class _Words(NamedTuple):
     segment_type: SegmentType
     text: str
     call_id: str | None = None
+    is_memory: bool = True
 
 
 def _pieces(iteration: Iteration) -> Iterator[tuple[_Words, str]]:
@@ -110,11 +117,17 @@ def _texts(iteration: Iteration) -> Iterator[_Words]:
     for call in iteration.tool_calls:
         yield _Words("tool_call", f"{call.name} {call.arguments}", call.id)
         if results[call.id]:
-            yield _Words("tool_result", results[call.id].popleft().content, call.id)
+            yield _result(results[call.id].popleft(), call)
     for left_over in results.values():
         for result in left_over:
-            yield _Words("tool_result", result.content, result.id)
+            yield _result(result)
     yield _Words("response", iteration.response or "")
+
+
+def _result(result: ToolResult, call: ToolCall | None = None) -> _Words:
+    quotes = call is not None and call.name in QUOTING_TOOLS
+    is_memory = not (result.notice or quotes)
+    return _Words("tool_result", result.content, result.id, is_memory)
 
 
 def _by_call(results: Iterable[ToolResult]) -> defaultdict[str, deque[ToolResult]]:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.domain.errors import EmbeddingError
+from service.domain.redirects import redirect, shown
 from service.memory.embedders.texts import embeddable, unit_rows
 from service.memory.protocol import Vectors
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from openai import APIStatusError, OpenAI
 
 _BATCH = 64
 _RETRIES = 3
@@ -59,7 +60,10 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> str:
-        """Endpoint, model, dimension and prompts. Calls the endpoint if none was made before.
+        """Model, dimension and prompts. Calls the endpoint if none was made before.
+
+        Its address is no part of it: the same model is the same embedder on another port. Whether
+        it is, its vectors tell, see `EmbeddingStates.embedder`.
 
         Raises:
             EmbeddingError: the endpoint cannot be used.
@@ -67,7 +71,7 @@ class OpenAIEmbedder:
         if self._dimension is None:
             self.embed_queries(["dimension"])
         return (
-            f"openai {self._base_url or 'default'} {self._model} dimension={self._dimension} "
+            f"openai {self._model} dimension={self._dimension} "
             f"query={self._query_prompt!r} passage={self._passage_prompt!r}"
         )
 
@@ -99,23 +103,27 @@ class OpenAIEmbedder:
             )
             return [list(entry.embedding) for entry in sorted(answer.data, key=lambda e: e.index)]
         except APIStatusError as error:
+            if error.response.has_redirect_location:
+                raise _redirected(client, error) from error
             raise EmbeddingError(
                 f"the endpoint refused with HTTP {error.status_code}: {error.message[:500]}",
                 advice=_advice(error.status_code),
             ) from error
         except APIConnectionError as error:
             raise EmbeddingError(
-                f"{client.base_url} cannot be reached: {error.__cause__ or error}",
+                f"{_place(client)} cannot be reached: {error.__cause__ or error}",
                 advice="Check RONDO_EMBEDDER__BASE_URL and the connection.",
             ) from error
         except (APIError, ValueError, TypeError, AttributeError) as error:
             raise EmbeddingError(
-                f"{client.base_url} does not answer as an OpenAI-compatible endpoint: {error}",
+                f"{_place(client)} does not answer as an OpenAI-compatible endpoint: {error}",
                 advice="Check RONDO_EMBEDDER__BASE_URL; it usually ends in /v1.",
             ) from error
 
     def _connect(self) -> OpenAI:
-        from openai import OpenAI
+        from openai import DefaultHttpx2Client, OpenAI
+
+        from service.memory.bounded_bodies import bounding
 
         with self._lock:
             if self._client is None:
@@ -124,8 +132,20 @@ class OpenAIEmbedder:
                     api_key=self._api_key or "none",  # local endpoints want no key
                     timeout=_PASSAGE_TIMEOUT,
                     max_retries=_RETRIES,
+                    # A key goes where its owner sent it.
+                    http_client=DefaultHttpx2Client(
+                        follow_redirects=False,
+                        event_hooks={"response": [bounding(self._endless)]},
+                        headers={"Accept-Encoding": "identity"},
+                    ),
                 )
             return self._client
+
+    def _endless(self, what: str) -> EmbeddingError:
+        return EmbeddingError(
+            f"the endpoint of {self._model} {what}",
+            advice="Check RONDO_EMBEDDER__BASE_URL, and any proxy before it.",
+        )
 
     def _remember(self, dimension: int) -> None:
         with self._lock:
@@ -137,6 +157,19 @@ class OpenAIEmbedder:
                 "before",
                 advice="The endpoint has changed its model: restart the daemon.",
             )
+
+
+def _redirected(client: OpenAI, error: APIStatusError) -> EmbeddingError:
+    response = error.response
+    asked, base = str(response.request.url), str(client.base_url).rstrip("/")
+    elsewhere = redirect(asked, base, response.headers["location"])
+    return EmbeddingError(
+        elsewhere.detail(_place(client)), advice=elsewhere.advice("RONDO_EMBEDDER__BASE_URL")
+    )
+
+
+def _place(client: OpenAI) -> str:
+    return shown(str(client.base_url)) or "the address of the embedder"
 
 
 def _advice(status: int) -> str:

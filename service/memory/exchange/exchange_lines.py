@@ -14,7 +14,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from service.domain.human_input import NEW_MATTER
 from service.domain.imported import last_moment
+from service.domain.json_values import unwritable_number
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.tuned import IMPORT_LINE_BYTES
 
@@ -113,6 +115,11 @@ def parse(line: Line, *, owner: str) -> RunLoop:
         raise BadLineError("it is not a JSON object, as a run loop is")
     given = value.get("id")
     run_loop_id = given if isinstance(given, str) else None
+    if number := unwritable_number(value):
+        raise BadLineError(
+            f"{number}, a number that JSON cannot hold; leave it out, or write it as text",
+            run_loop_id,
+        )
     if isinstance(value.get("problem"), str) and "iterations" not in value:
         raise BadLineError(f"it was not exported: {value['problem']}", run_loop_id)
     try:
@@ -152,6 +159,11 @@ def settled(run_loop: RunLoop) -> RunLoop:
 def _check_id(run_loop_id: str) -> None:
     if not run_loop_id.strip():
         raise BadLineError("its id is blank; give it one of letters and digits")
+    if run_loop_id == NEW_MATTER:
+        raise BadLineError(
+            f"its id is “{NEW_MATTER}”, by which a message is said to open a new run loop; give it"
+            " another one"
+        )
     if len(run_loop_id) > _LONGEST_ID:
         raise BadLineError(
             f"its id has {len(run_loop_id)} characters; at most {_LONGEST_ID} are taken"

@@ -74,13 +74,17 @@ class Descent:
     def _doom(self, run_loop_id: str, iterations: frozenset[int], kind: CopyKind | None) -> None:
         """Let iterations of a loop that stays go whole."""
         doomed = self._stays(run_loop_id)
-        doomed.iterations |= iterations
+        followed, alone = doomed.history.taken_back(iterations)
+        doomed.iterations |= iterations | followed
         for seq, body in redactions(doomed.history, doomed.iterations):
             doomed.bodies[seq] = body
             if kind is None:
                 doomed.own.add(seq)
         if kind is not None:
             doomed.kinds.add(kind)
+        if alone:
+            events = [event for event in doomed.history.events if event.seq in alone]
+            self._doom_alone(run_loop_id, events, kind or "moved")
 
     def _follow_copies(self) -> None:
         """Go on from what was named to forks, and to where moved messages were before."""

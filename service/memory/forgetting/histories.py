@@ -10,6 +10,7 @@ from service.domain.events import (
     CompactionStarted,
     Event,
     InputReceived,
+    InputRequired,
     IterationStarted,
     MemoryRecalled,
     MessageMoved,
@@ -51,8 +52,15 @@ class History:
     """Iterations that were forgotten before."""
     message_ids: dict[int, str] = field(default_factory=dict)
     """By the number of a ``message.received``, or of an answer heard as one: the message's id."""
+    answer_ids: dict[int, str] = field(default_factory=dict)
+    """By the number of a ``message.received`` that no iteration observed, as it was taken for the
+    answer to what one had asked: the message's id."""
     moved_unseen: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By the number of a ``message.moved``: events of messages that no iteration had observed."""
+    """By the number of a ``message.moved``: events of messages that no iteration had observed; and,
+    of one that had been taken for an answer, what followed from it in the iteration that had asked.
+    They are of no iteration any more."""
+    reopened: dict[int, int] = field(default_factory=dict)
+    """By the number of a ``message.moved`` that took an answer back: which iteration had asked."""
     shown: tuple[frozenset[int], ...] = ()
     """For each message that the model is shown: the iterations whose words it holds."""
 
@@ -60,6 +68,26 @@ class History:
     def iteration_count(self) -> int:
         """How many iterations there are; words that none has observed yet are one more."""
         return len(self.state.run_loop().iterations)
+
+    def message_id(self, seq: int) -> str | None:
+        """Of the message that came by an event, if one did."""
+        return self.message_ids.get(seq) or self.answer_ids.get(seq)
+
+    def taken_back(self, asking: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """What had followed from answers to these iterations, and was taken back: nobody sees it
+        any more, but here it stands.
+
+        Returns:
+            Whole iterations, and numbers of events that are of none.
+        """
+        wanted, iterations, seqs = frozenset(asking), set[int](), set[int]()
+        for event in self.events:
+            if isinstance(event.body, MessageMoved) and (
+                self.reopened.get(event.seq or 0) in wanted
+            ):
+                iterations.update(range(*event.body.iterations))
+                seqs.update(self.moved_unseen[event.seq or 0])
+        return frozenset(iterations), frozenset(seqs)
 
     def first_seq(self, iterations: Iterable[int]) -> int:
         """The number of the first event that holds words of these iterations."""
@@ -102,7 +130,7 @@ class _Reading:
             if isinstance(event.body, IterationStarted) and event.body.forgotten:
                 forgotten.add(self._current)
         for seqs in (*self._waiting.values(), self._recalled):
-            self._assign(seqs, self._current + 1)
+            self._assign(seqs, state.iteration_count)
         self.history.state = state
         self.history.shown = tuple(self._makers)
         self.history.forgotten = frozenset(forgotten)
@@ -132,14 +160,32 @@ class _Reading:
                 self._waiting.get(message_id, self._recalled).append(seq)
             case MemoryRecalled():
                 self._recalled.append(seq)
-            case InputReceived(request_id=request_id) if len(state.unseen) > len(before.unseen):
-                self._waiting.setdefault(request_id, []).append(seq)  # heard as a message
-                self.history.message_ids[seq] = request_id
-            case MessageMoved(message_ids=message_ids):
+            case InputReceived(request_id=request_id, message_id=message_id) if (
+                state.unseen and state.unseen[-1].id in (request_id, message_id)
+            ):
+                # Heard as a message: as one of its own, or as the one that it came with.
+                self._waiting.setdefault(message_id or request_id, []).append(seq)
+                if message_id is None:
+                    self.history.message_ids[seq] = request_id
+            case (
+                InputReceived(message_id=str(message_id))
+                | InputRequired(message_id=str(message_id))
+            ):
+                # A message that was the answer, or was asked back about, is of that iteration.
+                mine = (*self._waiting.pop(message_id, ()), seq)
+                self._assign(mine, max(self._current, 0))
+                for each in mine:
+                    if self.history.message_ids.pop(each, None) is not None:
+                        self.history.answer_ids[each] = message_id
+            case MessageMoved(message_ids=message_ids) as moved:
                 gone = [self._waiting.pop(each, []) for each in message_ids]
+                if moved.reopens:
+                    self._current = len(state.closed_iterations)
+                    gone.append(self._followed(message_ids))
+                    self.history.reopened[seq] = self._current
                 self.history.moved_unseen[seq] = tuple(number for seqs in gone for number in seqs)
             case IterationStarted():
-                self._current += 1
+                self._current = len(state.closed_iterations)
                 still_waiting = {unseen.id for unseen in state.unseen}
                 for message_id in [each for each in self._waiting if each not in still_waiting]:
                     self._assign(self._waiting.pop(message_id), self._current)
@@ -149,6 +195,17 @@ class _Reading:
                 pass
             case body if not isinstance(body, _OF_NO_ITERATION):
                 self._assign((seq,), max(self._current, 0))
+
+    def _followed(self, message_ids: Iterable[str]) -> list[int]:
+        """What followed from an answer that is taken back, in the iteration that had asked."""
+        history = self.history
+        first = max(seq for seq, each in history.answer_ids.items() if each in message_ids)
+        found = [
+            seq for seq, at in history.iteration_of.items() if at == self._current and seq >= first
+        ]
+        for seq in found:
+            del history.iteration_of[seq]
+        return sorted(found)
 
     def _watch_messages(self, event: Event, state: RunLoopState) -> None:
         body = event.body

@@ -82,7 +82,7 @@ def moves_to(journal: JournalReads, owner: str) -> dict[str, list[Move]]:
 def _copies(move: Move, target: History) -> dict[str, int]:
     """By the ids of the messages: the events by which they came to the target then."""
     found: dict[str, int] = {}
-    for seq, message_id in sorted(target.message_ids.items()):
+    for seq, message_id in sorted({**target.message_ids, **target.answer_ids}.items()):
         if seq > move.seq and message_id in move.moved.message_ids:
             found.setdefault(message_id, seq)
     return found

@@ -64,7 +64,7 @@ def _telling(goal: str, together: list[Event]) -> list[Event]:
 def _words(body: EventBody) -> str:
     match body:
         case MessageReceived(message=message):
-            return message.text
+            return message.words
         case InputReceived(choices=choices, text=text):  # heard as a message
             return "\n".join(choices) if choices else text or ""
     return ""

@@ -278,9 +278,9 @@ class _Planning(Descent):
             bodies=doomed.bodies,
             kinds=doomed.kinds,
             message_ids={
-                history.message_ids[event.seq or 0]
+                message_id
                 for event in gone
-                if event.seq in history.message_ids
+                if (message_id := history.message_id(event.seq or 0)) is not None
             },
             approvals={
                 scope

@@ -37,9 +37,11 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
         )
     elif in_the_way and not stop:
         notice = (
-            "1 run loop is active: cancel or complete it first."
+            "1 run loop is active, at work or at rest: cancel or complete it first, or ask with"
+            " `stop`."
             if len(in_the_way) == 1
-            else f"{len(in_the_way)} run loops are active: cancel or complete them first."
+            else f"{len(in_the_way)} run loops are active, at work or at rest: cancel or complete"
+            " them first, or ask with `stop`."
         )
     return ForgetPreview(
         run_loops=tuple(map(_doomed, plan.whole.values())),

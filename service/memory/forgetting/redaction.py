@@ -61,7 +61,9 @@ def redacted(body: events.EventBody) -> events.EventBody:
         case events.IterationStarted():
             return body.model_copy(update={"forgotten": True, "nudge": _marked(body.nudge)})
         case events.MessageCompleted():
-            return body.model_copy(update={"message": _message(body.message)})
+            # By its id the provider would give the words.
+            gone = {"message": _message(body.message), "response_id": None}
+            return body.model_copy(update=gone)
         case events.ToolStarted():
             return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
         case events.ToolFinished():
@@ -70,7 +72,12 @@ def redacted(body: events.EventBody) -> events.EventBody:
             return _without_question(body)
         case events.CompactionFinished():
             return body.model_copy(update={"replacement": tuple(map(_message, body.replacement))})
-        case events.LLMRetry() | events.ErrorOccurred() | events.RunLoopFailed():
+        case (
+            events.LLMRetry()
+            | events.LLMFallback()
+            | events.ErrorOccurred()
+            | events.RunLoopFailed()
+        ):
             return body.model_copy(update={"problem": _problem(body.problem)})
         case events.RunLoopCompleted() | events.RunLoopCancelled():
             return body.model_copy(update={"reason": FORGOTTEN})
@@ -116,6 +123,7 @@ def _without_question(body: events.InputRequired | events.InputReceived) -> even
                 "tool_calls": tuple(map(_call, body.tool_calls)),
                 "options": tuple(FORGOTTEN for _ in body.options),
                 "scopes": {},
+                "metadata": {},
             }
         )
     # A yes that was to be remembered is not: what it covered may be words, so a person is asked.
@@ -171,6 +179,8 @@ def _reworded(value: Any, change: Callable[[str], str], *, name: str = "") -> An
     match value:
         case str() if name == "arguments":
             return _arguments(value, change)
+        case dict() if name == "metadata":
+            return _within(value, change)  # its members are not ours: any of them may be words
         case str():
             return change(value)
         case dict():

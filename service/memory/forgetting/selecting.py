@@ -211,8 +211,8 @@ def _asked(history: History) -> Iterator[tuple[int, str]]:
         if place is None:
             continue
         match event.body:
-            case InputRequired(prompt=prompt, options=options):
-                texts = (prompt, *options)
+            case InputRequired(prompt=prompt, options=options, metadata=metadata):
+                texts = (prompt, *options, *_strings(metadata))
             case InputReceived(text=text, choices=choices, decisions=decisions):
                 texts = (text or "", *choices, *(each.reason or "" for each in decisions))
             case _:

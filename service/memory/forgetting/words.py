@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from service.domain.events import CompactionFinished, EventBody, RunLoopImported, RunLoopStarted
+from service.domain.messages import IMAGE_WORDS
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.openings import opens_with
@@ -49,7 +50,10 @@ def texts_of(history: History, gone: frozenset[int]) -> Iterator[str]:
     for index, iteration in enumerate(history.state.run_loop().iterations):
         if index not in gone:
             continue
-        yield from filter(None, (iteration.user_message, iteration.reasoning, iteration.response))
+        said = iteration.user_message or ""
+        if IMAGE_WORDS in said:
+            said = said.replace(IMAGE_WORDS, "").strip()
+        yield from filter(None, (said, iteration.reasoning, iteration.response))
         yield from (call.arguments for call in iteration.tool_calls)
         # What memory gave has its place elsewhere, and failures are told in words of the house.
         for result in results_of_others(iteration):

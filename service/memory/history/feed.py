@@ -2,7 +2,8 @@
 
 Each reader has a mailbox of bounded size. A reader that falls behind loses its mailbox, not its
 place: it reads what it missed from the journal, by sequence number, and goes on live from there.
-Only transient deltas are lost that way; what they add up to is in the journal.
+Only transient deltas are lost that way; what they add up to is in the journal. Who comes, or comes
+back, in the middle of a message is given at once what has streamed of it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,24 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Self
 
 import anyio
 
-from service.domain.events import Event
+from service.domain.events import (
+    TERMINAL,
+    Event,
+    IterationAbandoned,
+    IterationStarted,
+    LLMFallback,
+    LLMRetry,
+    MessageCompleted,
+    MessageDelta,
+    MessageMoved,
+    RunLoopInterrupted,
+)
 from service.memory.history.journal import Journal
 
 _MAILBOX_SIZE = 1024
@@ -70,6 +84,33 @@ class Mailbox:
         return events, lagged
 
 
+@dataclass(slots=True)
+class _Streaming:
+    """A message that streams just now."""
+
+    since: int
+    """The newest event of the journal when it began: what ends it has a later number."""
+    owner: str
+    at: datetime
+    texts: list[str] = field(default_factory=list)
+
+    def event(self, run_loop_id: str) -> Event:
+        """All that has streamed of it so far."""
+        body = MessageDelta(text="".join(self.texts), whole=True)
+        return Event(seq=None, at=self.at, owner=self.owner, run_loop_id=run_loop_id, body=body)
+
+
+_ENDS_A_MESSAGE = (
+    MessageCompleted,
+    LLMRetry,
+    LLMFallback,
+    IterationStarted,
+    IterationAbandoned,
+    MessageMoved,
+    RunLoopInterrupted,
+    *TERMINAL,
+)
+
 _Mailboxes = Mapping[str | None, tuple[Mailbox, ...]]
 
 
@@ -95,18 +136,43 @@ class Feed:
         # go on while readers come and go.
         self._mailboxes: _Mailboxes = {}
         self._changing = threading.Lock()
+        self._streaming: dict[str, _Streaming] = {}
+        """By run loop."""
 
     def publish(self, events: Iterable[Event]) -> None:
         """Hand out events, in time for those who want them. Never blocks."""
         for event in events:
+            self._keep_streaming(event)
             mailboxes = self._mailboxes
             for mailbox in mailboxes.get(None, ()):
                 mailbox.put(event)
             for mailbox in mailboxes.get(event.run_loop_id, ()):
                 mailbox.put(event)
 
+    def _keep_streaming(self, event: Event) -> None:
+        if isinstance(event.body, MessageDelta):
+            streaming = self._streaming.get(event.run_loop_id)
+            if streaming is None:
+                streaming = _Streaming(self.journal.last_seq, event.owner, event.at)
+                self._streaming[event.run_loop_id] = streaming
+            streaming.texts.append(event.body.text)
+        elif isinstance(event.body, _ENDS_A_MESSAGE):
+            self._streaming.pop(event.run_loop_id, None)
+
+    def streaming(self, owner: str | None) -> dict[str, tuple[int, Event]]:
+        """What has streamed of messages that are not complete, by run loop.
+
+        Each with the number of an event of the journal: what ends the message has a later one.
+        """
+        return {
+            run_loop_id: (each.since, each.event(run_loop_id))
+            for run_loop_id, each in list(self._streaming.items())
+            if owner in (None, each.owner)
+        }
+
     def drop(self) -> None:
         """Hold no events: some have lost words. Readers go on from the journal."""
+        self._streaming.clear()
         for mailboxes in self._mailboxes.values():
             for mailbox in mailboxes:
                 mailbox.drop()
@@ -162,11 +228,13 @@ class Reader:
             wake=lambda: self._bell.set(), owner=owner, run_loop_id=None, size=feed.mailbox_size
         )
         self._horizon = 0
+        self._begun: dict[str, tuple[int, Event]] = {}
+        """What had streamed of messages before this reader could hear them."""
 
     def __enter__(self) -> Self:
         """Take the place."""
         self._feed.open(self._mailbox)
-        self._horizon = self._feed.journal.last_seq
+        self._listen_from_now()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -185,7 +253,7 @@ class Reader:
             turns = self._mailbox.run_loop_id not in (None, run_loop_id)
             self._feed.narrow(self._mailbox, run_loop_id)
             if turns:
-                self._horizon = self._feed.journal.last_seq
+                self._listen_from_now()
         while True:
             while last < self._horizon:
                 page = await self._feed.journal.read(
@@ -197,13 +265,16 @@ class Reader:
                 )
                 for event in page:
                     if event.seq is not None and event.seq <= self._horizon:
+                        self._see(event)
                         yield event
                 last = self._horizon if len(page) < _PAGE else page[-1].seq or last
+            for event in self._take_begun(run_loop_id):
+                yield event
             self._bell = anyio.Event()
             events, lagged = self._mailbox.take()
             if lagged:
                 # All up to here comes from the journal, all from here on from the mailbox.
-                self._horizon = self._feed.journal.last_seq
+                self._listen_from_now()
                 continue
             for event in events:
                 if run_loop_id is not None and event.run_loop_id != run_loop_id:
@@ -215,3 +286,28 @@ class Reader:
                 yield event
             if not events:
                 await self._bell.wait()
+
+    def _listen_from_now(self) -> None:
+        """What is published from here on is in the mailbox; all before it is not.
+
+        No await may come between this and the emptying of the mailbox: deltas are published by
+        other tasks of the same thread.
+        """
+        self._horizon = self._feed.journal.last_seq
+        self._begun = self._feed.streaming(self._owner)
+
+    def _see(self, event: Event) -> None:
+        """Leave out what had streamed of a message that the journal has whole."""
+        since, _ = self._begun.get(event.run_loop_id, (None, event))
+        if since is None or event.seq is None or event.seq <= since:
+            return
+        if isinstance(event.body, _ENDS_A_MESSAGE):
+            del self._begun[event.run_loop_id]
+
+    def _take_begun(self, run_loop_id: str | None) -> list[Event]:
+        begun, self._begun = self._begun, {}
+        return [
+            event
+            for each, (_, event) in begun.items()
+            if run_loop_id is None or each == run_loop_id
+        ]

@@ -19,6 +19,7 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from service.domain.errors import ConflictError, NotFoundError
+from service.domain.json_values import Metadata
 from service.domain.messages import Message
 from service.domain.run_loops import SendMode
 from service.memory.sqlite import SqliteFile
@@ -50,8 +51,11 @@ class InboxEntry:
     owner: str
     message: Message
     requested_run_loop_id: str | None = None
+    """The loop that it belongs to, or `NEW_MATTER`, where the sender said so."""
     metadata: dict[str, Any] = field(default_factory=dict)
     mode: SendMode = "steer"
+    model: str | None = None
+    """The name of the configured model that is to answer it; None: the loop's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +259,9 @@ class _Request(BaseModel):
 
     message: Message
     run_loop_id: str | None
-    metadata: dict[str, Any]
+    metadata: Metadata
     mode: SendMode = "steer"
+    model: str | None = None
 
     @classmethod
     def of(cls, entry: InboxEntry) -> _Request:
@@ -265,6 +270,7 @@ class _Request(BaseModel):
             run_loop_id=entry.requested_run_loop_id,
             metadata=entry.metadata,
             mode=entry.mode,
+            model=entry.model,
         )
 
     def entry(self, message_id: str, owner: str) -> InboxEntry:
@@ -275,4 +281,5 @@ class _Request(BaseModel):
             requested_run_loop_id=self.run_loop_id,
             metadata=self.metadata,
             mode=self.mode,
+            model=self.model,
         )

@@ -134,6 +134,7 @@ class Journal(JournalReads):
         """One history that cannot be read must not keep the others from going on."""
         log.error("run loop %s is set aside as failed: %s", run_loop_id, error)
         self.run_loops.set_aside(run_loop_id)
+        self._file.note_damage(error)
 
     async def aclose(self) -> None:
         """Close the file, after the commit that is under way."""
@@ -281,9 +282,8 @@ class Journal(JournalReads):
         return self._stamp(state, wanted, last_seq)
 
     def _newest(self, run_loop_id: str) -> int | None:
-        rows = self._file.select(
-            "SELECT max(seq) FROM events WHERE run_loop_id = ?", (run_loop_id,)
-        )
+        query = "SELECT max(seq) FROM events WHERE run_loop_id = ?"
+        rows = self._file.select(query, (run_loop_id,))
         return rows[0][0] if rows else None
 
     def _take_over(self, commits: list[Commit], wanted: Sequence[Append]) -> list[Commit]:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 import anyio
 from anyio import to_thread
 
-from service.domain.errors import StorageError
+from service.domain.errors import Problem, StorageError
 from service.domain.events import BODY, Event, EventBody
 from service.domain.fold import fold
 from service.domain.state import RunLoopState
@@ -67,6 +67,11 @@ class JournalReads:
         """The states of an owner's active loops. May be called from any thread."""
         return [state for state in list(self._states.values()) if state.owner == owner]
 
+    @property
+    def damage(self) -> Problem | None:
+        """What could not be read since the start, and what to do; None as long as all could."""
+        return self._file.damage
+
     async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
         """Events in order, of one loop or of all; those that are not wanted are not parsed.
 
@@ -82,7 +87,9 @@ class JournalReads:
         where = Where("seq > ?", wanted.get("after", 0))
         where.add("run_loop_id = ?", wanted.get("run_loop_id"))
         where.add("owner = ?", wanted.get("owner"))
-        where.add("json_extract(body, '$.type') = ?", wanted.get("kind"))
+        kind = wanted.get("kind")
+        # Not read as JSON: earlier versions could write numbers that SQLite does not read.
+        where.add("instr(body, ?) = 1", kind and f'{{"type":"{kind}"')
         where.add("body NOT LIKE ?", f"{IMPORTED}%" if wanted.get("news") else None)
         limit = wanted.get("limit")
         rows = self._file.select(

@@ -5,6 +5,7 @@ A projection: all of it can be told from the events, but not as fast.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from service.domain.state import RunLoopState
 from service.memory.outline import Outline
 from service.memory.sqlite import Row, SqliteFile
 from service.memory.where import Where
+
+log = logging.getLogger(__name__)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS run_loops (
@@ -87,12 +90,13 @@ class RunLoopTable:
             "(created_at, id) < (SELECT created_at, id FROM run_loops WHERE id = ?)", before_id
         )
         rows = await self._in_thread(
-            "SELECT id, owner, goal, status, created_at, updated_at, completed_at,"
+            # As bytes: a page that is damaged must not keep the other loops from being listed.
+            "SELECT id, owner, CAST(goal AS BLOB), status, created_at, updated_at, completed_at,"
             f" predecessor_id, iteration_count FROM run_loops {where}"
             " ORDER BY created_at DESC, id DESC LIMIT ?",
             (*where.values, limit),
         )
-        return [_summary(row) for row in rows]
+        return [found for row in rows if (found := _summary(row)) is not None]
 
     async def oldest(
         self,
@@ -214,15 +218,22 @@ def _projection(state: RunLoopState) -> Row:
     )
 
 
-def _summary(row: Row) -> RunLoopSummary:
-    return RunLoopSummary(
-        id=row[0],
-        owner=row[1],
-        goal=row[2],
-        status=row[3],
-        created_at=moment_of(row[4]),
-        updated_at=moment_of(row[5]),
-        completed_at=None if row[6] is None else moment_of(row[6]),
-        predecessor_id=row[7],
-        iteration_count=row[8],
-    )
+def _summary(row: Row) -> RunLoopSummary | None:
+    """A loop as it is listed; None where the row is damaged, which the log tells."""
+    try:
+        return RunLoopSummary(
+            id=row[0],
+            owner=row[1],
+            goal=bytes(row[2]).decode("utf-8", "replace"),
+            status=row[3],
+            created_at=moment_of(row[4]),
+            updated_at=moment_of(row[5]),
+            completed_at=None if row[6] is None else moment_of(row[6]),
+            predecessor_id=row[7],
+            iteration_count=row[8],
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        log.error(
+            "run loop %s is not listed: its line in the journal is damaged: %s", row[0], error
+        )
+        return None

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_DATABASE = "chroma.sqlite3"
 _PAGE = 100
-_REFUSED = ("disk is full", "no space left", "readonly", "read-only", "permission denied")
+_FULL = ("disk is full", "no space left")
+_REFUSED = (*_FULL, "readonly", "read-only", "permission denied")
 _REFUSED_TO_OPEN = "unable to open database file"
 
 
@@ -52,6 +54,15 @@ class Place(Protocol):
 
     def exists(self, generation: int) -> bool:
         """Whether there is anything of this generation to be opened."""
+        ...
+
+    def identity(self, generation: int) -> str:
+        """Which file a generation is in, to be compared with what it was when that was opened;
+        empty where there is none, or none to be seen.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
         ...
 
     def fingerprint(self, generation: int) -> str:
@@ -117,7 +128,16 @@ class EmbeddedPlace:
 
     def exists(self, generation: int) -> bool:
         """See `Place.exists`."""
-        return (self._path(generation) / "chroma.sqlite3").is_file()
+        return (self._path(generation) / _DATABASE).is_file()
+
+    def identity(self, generation: int) -> str:
+        """See `Place.identity`."""
+        with self.errors("read"):
+            try:
+                found = (self._path(generation) / _DATABASE).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return ""
+            return f"{found.st_dev} {found.st_ino}"
 
     def fingerprint(self, generation: int) -> str:
         """See `Place.fingerprint`: names, sizes and times, not what is in them."""
@@ -182,7 +202,9 @@ class EmbeddedPlace:
             if isinstance(error, OSError) or self._is_refused(words.lower()):
                 raise StorageError(
                     f"the vector index in {self._folder} cannot be {what}: {words}",
-                    advice=f"Check the disk that holds {self._folder}, and who may write there.",
+                    advice=f"Free some space on the disk that holds {self._folder}."
+                    if any(sign in words.lower() for sign in _FULL)
+                    else f"Check the disk that holds {self._folder}, and who may write there.",
                 ) from error
             raise IndexDamagedError(
                 f"the vector index in {self._folder} cannot be {what}: {words}",
@@ -219,6 +241,10 @@ class RemotePlace:
     def exists(self, generation: int) -> bool:
         """See `Place.exists`. Only asking for what it holds can tell."""
         return True
+
+    def identity(self, generation: int) -> str:
+        """See `Place.identity`."""
+        return ""
 
     def fingerprint(self, generation: int) -> str:
         """See `Place.fingerprint`."""

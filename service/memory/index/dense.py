@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
-from service.memory.index.embedding_states import KnownVectors
+from service.memory.index.embedding_states import PROBE, KnownVectors
 from service.memory.index.index_keeper import IndexKeeper
+from service.memory.index.unrelated import Unrelated, unrelated_of
 from service.memory.protocol import Embedder, Nearest, Vectors
 
 
@@ -31,6 +32,8 @@ class DenseSide:
         self._loading = threading.Lock()
         self.loaded: LoadedEmbedder | None = None
         """None before the embedder is loaded."""
+        self._unrelated: Unrelated | None = None
+        self._measured = False
         self.problem: Problem | None = None
         """Why the last attempt to load, embed or index failed."""
 
@@ -48,11 +51,21 @@ class DenseSide:
         """
         with self._loading:
             if self.loaded is None:
-                probe = self._embedder.embed_queries(["ready?"])  # loads what is lazy
-                identity = self._embedder.identity
-                self.loaded = LoadedEmbedder(
-                    identity, self._states.embedder(identity), probe.shape[1]
-                )
+                probe = self._embedder.embed_queries([PROBE])  # loads what is lazy
+                number = self._states.embedder(self._embedder.identity, probe)
+                identity = self._states.identity(number)
+                self.loaded = LoadedEmbedder(identity, number, probe.shape[1])
+
+    @property
+    def unrelated(self) -> Unrelated | None:
+        """Where the cosines of unrelated texts lie; None when the embedder cannot tell.
+
+        Of an embedder that is not known it is measured when it is first asked for.
+        """
+        with self._loading:
+            if not self._measured:
+                self._unrelated, self._measured = unrelated_of(self._embedder), True
+            return self._unrelated
 
     def why_not(self) -> str | None:
         """Why vectors cannot be searched now, in words; None when they can."""
@@ -117,6 +130,7 @@ class DenseSide:
         if active is None:
             raise ConflictError(self.why_not() or "the vector index was just replaced")
         try:
+            self._keeper.check_there(active)
             return active.index.search(vector, owner=owner, limit=limit)
         except IndexDamagedError as error:
             self._keeper.report(active, error)

@@ -248,6 +248,7 @@ class EmbeddingQueue:
         if not entries:
             return False
         try:
+            self._keeper.check_there(generation)
             generation.index.add(entries)
         except IndexDamagedError as error:
             self._report(generation, error)
@@ -266,6 +267,8 @@ class EmbeddingQueue:
         for each in unneeded:
             numbers[each.owner].append(each.number)
         try:
+            if numbers:
+                self._keeper.check_there(generation)
             for owner, gone in numbers.items():
                 generation.index.delete(gone, owner=owner)
         except IndexDamagedError as error:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from service.memory.index.generations import GENERATIONS_SCHEMA, Generations, drop_indexed
 from service.memory.protocol import IndexEntry, Vectors
 from service.memory.sqlite import SqliteFile
+from service.memory.tuned import SAME_EMBEDDER
 
 # A vector is its numbers as 16-bit floats, little-endian, of length 1 as nearly as these allow. Its
 # key joins embedder and segment, since a table of long rows is read twice as fast by an integer
@@ -28,6 +29,10 @@ EMBEDDING_SCHEMA = (
 CREATE TABLE IF NOT EXISTS embedders (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     identity TEXT NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS embedder_probes (
+    embedder INTEGER PRIMARY KEY,
+    vector BLOB NOT NULL  -- of `PROBE`
 );
 CREATE TABLE IF NOT EXISTS vectors (
     id INTEGER PRIMARY KEY,  -- (embedder << 40) + segment
@@ -39,6 +44,19 @@ CREATE TABLE IF NOT EXISTS vectors (
 
 DROP_SUMS_OF_SCHEMA_2 = "DROP TABLE IF EXISTS vector_sums;"
 """That schema kept the sum of each owner's vectors, which nothing asked for."""
+
+WITHOUT_ADDRESSES_OF_SCHEMA_4 = (
+    EMBEDDING_SCHEMA  # a file of the first schema has none of its tables by now
+    + """
+UPDATE OR IGNORE embedders SET identity =
+    'openai ' || substr(identity, 8 + instr(substr(identity, 8), ' '))
+    WHERE identity LIKE 'openai % % dimension=%';
+"""
+)
+"""That schema told endpoints apart by their addresses, not by their vectors."""
+
+PROBE = "ready?"
+"""The question that every embedder is given, to know it again by its vector."""
 
 _STORED = np.dtype("<f2")
 _SHIFT = 40
@@ -73,12 +91,34 @@ class EmbeddingStates:
         self.generations = Generations(file, writing)
         """Which index holds which of the vectors."""
 
-    def embedder(self, identity: str) -> int:
-        """The number under which this embedder's vectors are kept."""
+    def embedder(self, identity: str, probe: Vectors | None = None) -> int:
+        """The number under which this embedder's vectors are kept.
+
+        Where another model is offered under the name of one that is known, it gets a number and an
+        identity of its own: the name, and ``other=`` which one it is.
+
+        Args:
+            identity: see `Embedder.identity`.
+            probe: its vector of `PROBE`, one row; None: the name alone decides.
+        """
         with self._writing, self._file.transaction(durable=False) as db:
-            db.execute("INSERT OR IGNORE INTO embedders(identity) VALUES (?)", (identity,))
-            row = db.execute("SELECT id FROM embedders WHERE identity = ?", (identity,)).fetchone()
-        number: int = row[0]
+            other = 1
+            name = identity
+            while True:
+                db.execute("INSERT OR IGNORE INTO embedders(identity) VALUES (?)", (name,))
+                number: int
+                number, known = db.execute(
+                    "SELECT e.id, p.vector FROM embedders e"
+                    " LEFT JOIN embedder_probes p ON p.embedder = e.id WHERE e.identity = ?",
+                    (name,),
+                ).fetchone()
+                if probe is None or known is None or _is_same(as_matrix([known]), probe):
+                    break
+                other += 1
+                name = f"{identity} other={other}"
+            if probe is not None:
+                stored = probe.astype(_STORED).tobytes()
+                db.execute("INSERT OR IGNORE INTO embedder_probes VALUES (?, ?)", (number, stored))
         return number
 
     def identity(self, embedder: int) -> str:
@@ -203,9 +243,14 @@ class EmbeddingStates:
                     (first, first + _NUMBERS - 1, _DROPPED_AT_ONCE),
                 ).rowcount
                 if dropped < _DROPPED_AT_ONCE:
+                    db.execute("DELETE FROM embedder_probes WHERE embedder = ?", (embedder,))
                     db.execute("DELETE FROM embedders WHERE id = ?", (embedder,))
             self._file.checkpoint()
         return True
+
+
+def _is_same(one: Vectors, other: Vectors) -> bool:
+    return one.shape == other.shape and float((one @ other.T)[0, 0]) >= SAME_EMBEDDER
 
 
 def as_matrix(vectors: Sequence[bytes]) -> Vectors:

@@ -27,6 +27,8 @@ class OpenGeneration:
 
     row: Generation
     index: VectorIndex
+    identity: str
+    """Which file it is in, see `Place.identity`."""
     done_up_to: int = 0
     """All vectors up to this number are in it."""
     complete_up_to: dict[str, int] = field(default_factory=dict)
@@ -89,6 +91,22 @@ class IndexKeeper:
             if self.active is generation:
                 self.active = None
             self._stale = True
+
+    def check_there(self, generation: OpenGeneration) -> None:
+        """See to it that the files of a generation are those that were opened. From any thread.
+
+        Chroma does not notice that they are gone: it goes on reading what it has in memory, and
+        writing into files that nobody will find again.
+
+        Raises:
+            IndexDamagedError: they were deleted, moved or exchanged.
+            StorageError: the disk refuses.
+        """
+        if self.place.identity(generation.row.id) != generation.identity:
+            raise IndexDamagedError(
+                f"generation {generation.row.id} of the vector index is gone from where it was",
+                advice="It is built anew from the ledger; search goes by words meanwhile.",
+            )
 
     def sync(self, configured: int | None) -> None:
         """Make what is open what the rows say.
@@ -274,7 +292,7 @@ class IndexKeeper:
         except BaseException:
             index.close()
             raise
-        return OpenGeneration(row, index)
+        return OpenGeneration(row, index, self.place.identity(row.id))
 
     def _close(self, opened: OpenGeneration) -> None:
         opened.index.close()

@@ -12,7 +12,13 @@ import anyio
 import anyio.to_thread
 
 from service.config import MemorySettings
-from service.domain.errors import EmbeddingError, IndexUnreachableError, Problem, RondoError
+from service.domain.errors import (
+    EmbeddingError,
+    IndexUnreachableError,
+    Problem,
+    RondoError,
+    StorageError,
+)
 from service.memory.index.chroma import chroma_places
 from service.memory.index.dense import DenseSide
 from service.memory.index.embedding import EmbeddingQueue
@@ -132,12 +138,19 @@ class IndexWorker:
                 await self.work()
         return not await anyio.to_thread.run_sync(pending)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the index is not what it shall be, or the disk or its server refused lately."""
+        refused = (IndexUnreachableError.kind, StorageError.kind)
+        return self._keeper.has_work or (
+            self._problem is not None and self._problem.kind in refused
+        )
+
     def after_search(self) -> None:
         """Look again whether what failed goes now, when a search could not use the index."""
-        problem = self._problem
-        unreachable = problem is not None and problem.kind == IndexUnreachableError.kind
-        if not unreachable and not self._keeper.has_work:
+        if not self.has_work:
             return
+        problem = self._problem
         if problem is None or time.monotonic() > self._asked_at + _ASKED_AGAIN_AFTER:
             self._asked_at = time.monotonic()
             self.wake()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.domain.errors import RerankingError
+from service.domain.redirects import redirect, shown
 from service.memory.embedders.texts import embeddable
 from service.memory.rerankers.scores import between_0_and_1
 from service.memory.tuned import RERANKED
@@ -37,8 +38,12 @@ class EndpointReranker:
             most: see `Reranker.most`.
         """
         self._model = model
+        self._base_url = base_url
         self._url = f"{base_url.rstrip('/')}/rerank"
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._place = shown(self._url) or "the address of the reranker"
+        self._headers = {"Accept-Encoding": "identity"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._timeout = timeout_seconds
         self._most = most
 
@@ -51,6 +56,8 @@ class EndpointReranker:
         """See `Reranker.scores`."""
         import httpx2
 
+        from service.memory.bounded_bodies import bounding
+
         if not texts:
             return []
         body: dict[str, Any] = {
@@ -61,23 +68,37 @@ class EndpointReranker:
         if self._model:
             body["model"] = self._model
         try:
-            answer = httpx2.post(self._url, json=body, headers=self._headers, timeout=self._timeout)
+            with httpx2.Client(
+                timeout=self._timeout, event_hooks={"response": [bounding(self._endless)]}
+            ) as client:
+                answer = client.post(self._url, json=body, headers=self._headers)
         except httpx2.TimeoutException as error:
             raise RerankingError(
-                f"{self._url} did not answer within {self._timeout:g} seconds",
+                f"{self._place} did not answer within {self._timeout:g} seconds",
                 advice="Raise memory.reranker.timeout_seconds, or lower its candidates.",
             ) from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise RerankingError(
-                f"{self._url} cannot be reached: {error}",
+                f"{self._place} cannot be reached: {error}",
                 advice="Check memory.reranker.base_url and the connection.",
             ) from error
+        if answer.has_redirect_location:
+            elsewhere = redirect(self._url, self._base_url, answer.headers["location"])
+            raise RerankingError(
+                elsewhere.detail(self._place), advice=elsewhere.advice("memory.reranker.base_url")
+            )
         if answer.status_code != httpx2.codes.OK:
             raise RerankingError(
-                f"{self._url} refused with HTTP {answer.status_code}: {answer.text[:300]}",
+                f"{self._place} refused with HTTP {answer.status_code}: {answer.text[:300]}",
                 advice=_advice(answer.status_code),
             )
         return between_0_and_1(self._read(answer, len(texts)))
+
+    def _endless(self, what: str) -> RerankingError:
+        return RerankingError(
+            f"{self._place} {what}",
+            advice="Check memory.reranker.base_url, and any proxy before it.",
+        )
 
     def _read(self, answer: Any, count: int) -> list[float]:
         try:
@@ -86,12 +107,12 @@ class EndpointReranker:
             scores = [found[index] for index in range(count)]
         except (ValueError, KeyError, TypeError) as error:
             raise RerankingError(
-                f"{self._url} does not answer as a reranker does: {error!r}",
+                f"{self._place} does not answer as a reranker does: {error!r}",
                 advice="Check memory.reranker.base_url: it is the address without /rerank.",
             ) from error
         if not all(map(math.isfinite, scores)):
             raise RerankingError(
-                f"{self._url} gave a score that is no number", advice="Use another model."
+                f"{self._place} gave a score that is no number", advice="Use another model."
             )
         return scores
 

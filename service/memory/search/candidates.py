@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.domain.errors import ConflictError, RondoError
 from service.memory.archive.ledger import Ledger
@@ -116,6 +117,34 @@ class CandidateSource:
             few and len(few) <= len(numbers)
         )
         return Candidates(numbers, vector, of_words, reason, more)
+
+    def nearest(self, vectors: Vectors, wanted: Wanted) -> dict[int, NDArray[np.float32]]:
+        """The segments nearest to any of some vectors, with their own vectors.
+
+        Nothing where vectors cannot be searched now.
+
+        Raises:
+            StorageError: the ledger or the index cannot be read.
+        """
+        if self._dense is None or self._dense.why_not():
+            return {}
+        passing = self._ledger.passing(wanted.owner, wanted.filters)
+        few = self._narrowed(passing, wanted.filters)
+        known = None if few is None else self._dense.vectors_of(few)
+        numbers = dict[int, None]()
+        for row in vectors:
+            if few is not None and known is not None:
+                numbers |= dict.fromkeys(_best([(few, known)], row[None], wanted.count))
+            else:
+                numbers |= dict.fromkeys(self._offered(self._dense, row[None], wanted, passing))
+        if not numbers:
+            return {}
+        kept = self._dense.vectors_of([*numbers])
+        return {
+            number: vector
+            for number, vector, is_known in zip(numbers, kept.matrix, kept.known, strict=True)
+            if is_known
+        }
 
     def _start(self, work: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> Future[_T]:
         try:

@@ -162,10 +162,14 @@ def _has(metadata: str, name: str, value: Any) -> tuple[str, list[SqlValue]]:
             values.append(
                 json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
             )
-    # Whether the text holds it is asked first: that costs a tenth of reading it as JSON.
+    # Whether the text holds it is asked first: that costs a tenth of reading it as JSON. A ledger
+    # of an earlier version may hold `Infinity`, which SQLite does not read: its name is read.
+    readable = (
+        f"CASE WHEN json_valid({metadata}) THEN {metadata} ELSE writable_json({metadata}) END"
+    )
     return (
         f"{metadata} IS NOT NULL AND instr({metadata}, ?) > 0"
-        f" AND EXISTS (SELECT 1 FROM json_each({metadata}) each WHERE each.key = ? AND {equal})"
+        f" AND EXISTS (SELECT 1 FROM json_each({readable}) each WHERE each.key = ? AND {equal})"
     ), values
 
 
@@ -179,7 +183,7 @@ def _as_float(value: int) -> float:
 
 def _check(wanted: object) -> None:
     try:
-        json.dumps(wanted, ensure_ascii=False).encode()
+        json.dumps(wanted, ensure_ascii=False, allow_nan=False).encode()
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"the filters hold what no memory can hold: {error}",

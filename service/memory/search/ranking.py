@@ -26,7 +26,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
+from service.memory.index.unrelated import Unrelated
 from service.memory.search.question import Question
+from service.memory.search.relevance import Found, judge
 from service.memory.tuned import RANKING
 
 SCORE_DIGITS = 3
@@ -74,8 +76,12 @@ class Ranked(NamedTuple):
 
     ref: AnchorRef
     relevance: float
-    """0 to 1, growing with `score`; one half is the best hit of an ordinary question. It is no
-    probability, see `tuned.RANKING`."""
+    """0 to 1, growing with `score`: how sure it is that this is about what was asked, see
+    `relevance`."""
+    related: bool
+    """Whether it is sure enough, or holds all words of the question."""
+    found: Found
+    """What that was judged by."""
     scores: dict[str, float]
     """What each part adds to the score, by name: ``meaning`` of the passage itself,
     ``meaning_nearby``, ``meaning_of_loop``, ``words`` with those nearby, ``words_of_loop``,
@@ -85,7 +91,12 @@ class Ranked(NamedTuple):
     the search."""
 
 
-def rank(question: Question, candidates: Iterable[InContext], corpus: Corpus) -> list[Ranked]:
+def rank(
+    question: Question,
+    candidates: Iterable[InContext],
+    corpus: Corpus,
+    unrelated: Unrelated | None = None,
+) -> list[Ranked]:
     """All eligible passages that are given, in context or as context, best first. Pure.
 
     A passage beside a good one is a candidate itself. The order is by score, then by place.
@@ -95,6 +106,9 @@ def rank(question: Question, candidates: Iterable[InContext], corpus: Corpus) ->
         candidates: the best of each index, in their context. A passage may occur many times; what
             is said of it first counts.
         corpus: how rare the question's words are.
+        unrelated: where the cosines of what has nothing to do with each other lie; None when that
+            is not known, or nothing has a vector: then words alone tell what is about the question.
+            The order does not depend on it.
 
     >>> said, asked = "We sailed to Iceland in May.", "Where did you spend your holiday?"
     >>> one = Passage(AnchorRef("a", 0, 0), asked, "where did you spend your holiday", 0.80)
@@ -112,12 +126,20 @@ def rank(question: Question, candidates: Iterable[InContext], corpus: Corpus) ->
     words = _words(question, corpus, known)
     meaning = _meaning(known, words)
     loops = _by_loop(known, words, meaning)
-    ranked = [
-        _ranked(place, known, words, meaning, loops[passage.ref.run_loop_id])
+    placed = [
+        _placed(place, known, words, meaning, loops[passage.ref.run_loop_id])
         for place, passage in enumerate(known.passages)
         if passage.eligible
     ]
-    return sorted(ranked, key=lambda entry: (-entry.score, entry.ref))
+    placed.sort(key=lambda entry: (-entry.score, entry.ref))
+    found = [_found(entry, known, words) for entry in placed]
+    scores = [entry.score for entry in placed]
+    return [
+        Ranked(entry.ref, judged.relevance, judged.related, each, entry.scores, entry.score)
+        for entry, each, judged in zip(
+            placed, found, judge(question, found, scores, corpus.segments, unrelated), strict=True
+        )
+    ]
 
 
 class _Known:
@@ -166,6 +188,8 @@ class _Words:
 
     rarity: Mapping[str, float]
     """Of each term, as a share: all together are 1."""
+    total: float
+    """What that share is of: the idf of all terms together."""
     strength: Sequence[Mapping[str, float]]
     """How much each passage has of each term that it has at all; saturated, 1 for one in a passage
     of average length."""
@@ -185,7 +209,7 @@ def _words(question: Question, corpus: Corpus, known: _Known) -> _Words:
         length = 1 + RANKING.length_share * (terms / average - 1)
         often = _count(idf, passage.terms)
         strength.append({term: _saturated(count / length) for term, count in often.items()})
-    return _Words({term: weight / total for term, weight in idf.items()}, strength)
+    return _Words({term: weight / total for term, weight in idf.items()}, total, strength)
 
 
 def _count(wanted: Iterable[str], terms: str) -> dict[str, int]:
@@ -259,9 +283,18 @@ def _by_loop(known: _Known, words: _Words, meaning: Sequence[float]) -> dict[str
     }
 
 
-def _ranked(
+class _Placed(NamedTuple):
+    """A passage with its score."""
+
+    place: int
+    ref: AnchorRef
+    scores: dict[str, float]
+    score: float
+
+
+def _placed(
     place: int, known: _Known, words: _Words, meaning: Sequence[float], loop: _Loop
-) -> Ranked:
+) -> _Placed:
     passage = known.passages[place]
     parts = {
         "meaning": RANKING.meaning * meaning[place],
@@ -274,7 +307,21 @@ def _ranked(
     }
     parts = {name: part for name, part in parts.items() if part}
     score = round(sum(parts.values()), SCORE_DIGITS)
-    return Ranked(passage.ref, _relevance(score), parts, score)
+    return _Placed(place, passage.ref, parts, score)
+
+
+def _found(entry: _Placed, known: _Known, words: _Words) -> Found:
+    """What says that a passage is about the question."""
+    passage = known.passages[entry.place]
+    held = words.strength[entry.place]
+    share = math.fsum(words.rarity[term] for term in held)
+    return Found(
+        content=passage.content,
+        terms=passage.terms.count(" ") + bool(passage.terms),
+        cosine=passage.cosine,
+        words=share,
+        rarity=share * words.total,
+    )
 
 
 def _meaning_nearby(place: int, known: _Known, meaning: Sequence[float]) -> float:
@@ -302,8 +349,3 @@ def _words_in_window(place: int, known: _Known, words: _Words) -> float:
             window[term] = window.get(term, 0.0) + weight * much
     # Saturates at 2, and is 1 for one place in the passage itself.
     return sum(words.rarity[term] * 2 * much / (much + 1) for term, much in window.items())
-
-
-def _relevance(score: float) -> float:
-    steps = max(-500.0, min(500.0, RANKING.relevance_slope * (score - RANKING.relevance_half)))
-    return 1 / (1 + math.exp(-steps))

@@ -25,9 +25,12 @@ class ScoredRow:
 
     row: SegmentRow
     relevance: float
+    related: bool
+    """Whether it seems to be about the question; the reranker, too, leaves that as it is."""
     scores: dict[str, float]
     """The formula's parts; ``cosine`` and ``bm25`` as the indexes gave them, where they did, and
-    ``lexical``, the latter as a share of the best."""
+    ``lexical``, the latter as a share of the best; ``held``, which share of the question's words
+    it holds, and ``rarity``, the idf of these together."""
 
 
 class Scorer:
@@ -54,6 +57,7 @@ class Scorer:
             question,
             [_in_context(each, passages) for each in around.values()],
             found.of_words.corpus,
+            self._dense.unrelated if cosines and self._dense is not None else None,
         )
         by_ref = {row.ref: row for row in rows.values()}
         bm25 = found.of_words.bm25
@@ -136,4 +140,6 @@ def _scored(
     if row.number in bm25:
         scores["bm25"] = bm25[row.number]
         scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0
-    return ScoredRow(row, each.relevance, scores)
+    if each.found.words:
+        scores |= {"held": each.found.words, "rarity": each.found.rarity}
+    return ScoredRow(row, each.relevance, each.related, scores)

@@ -12,7 +12,7 @@ from service.memory.archive.ledger import Ledger
 from service.memory.clock import local_now
 from service.memory.index.dense import DenseSide
 from service.memory.index.embedding import PENDING_COUNTED
-from service.memory.protocol import SearchFilters
+from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, Wanted
 from service.memory.search.folding import Folded, fold
@@ -99,6 +99,16 @@ class Searcher:
             notice=" ".join(filter(None, notices)) or None,
         )
 
+    def nearest(self, vectors: Vectors, wanted: Wanted) -> list[NearSegment]:
+        """See `RecallReader.nearest`. Blocks.
+
+        Raises:
+            StorageError: the ledger or the index cannot be read.
+        """
+        found = self._source.nearest(vectors, wanted)
+        pieces = self._ledger.segments_numbered(found, owner=wanted.owner)
+        return [NearSegment(pieces[each], found[each]) for each in found if each in pieces]
+
     def _find(self, search: Search, times: int) -> tuple[Candidates, list[ScoredRow]]:
         question = read_question(search.query)
         timeliness = Timeliness(search.query, self._clock())
@@ -140,6 +150,7 @@ class Searcher:
                 anchor=pieces[ref].anchor,
                 content=pieces[ref].content,
                 relevance=of_ref[ref].relevance,
+                related=of_ref[ref].related,
                 scores=of_ref[ref].scores if search.explain else None,
                 duplicates=tuple(
                     pieces[row.ref].anchor for row in folded.duplicates if row.ref in pieces

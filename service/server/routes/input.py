@@ -50,8 +50,8 @@ class InputAnswer(BaseModel):
     arguments: dict[str, JsonValue] | None = None
     """When one call waits: what to run it with."""
     request_id: str | None = None
-    """Which question is answered; the open one when it is not given. With it, an answer can be
-    sent again: it counts once."""
+    """Which question is answered; needed where the run loop has asked more than one. With it, an
+    answer can be sent again: it counts once."""
 
 
 @router.post("/{run_loop_id:path}/input")

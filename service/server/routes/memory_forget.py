@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from service.domain.anchors import AnchorRef
 from service.domain.forgetting import (
@@ -49,7 +49,18 @@ class ForgetBody(BaseModel):
     stop: bool = False
     """Cancel run loops that are active, and then forget them."""
     confirm: str | None = Field(default=None, max_length=100)
-    """The code of a preview of the same request: forget what it showed."""
+    """The code of a preview of the same request: forget what it showed. Left out: show it. Null is
+    refused: it is what a preview says that cannot be confirmed."""
+
+    @field_validator("confirm", mode="before")
+    @classmethod
+    def _is_a_code(cls, given: object) -> object:
+        if given is None:  # only where it was given: the default is not looked at
+            raise ValueError(
+                "null is no code, and nothing was forgotten: the preview could not be confirmed;"
+                " its `notice` says why. Leave `confirm` out for a preview"
+            )
+        return given
 
 
 class ForgetReceipts(BaseModel):

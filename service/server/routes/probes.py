@@ -82,7 +82,7 @@ async def _readiness(daemon: Daemon) -> Readiness:
             detail = daemon.failure.title
         part = Part(ready=False, detail=detail)
         return Readiness(ready=False, agent=part, llm=part, memory=part)
-    status = agent.llm.status()
+    status = agent.models.status()
     memory = await _memory_part(daemon)
     return Readiness(
         ready=status.ready and memory.ready,
@@ -98,6 +98,12 @@ async def _memory_part(daemon: Daemon) -> Part:
     trouble = await anyio.to_thread.run_sync(_disk_trouble, daemon.settings.data_dir)
     if trouble is not None:
         return Part(ready=False, detail=trouble)
+    damage = agent.memory.journal.damage
+    if damage is not None:  # what was read since the start: the whole file is not looked through
+        # Anybody may ask: neither what was said nor where the folder is, is theirs to know.
+        advice = damage.advice.replace(str(daemon.settings.data_dir.absolute()), "the data folder")
+        words = f"part of the journal cannot be read; its run loops are shown as failed. {advice}"
+        return Part(ready=False, detail=f"{words} `rondo doctor` looks through the files.")
     try:
         stats = await agent.memory.long_term.stats()
     except RondoError as error:

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.errors import Problem
 from service.domain.events import ForkPoint, InputRequired
-from service.domain.run_loops import ACTIVE, RunLoop, Status, Timestamp
+from service.domain.run_loops import ACTIVE, DEFAULT_MODEL_NAME, RunLoop, Status, Timestamp
 from service.domain.usage import LoopUsage
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
 from service.server.routes.moments import Moment
-from service.server.why import DecidedRoute, RunLoopLine, decided_routes, lines_of
+from service.server.why import DecidedRoute, RunLoopLine, answers_among, decided_routes, lines_of
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 
@@ -47,6 +47,8 @@ class RunLoopDetails(RunLoop):
     problem: Problem | None
     """Why it failed."""
     usage: LoopUsage
+    model: str
+    """The name of the model that its next call asks."""
 
 
 class ForkRequest(BaseModel):
@@ -57,6 +59,19 @@ class ForkRequest(BaseModel):
     at: Seq | None = None
     """The number of the last event that the fork has in common with it; None: all that there are,
     but for the end of one that has ended."""
+
+
+class CompactedLoop(BaseModel):
+    """What summarising the old rounds of a run loop has come to."""
+
+    run_loop_id: str
+    messages: int
+    """How many messages of the conversation were put in fewer words, the oldest ones."""
+    method: Literal["model", "extract"]
+    """Who wrote the summaries: the model, or built-in rules."""
+    tokens_before: int
+    tokens_after: int
+    """About how long the next model call is, before and after."""
 
 
 class Fork(RunLoop):
@@ -121,6 +136,22 @@ async def resume(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> RunLoop:
     return await (await daemon.agent()).resume(run_loop_id, owner=owner)
 
 
+@router.post("/{run_loop_id:path}/compact")
+async def compact(run_loop_id: str, daemon: TheDaemon, owner: Owner) -> CompactedLoop:
+    """Summarise the old rounds of a run loop now; one at work does it before its next step.
+
+    Answers once it is done. Whoever goes away before cancels nothing.
+    """
+    done = await (await daemon.agent()).compact(run_loop_id, owner=owner)
+    return CompactedLoop(
+        run_loop_id=run_loop_id,
+        messages=done.messages,
+        method=done.method,
+        tokens_before=done.tokens_before,
+        tokens_after=done.tokens_after,
+    )
+
+
 @router.post("/{run_loop_id:path}/fork", status_code=201)
 async def fork(
     run_loop_id: str, daemon: TheDaemon, owner: Owner, request: ForkRequest | None = None
@@ -155,6 +186,12 @@ async def show(
     agent = await daemon.agent()
     state = await agent.replay(run_loop_id, at=at, owner=owner)
     routes = await decided_routes(agent.memory.journal, run_loop_id, until=state.last_seq)
+    for answer in answers_among(routes, state):
+        places = answer.route.alternatives
+        if state.before_answer is None or answer.message_id != state.before_answer.message_id:
+            places = ()
+        possible = await agent.possible_moves(run_loop_id, answer.message_id, places, owner=owner)
+        answer.route = answer.route.model_copy(update={"alternatives": possible})
     return RunLoopDetails(
         **dict(state.run_loop()),
         updated_at=state.updated_at,
@@ -164,6 +201,7 @@ async def show(
         input_required=state.awaiting,
         problem=state.problem,
         usage=LoopUsage.of(state, agent.options.prices),
+        model=state.next_model or DEFAULT_MODEL_NAME,
     )
 
 

@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from service.domain.errors import Problem
 from service.domain.events import Event, InputRequired
-from service.domain.routes import Route
+from service.domain.messages import FinishReason, ImageUrlPart, Message, TextPart
+from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.domain.run_loops import Iteration, SendMode, Status
 from service.server.attendance import attend
 from service.server.auth import Owner
@@ -33,25 +35,80 @@ MESSAGE_ID = "Rondo-Message-Id"
 RUN_LOOP_ID = "Rondo-Run-Loop-Id"
 
 
+class TextContent(BaseModel):
+    """Words of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageContent(BaseModel):
+    """An image of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["image_url"]
+    url: str
+    """``https:``, or ``data:`` with base64."""
+    id: str | None = Field(default=None, max_length=255)
+    """What the sender calls it; kept with it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unnested(cls, read: Any) -> Any:
+        """OpenAI's form; its ``detail`` has no counterpart elsewhere, and is left to the model."""
+        nested = read.get("image_url") if isinstance(read, dict) else None
+        if not isinstance(nested, dict):
+            return read
+        inner = {name: value for name, value in nested.items() if name != "detail"}
+        return {name: value for name, value in read.items() if name != "image_url"} | inner
+
+
+MessagePart = Annotated[TextContent | ImageContent, Field(discriminator="type")]
+
+
 class SendRequest(BaseModel):
     """A message, and what its sender knows about it."""
 
     model_config = ConfigDict(extra="forbid")
 
-    message: str
-    """The words."""
+    message: str | list[MessagePart]
+    """The words; or parts, where images go with them: ``{"type": "text", "text": …}`` and
+    ``{"type": "image_url", "url": …}``, whose address is ``https:`` or a ``data:`` URL. OpenAI's
+    form, ``"image_url": {"url": …}``, is taken too."""
     run_loop_id: str | None = None
     """The loop it belongs to: one that was cancelled or has failed goes on, a completed one is
-    taken up by a new one that remembers it. None: the router decides."""
+    taken up by a new one that remembers it. ``new``: it opens a new one, whatever the router would
+    say. None: the router decides."""
     mode: SendMode = "steer"
     """How it joins a loop that is at work: ``steer`` (seen at the next step), ``followup`` (seen
     after the answer), ``interrupt`` (the work is stopped, and this is taken instead)."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     """Kept with the message."""
+    model: str | None = None
+    """The name of the model that answers it, and what follows it in its run loop until a message
+    names another one: ``default``, or one of the setting `models`. None: the run loop's."""
+
+    def content(self) -> Message:
+        """The message that is sent."""
+        if isinstance(self.message, str):
+            return Message.user(self.message)
+        parts = (
+            TextPart(text=part.text)
+            if isinstance(part, TextContent)
+            else ImageUrlPart(url=part.url, id=part.id)
+            for part in self.message
+        )
+        return Message(role="user", content=tuple(parts))
 
     def digest(self) -> str:
         """The same for the same request, however its JSON was written."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        told = self.model_dump(mode="json")
+        if self.model is None:
+            del told["model"]  # as before there was any: keys outlive versions
+        canonical = json.dumps(told, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -64,15 +121,26 @@ class Sent(BaseModel):
     """``idle`` or ``completed``: it was answered; ``running``: it was answered, and the loop works
     on another message; ``waiting_for_human_input``: see `input_required`."""
     response: str | None
-    """The words of the answer: the last that were said since the model saw the message."""
+    """The words of the answer: the last that were said since the model saw the message. Where an
+    answer was cut off and gone on with, all its parts."""
+    finish_reason: FinishReason | None
+    """Why the answer is not whole: ``length``, its tokens were used up; ``content_filter``, a
+    filter of the model's endpoint stopped it. None: it is whole."""
     interrupted_by: str | None
     """The id of a message that was taken in its place, if one was: the answer is to both."""
     iterations: tuple[Iteration, ...]
     """What the loop did since the model saw the message, up to the answer."""
     route: Route | None
     """Why it came to this run loop."""
+    alternatives: tuple[RouteCandidate, ...]
+    """Where the router was unsure: what else it could have been, likeliest first, as far as it can
+    be moved there now; the id ``new`` stands for a new run loop.
+    ``POST /v1/run-loops/{id}/reroute`` moves it there, and back."""
     input_required: InputRequired | None
     """What a person is asked."""
+    warnings: tuple[Problem, ...] = ()
+    """What went wrong meanwhile, and kept nobody from answering: the model cannot see an image that
+    was sent, for one."""
     parts: tuple[Part, ...] = ()
     """What else was said in the message, where it was taken apart; see `router.split_matters`."""
 
@@ -116,11 +184,12 @@ async def send(
         # The place is taken before the message is: no piece of its answer is missed.
         reader = held.enter_context(agent.reader(owner=owner))
         receipt = await agent.accept(
-            body.message,
+            body.content(),
             run_loop_id=body.run_loop_id,
             mode=body.mode,
             owner=owner,
             metadata=dict(body.metadata),
+            model=body.model,
             idempotency_key=idempotency_key,
             request_hash=body.digest(),
         )
@@ -196,15 +265,27 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part,
             run_loop_id=outcome.run_loop_id,
         )
     run_loop = await agent.run_loop(outcome.run_loop_id, owner=owner)
+    alternatives = () if outcome.route is None else alternatives_of(outcome.route)
+    if alternatives:
+        possible = await agent.possible_moves(
+            outcome.run_loop_id,
+            outcome.message_id,
+            [each.run_loop_id for each in alternatives],
+            owner=owner,
+        )
+        alternatives = tuple(each for each in alternatives if each.run_loop_id in possible)
     sent = Sent(
         message_id=outcome.message_id,
         run_loop_id=outcome.run_loop_id,
         status=outcome.status,
-        response=outcome.response,
+        response=outcome.spoken.text or None,
+        finish_reason=outcome.spoken.finish_reason,
         interrupted_by=outcome.part.interrupted_by,
         iterations=run_loop.iterations[outcome.iterations.start : outcome.iterations.stop],
         route=outcome.route,
+        alternatives=alternatives,
         input_required=outcome.input_required,
+        warnings=outcome.warnings,
         parts=parts,
     )
     return Response(sent.model_dump_json(), headers=headers, media_type="application/json")

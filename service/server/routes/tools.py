@@ -50,7 +50,9 @@ async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
     offer = await anyio.to_thread.run_sync(
         builtin_tools, daemon.settings, agent.memory.long_term, agent.memory.load
     )
-    offered = [tool for name in agent.tools.names if (tool := agent.tools.get(name)) is not None]
+    withheld = await anyio.to_thread.run_sync(lambda: agent.tools.withheld)
+    names = [name for name in agent.tools.names if name not in withheld]
+    offered = [tool for name in names if (tool := agent.tools.get(name)) is not None]
     return Tools(
         tools=[
             OfferedTool(
@@ -64,7 +66,7 @@ async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
         ],
         not_offered=[
             WithheldTool(name=name, reason=reason)
-            for name, reason in offer.withheld.items()
-            if name not in agent.tools.names
+            for name, reason in {**offer.withheld, **withheld}.items()
+            if name not in names
         ],
     )

@@ -17,7 +17,6 @@ from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.protocol import Tool
-from service.tools.scripts import list_scripts
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
@@ -33,7 +32,7 @@ class ToolOffer:
 
 
 def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
-    """What can be offered under these settings. Reads the script folder, and blocks for that.
+    """What can be offered under these settings; scripts only while there are some.
 
     Args:
         settings: what is wished for.
@@ -59,7 +58,8 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         withheld["web_search"] = "No Tavily key is set. Set TAVILY_API_KEY to search the web."
     reason = _no_scripts(settings)
     if reason is None:
-        tools.append(run_script_tool(settings.scripts_dir))
+        runs = settings.data_dir / "script-runs"
+        tools.append(run_script_tool(settings.scripts_dir, runs=runs))
     else:
         withheld["run_script"] = reason
     return ToolOffer(tools=tuple(tools), withheld=withheld)
@@ -81,11 +81,4 @@ def _no_scripts(settings: Settings) -> str | None:
         return "Scripts are switched off. Set tools.scripts = true to offer them."
     if os.name != "posix":
         return "Scripts can only be run on Linux, macOS and other POSIX systems."
-    folder = settings.scripts_dir
-    try:
-        scripts = list_scripts(folder)
-    except OSError as error:
-        return f"The script folder {folder} cannot be read: {error.strerror}. Correct its rights."
-    if not scripts:
-        return f"There are no scripts in {folder}. Put executable, .py or .sh files there."
     return None

@@ -71,7 +71,7 @@ class QuestionTool:
         Raises:
             ToolFailure: they cannot; says why.
         """
-        self.question(ToolCall(id="", name=self.definition.name, arguments=arguments))
+        self.question(ToolCall(id="-", name=self.definition.name, arguments=arguments))
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """Say why the person was not asked.

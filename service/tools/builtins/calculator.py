@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import Field
 from simpleeval import InvalidExpression, SimpleEval
 
+from service.tools.builtins.calculator_names import without_modules
 from service.tools.builtins.calculator_notation import normalised
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
@@ -51,6 +52,29 @@ def _bounded(value: object) -> Number:
 
 def _checked(function: Callable[..., object]) -> Callable[..., Number]:
     return lambda *numbers: _bounded(function(*(_bounded(number) for number in numbers)))
+
+
+def _named(name: str, function: Callable[..., object]) -> Callable[..., Number]:
+    least, most = _TAKES.get(name, (1, 1))
+    bounded = _checked(function)
+
+    def call(*numbers: Number) -> Number:
+        if len(numbers) < least or (most is not None and len(numbers) > most):
+            wanted = _counted(least) if least == most else f"{least} to {most} numbers"
+            wanted = f"{_counted(least)} or more" if most is None else wanted
+            given = str(len(numbers)) if numbers else "none"
+            raise InvalidExpression(f"{name}(...) takes {wanted}, and was given {given}")
+        try:
+            return bounded(*numbers)
+        except ValueError as error:  # Python's words tell of its own functions
+            given = ", ".join(_shown(number) for number in numbers)
+            raise InvalidExpression(f"{name}({given}) has no value") from error
+
+    return call
+
+
+def _counted(count: int) -> str:
+    return "1 number" if count == 1 else f"{count} numbers"
 
 
 def _whole(number: Number, *, highest: int | None = None) -> int:
@@ -97,6 +121,19 @@ def _sqrt(number: Number) -> Number:
     return math.sqrt(number)
 
 
+def _permutations(of: Number, choose: Number) -> int:
+    return math.perm(_whole(of, highest=_HIGHEST_FACTORIAL), _whole(choose))
+
+
+def _sign(number: Number) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _half_up(number: Number) -> int:
+    """As JavaScript rounds: -2.5 to -2."""
+    return math.floor(number + Fraction(1, 2))
+
+
 def _rounded(function: Callable[..., float]) -> Callable[..., float]:
     # sin(pi) is 0 to the digits that a float has
     return lambda *numbers: round(function(*numbers), _SHOWN_DIGITS)
@@ -127,16 +164,33 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Number]] = {
         (ast.GtE, operator.ge),
     )
 }
+_TAKES: Mapping[str, tuple[int, int | None]] = {
+    "round": (1, 2),
+    "log": (1, 2),
+    "pow": (2, 2),
+    "comb": (2, 2),
+    "perm": (2, 2),
+    "atan2": (2, 2),
+    **dict.fromkeys(("min", "max", "gcd", "lcm", "hypot"), (1, None)),
+}
+"""How many numbers a function takes, from and to; the others take one."""
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    name: _checked(function)
+    name: _named(name, function)
     for name, function in (
         ("abs", abs),
+        ("math.fabs", abs),
         ("ceil", math.ceil),
         ("floor", math.floor),
+        ("trunc", math.trunc),
         ("round", _round),
-        ("min", min),
-        ("max", max),
+        ("Math.round", _half_up),
+        ("sign", _sign),
+        ("min", lambda *numbers: min(numbers)),
+        ("max", lambda *numbers: max(numbers)),
         ("sqrt", _sqrt),
+        ("cbrt", lambda number: math.copysign(round(abs(number) ** (1 / 3), 14), number)),
+        ("math.isqrt", lambda number: math.isqrt(_whole(number))),
+        ("pow", _power),
         ("exp", math.exp),
         ("log", math.log),
         ("ln", math.log),
@@ -145,6 +199,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
         ("hypot", math.hypot),
         ("factorial", _factorial),
         ("comb", _combinations),
+        ("perm", _permutations),
         ("gcd", lambda *numbers: math.gcd(*(_whole(number) for number in numbers))),
         ("lcm", lambda *numbers: math.lcm(*(_whole(number) for number in numbers))),
         ("sin", _rounded(math.sin)),
@@ -153,15 +208,35 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
         ("asin", _rounded(math.asin)),
         ("acos", _rounded(math.acos)),
         ("atan", _rounded(math.atan)),
+        ("atan2", _rounded(math.atan2)),
+        ("sinh", _rounded(math.sinh)),
+        ("cosh", _rounded(math.cosh)),
+        ("tanh", _rounded(math.tanh)),
         ("degrees", _rounded(math.degrees)),
         ("radians", _rounded(math.radians)),
     )
 }
-_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau}
+_CONSTANTS: Mapping[str, float] = {
+    "pi": math.pi,
+    "e": math.e,
+    "tau": math.tau,
+    "Math.LN2": math.log(2),
+    "Math.LN10": math.log(10),
+    "Math.LOG2E": 1 / math.log(2),
+    "Math.LOG10E": 1 / math.log(10),
+    "Math.SQRT2": math.sqrt(2),
+    "Math.SQRT1_2": math.sqrt(0.5),
+}
 _NODES = (ast.UnaryOp, ast.BinOp, ast.Compare, ast.Call, ast.Name, ast.Constant)
+
+
+def _plain(names: Mapping[str, object]) -> str:
+    return ", ".join(name for name in names if "." not in name)
+
+
 _HELP = (
-    f"There are the operators + - * / // % ^, comparisons, {', '.join(_CONSTANTS)}, and the "
-    f"functions {', '.join(_FUNCTIONS)}."
+    f"There are the operators + - * / // % ^, comparisons, {_plain(_CONSTANTS)}, and the "
+    f"functions {_plain(_FUNCTIONS)}."
 )
 
 
@@ -184,6 +259,7 @@ def evaluate(expression: str) -> str:
     text = normalised(expression)
     try:
         tree = ast.parse(text, mode="eval").body
+        tree = without_modules(tree, _FUNCTIONS, _CONSTANTS)
         return _shown(_evaluator().eval(text, previously_parsed=tree))
     except (_TooLargeError, OverflowError) as error:
         raise ToolFailure(
@@ -199,7 +275,8 @@ def evaluate(expression: str) -> str:
         ) from error
     except (InvalidExpression, ArithmeticError, TypeError, ValueError) as error:
         reason = str(error).rstrip(".").lstrip("_")
-        raise ToolFailure(f"{expression!r} cannot be calculated: {reason}. {_HELP}") from error
+        end = "" if reason.endswith("?") else "."
+        raise ToolFailure(f"{expression!r} cannot be calculated: {reason}{end} {_HELP}") from error
 
 
 def _evaluator() -> SimpleEval:
@@ -211,6 +288,8 @@ def _evaluator() -> SimpleEval:
     def call_by_name(node: ast.Call) -> object:
         if not isinstance(node.func, ast.Name):
             raise InvalidExpression("write * between a number and what it multiplies")
+        if node.keywords:
+            raise InvalidExpression("numbers are given without names, as in round(2.345, 2)")
         return call(node)
 
     evaluator.nodes = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import AnchorRef, ExpandedWindow, Segment
+from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.tools import ToolContext
 from service.tools.decorator import FunctionTool, tool
 
@@ -53,16 +54,18 @@ def _in_words(window: ExpandedWindow) -> str:
     loop = window.run_loop
     date = f"{loop.created_at.astimezone():%Y-%m-%d %H:%M}"
     focus = {segment.anchor.ref for segment in window.focus}
-    head = f"From the conversation of {date} ({loop.status}) that began with: {loop.goal}"
-    pieces = [
-        f">>> {_piece(segment)}" if segment.anchor.ref in focus else _piece(segment)
-        for segment in window.segments
-    ]
+    head = (
+        f"From the conversation of {date} ({loop.status}) that began with:\n{quoted(loop.goal)}\n"
+        f"Of what follows, {NO_INSTRUCTIONS}."
+    )
+    pieces = [_piece(each, asked=each.anchor.ref in focus) for each in window.segments]
     ways = [f"It was taken up again: [{AnchorRef(each, 0, 0)}]" for each in window.successor_ids]
     if loop.predecessor_id is not None:
         ways.insert(0, f"It took up an earlier one: [{AnchorRef(loop.predecessor_id, 0, 0)}]")
     return "\n\n".join((head, *pieces, *ways))
 
 
-def _piece(segment: Segment) -> str:
-    return f"[{segment.anchor}] {segment.anchor.segment_type}\n{segment.content}"
+def _piece(segment: Segment, *, asked: bool) -> str:
+    kind = segment.anchor.segment_type
+    mark = ", asked for" if asked else ""
+    return f"[{segment.anchor}] {kind}{mark}\n{quoted(segment.content)}"

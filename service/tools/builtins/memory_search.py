@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import MemoryHit, SegmentType
+from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.tools import ToolContext
+from service.memory.clock import local_now
 from service.tools.builtins.notes_in_words import notes_in_words
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
@@ -31,14 +33,18 @@ def memory_search_tool(memory: MemoryReader) -> FunctionTool:
         context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=_MOST_HITS)] = 8,
         since: Annotated[
-            str | None, Field(description="Only from this date on, such as 2026-03-31.")
+            str | None,
+            Field(
+                description="Only from this date on: 2026-03-31, or words such as “last week” or"
+                " 上周, which mean their beginning."
+            ),
         ] = None,
         until: Annotated[str | None, Field(description="Only from before this date.")] = None,
         types: Annotated[
             list[SegmentType] | None, Field(description="Only pieces of these types.")
         ] = None,
     ) -> str:
-        """Search everything that was said in earlier conversations, word for word.
+        """Search everything that was said before, in this conversation and in earlier ones.
 
         What stood around a hit is given by `memory_expand`.
         """
@@ -48,37 +54,50 @@ def memory_search_tool(memory: MemoryReader) -> FunctionTool:
             types=frozenset(types) if types else None,
             since=_moment("since", since),
             until=_moment("until", until),
-            without_run_loop_id=context.run_loop_id,  # that stands before the model anyway
         )
         result = await memory.search(
-            query, owner=context.owner, limit=limit, max_tokens=_MOST_TOKENS, filters=filters
+            query,
+            owner=context.owner,
+            limit=limit,
+            max_tokens=_MOST_TOKENS,
+            filters=filters,
+            asked_in=context.run_loop_id,
         )
         notice = f"\n\nNotice: {result.notice}" if result.notice else ""
         notice = notes_in_words(result.notes) + notice
-        if not result.hits:
+        related = [hit for hit in result.hits if hit.related]
+        if not related:
             return f"Nothing was found in memory for {query!r}. Other words may find it.{notice}"
-        hits = "\n\n".join(_in_words(hit) for hit in result.hits)
+        hits = "\n\n".join(_in_words(hit) for hit in related)
         return (
             "Found in memory, best first. Give an [anchor] to memory_expand to see what stood "
-            f"around it.\n\n{hits}{notice}"
+            f"around it; {NO_INSTRUCTIONS}.\n\n{hits}{notice}"
         )
 
     return memory_search
 
 
 def _moment(name: str, written: str | None) -> datetime | None:
-    if written is None or not written.strip():
+    """The moment that is meant; of a stretch of time its beginning, as of a day."""
+    given = (written or "").strip()
+    if not given:
         return None
     try:
-        at = datetime.fromisoformat(written.strip())
+        at = datetime.fromisoformat(given)
     except ValueError:
-        raise ToolFailure(
-            f"{name} is {written[:80]!r}, which is no date. Write 2026-03-31, or leave it out."
-        ) from None
+        from service.memory.search.when import times  # slow, and seldom needed
+
+        found = times(given, local_now())
+        if len(found) != 1:
+            raise ToolFailure(
+                f"{name} is {given[:80]!r}, which is no date. Write 2026-03-31, or words such as"
+                " “yesterday”, “last week” or 上周, or leave it out."
+            ) from None
+        at = found[0].since
     return at.astimezone() if at.tzinfo is None else at
 
 
 def _in_words(hit: MemoryHit) -> str:
     anchor = hit.anchor
     date = f"{anchor.timestamp.astimezone():%Y-%m-%d %H:%M}"
-    return f"[{anchor}] {date}, {anchor.segment_type}\n{hit.content}"
+    return f"[{anchor}] {date}, {anchor.segment_type}\n{quoted(hit.content)}"

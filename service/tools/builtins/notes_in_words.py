@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.anchors import MemoryNote
+from service.domain.quoting import in_one_line
 
 _HEAD = (
     "Notes on this. A model wrote them from the words at their [anchors], and it is the words that"
@@ -16,8 +17,9 @@ def notes_in_words(notes: Sequence[MemoryNote]) -> str:
     """The notes as a paragraph of their own; nothing where there are none."""
     lines = [f"\n\n{_HEAD}"] if notes else []
     for note in notes:
-        lines.append(f"{note.subject} ({note.kind}), written {note.written_at:%Y-%m-%d}:")
+        subject = in_one_line(note.subject)
+        lines.append(f"{subject} ({note.kind}), written {note.written_at:%Y-%m-%d}:")
         for sentence in note.sentences:
             cited = " ".join(f"[{anchor}]" for anchor in sentence.anchors)
-            lines.append(f"- {sentence.text} {cited}")
+            lines.append(f"- {in_one_line(sentence.text)} {cited}")
     return "\n".join(lines)

@@ -1,16 +1,16 @@
 """Running a script of the script repository in a child process.
 
 This is no sandbox: a script can do whatever the daemon's user can do. What protects is that a
-person put the script into the folder, and agrees to each run.
+person put the script into the folder, and agrees to each run. What runs is a copy of the folder,
+and is what they agreed to.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +18,23 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import Field
 
+from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.decorator import FunctionTool, tool
 from service.tools.process import GRACE_SECONDS, Outcome, Output, run_process
 from service.tools.protocol import ToolFailure
+from service.tools.script_copy import Contents, contents_of
 from service.tools.scripts import Script, find_script, list_scripts
+from service.tools.supervisor import remove
 from service.tools.text import did_you_mean
+
+NAME = "run_script"
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")  # no other variable: the daemon's hold secrets
 _KEEP_BYTES = 8_000  # of each stream: together less than a registry cuts at
+_CHANGED = (
+    "Not run: `{name}`, or what lies beside it in the script folder, has changed since the person"
+    " said yes. Call it again, and they are asked anew."
+)
 
 Arguments = Annotated[
     list[Annotated[str, Field(max_length=10_000)]],
@@ -33,56 +42,174 @@ Arguments = Annotated[
 ]
 
 
-def run_script_tool(folder: Path, *, time_limit_seconds: float = 60) -> FunctionTool:
+class RunScript:
     """The `run_script` tool over a script repository. Its description lists the scripts there are.
 
-    A run is a child process without a shell, in a fresh folder that is removed afterwards, with
-    ``PATH``, ``HOME``, ``LANG`` and ``TZ`` as its whole environment.
-
-    Args:
-        folder: the repository. What is put there later can be run, but is not in the description.
-        time_limit_seconds: how long a script may run.
+    A run is a child process without a shell, with ``PATH``, ``HOME``, ``LANG`` and ``TZ`` as its
+    whole environment. It runs a copy of the whole repository, in which nobody may write; its
+    working folder is a fresh one. Both are removed afterwards, also when the daemon is killed.
     """
 
-    @tool(
-        description=_description(list_scripts(folder)),
-        effect="side_effects",
-        needs_approval=True,
-        scope=lambda given: _scope(folder, given),
-        timeout_seconds=time_limit_seconds + GRACE_SECONDS + 10,
-    )
-    async def run_script(
-        name: Annotated[str, Field(description="The script's name, as listed.")],
-        arguments: Arguments = [],  # noqa: B006 - pydantic copies it
-        input: Annotated[  # noqa: A002 - the name that the model sees
-            str, Field(description="What it reads from standard input.")
-        ] = "",
-    ) -> str:
-        script = await anyio.to_thread.run_sync(_found, folder, name)
-        scratch = Path(tempfile.mkdtemp(prefix="rondo-script-"))
+    def __init__(
+        self, folder: Path, *, runs: Path | None = None, time_limit_seconds: float = 60
+    ) -> None:
+        """Name the repository.
+
+        Args:
+            folder: the repository.
+            runs: where the folders of the runs are made, on a file system that lets programs run;
+                it is this tool's own. None for the system's temporary folder.
+            time_limit_seconds: how long a script may run.
+        """
+        self._folder = folder
+        self._runs = _Runs(runs)
+        self._limit = time_limit_seconds
+        self._tool = self._made()
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told: the scripts that there are now."""
         try:
+            scripts = list_scripts(self._folder)
+        except OSError:
+            scripts = ()  # it is withheld then
+        return self._tool.definition.model_copy(update={"description": _description(scripts)})
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the model is not offered it now."""
+        try:
+            scripts = list_scripts(self._folder)
+        except OSError as error:
+            return (
+                f"The script folder {self._folder} cannot be read: {error.strerror}. Correct its"
+                " rights."
+            )
+        if scripts:
+            return None
+        return f"There are no scripts in {self._folder}. Put executable, .py or .sh files there."
+
+    @property
+    def effect(self) -> ToolEffect:
+        """A script may do anything."""
+        return self._tool.effect
+
+    @property
+    def needs_approval(self) -> bool:
+        """A person agrees to each run."""
+        return self._tool.needs_approval
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long one call may take, with the tidying up."""
+        return self._tool.timeout_seconds
+
+    def check(self, arguments: str) -> None:
+        """See `ChecksArguments`."""
+        self._tool.check(arguments)
+
+    def approval_scope(self, arguments: str) -> str | None:
+        """See `ScopesApproval`: the script, and all that is in its folder now."""
+        return self._tool.approval_scope(arguments)
+
+    async def run(self, arguments: str, context: ToolContext) -> str:
+        """See `Tool`."""
+        return await self._tool.run(arguments, context)
+
+    def _made(self) -> FunctionTool:
+        @tool(
+            description=_description(()),
+            effect="side_effects",
+            needs_approval=True,
+            scope=self._scope,
+            timeout_seconds=self._limit + GRACE_SECONDS + 20,
+        )
+        async def run_script(
+            context: ToolContext,
+            name: Annotated[str, Field(description="The script's name, as listed.")],
+            arguments: Arguments = [],  # noqa: B006 - pydantic copies it
+            input: Annotated[  # noqa: A002 - the name that the model sees
+                str, Field(description="What it reads from standard input.")
+            ] = "",
+        ) -> str:
+            return await self._run(context, name, arguments, input)
+
+        return run_script
+
+    def _scope(self, given: Mapping[str, object]) -> str:
+        """A yes to a script is a yes to its folder's words: once they change, it is asked again."""
+        script = _found(self._folder, str(given["name"]))
+        return _version(script, contents_of(self._folder))
+
+    async def _run(self, context: ToolContext, name: str, arguments: list[str], input: str) -> str:  # noqa: A002
+        place = await anyio.to_thread.run_sync(self._runs.make)
+        try:
+            script, left_out = await anyio.to_thread.run_sync(self._copied, context, name, place)
             outcome = await run_process(
                 (*script.command, *arguments),
                 stdin=input.encode("utf-8"),
-                cwd=scratch,
+                cwd=place / "work",
                 env=_environment(),
-                timeout_seconds=time_limit_seconds,
+                timeout_seconds=self._limit,
                 keep_bytes=_KEEP_BYTES,
+                folder=place,
             )
         except (OSError, ValueError) as error:
             raise ToolFailure(
-                f"`{script.name}` could not be started: {error}. "
+                f"`{name[:80]}` could not be started: {error}. "
                 "Tell the user; a script needs a first line such as #!/bin/sh."
             ) from error
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(_remove, scratch)
-        told = _told(script.name, outcome, time_limit_seconds)
+                await anyio.to_thread.run_sync(remove, str(place))
+        told = _told(script.name, outcome, self._limit)
         if outcome.timed_out or outcome.exit_code:
-            raise ToolFailure(told)
+            raise ToolFailure(told + _not_copied(left_out))
         return told
 
-    return run_script
+    def _copied(
+        self, context: ToolContext, name: str, place: Path
+    ) -> tuple[Script, tuple[str, ...]]:
+        """Copy the repository, and see to it that the copy is what a person has agreed to.
+
+        Raises:
+            ToolFailure: it is not, there is no such script, or the folder cannot be copied.
+            OSError: the copy cannot be written.
+        """
+        _found(self._folder, name)  # a link out of the folder is a script in the copy alone
+        contents = contents_of(self._folder, place / "scripts")
+        script = _found(place / "scripts", name)
+        if not context.covers(NAME, _version(script, contents)):
+            raise ToolFailure(_CHANGED.format(name=script.name))
+        (place / "work").mkdir(mode=0o700)
+        return script, contents.left_out
+
+
+def run_script_tool(
+    folder: Path, *, runs: Path | None = None, time_limit_seconds: float = 60
+) -> RunScript:
+    """See `RunScript`."""
+    return RunScript(folder, runs=runs, time_limit_seconds=time_limit_seconds)
+
+
+class _Runs:
+    """The folders of the runs. Those that a power cut left are removed before the first run."""
+
+    def __init__(self, home: Path | None) -> None:
+        self._home = home
+        self._is_swept = False
+        self._sweeping = threading.Lock()
+
+    def make(self) -> Path:
+        """A new folder, for this user only."""
+        if self._home is not None:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._sweeping:
+                if not self._is_swept:
+                    for left in self._home.iterdir():
+                        remove(str(left))
+                    self._is_swept = True
+        return Path(tempfile.mkdtemp(prefix="rondo-script-", dir=self._home))
 
 
 def _found(folder: Path, name: str) -> Script:
@@ -96,19 +223,15 @@ def _found(folder: Path, name: str) -> Script:
     return script
 
 
-def _scope(folder: Path, given: Mapping[str, object]) -> str:
-    """A yes to a script is a yes to its words: once they have changed, it is asked for again."""
-    script = _found(folder, str(given["name"]))
-    try:
-        with script.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ToolFailure(f"`{script.name}` cannot be read: {error.strerror}.") from error
-    return f"{script.name} sha256:{digest}"
+def _version(script: Script, contents: Contents) -> str:
+    return f"{script.name} sha256:{contents.digest}"
 
 
-def _remove(scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)  # what cannot be removed is the temp folder's affair
+def _not_copied(left_out: tuple[str, ...]) -> str:
+    if not left_out:
+        return ""
+    more = f" and {len(left_out) - 10} more" if len(left_out) > 10 else ""
+    return f"\n\nNot copied with it: {', '.join(left_out[:10])}{more}."
 
 
 def _environment() -> dict[str, str]:

@@ -14,15 +14,17 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from service.domain.errors import InvalidInputError
+from service.domain.json_values import writable
 from service.domain.run_loops import RunLoop
 from service.memory.exchange.importers.branches import run_loops_of
 from service.memory.exchange.importers.chatgpt import read_chatgpt
 from service.memory.exchange.importers.claude import read_claude
-from service.memory.exchange.importers.nesting import Nesting, TooDeepError
+from service.memory.exchange.importers.nesting import Nesting, UnparsableError
 from service.memory.exchange.importers.pieces import BadConversationError, Conversation
 from service.memory.tuned import IMPORT_NESTING
 
@@ -42,6 +44,7 @@ _SIGNS: tuple[tuple[Format, re.Pattern[bytes]], ...] = (
     ("claude", re.compile(rb'(?<!\\)"chat_messages"\s*:')),
 )
 _OWN = re.compile(rb'(?<!\\)"iterations"\s*:')
+_OBJECT = re.compile(rb'\s*\{\s*(?:"|\}|$)')
 _WRAPPED = re.compile(rb'^\s*\{\s*"conversations"\s*:\s*\[')
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
@@ -122,20 +125,20 @@ class Archive:
 
         number = 0
         for stream in self._opened():
-            values = ijson.items(_Guarded(stream), _prefix(stream), use_float=True)
+            values = ijson.items(_Guarded(stream), _prefix(stream))
             while True:
                 number += 1
                 try:
-                    value = next(values)
+                    value = _with_floats(next(values))
                 except StopIteration:
                     number -= 1
                     break
-                except ijson.JSONError as error:
+                except UnparsableError as error:
+                    yield Found(number, "", (), str(error))
+                    break
+                except (ijson.JSONError, ValueError) as error:
                     words = f"the file is damaged or breaks off here: {_short(error)}"
                     yield Found(number, "", (), words)
-                    break
-                except TooDeepError as error:
-                    yield Found(number, "", (), str(error))
                     break
                 yield self._found(number, value)
 
@@ -213,13 +216,16 @@ class Archive:
             return "rondo"
         if signs:
             return signs[0]
-        if head.startswith(b"[") and head.strip(b"[] \r\n\t"):
+        is_list = head.startswith(b"[")
+        if head.strip(b"[] \r\n\t") and (is_list or not _are_objects(head)):
             raise InvalidInputError(
-                "it is neither JSON Lines of run loops, nor an archive of ChatGPT or Claude",
-                title="It cannot be told what this file is",
-                advice="If you know, say so with --format.",
+                f"{self._path or 'the standard input'} is neither an export of Rondo (JSON Lines,"
+                " a run loop a line) nor an archive of ChatGPT or Claude",
+                title="There is nothing to import",
+                advice="Give the file, the ZIP or the folder that was exported; if it is one all"
+                " the same, say which with --format.",
             )
-        return "chatgpt" if head.startswith(b"[") else "rondo"
+        return "chatgpt" if is_list else "rondo"
 
     def _opened(self) -> Iterator[_Stream]:
         begun, self._begun = self._begun, None
@@ -283,16 +289,16 @@ class _Stream:
 
 
 class _Guarded:
-    """A stream of JSON that ends with an error where it is nested too deep.
+    """A stream of JSON that ends with an error where the parser could not take it.
 
     Raises:
-        TooDeepError: (when it is read) it is.
+        UnparsableError: (when it is read) it cannot be parsed from here on.
     """
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
         self._nesting = Nesting(IMPORT_NESTING)
-        self._error: TooDeepError | None = None
+        self._error: UnparsableError | None = None
 
     def read(self, size: int = -1) -> bytes:
         """Some bytes, at most `size`; none at the end."""
@@ -301,7 +307,7 @@ class _Guarded:
         piece = self._stream.read(size)
         try:
             self._nesting.check(piece)
-        except TooDeepError as error:  # what stands before it in the same piece is good
+        except UnparsableError as error:  # what stands before it in the same piece is good
             self._error = error
             return self.read() if not error.before else piece[: error.before]
         return piece
@@ -313,6 +319,12 @@ def _prefix(stream: _Stream) -> str:
     if _WRAPPED.search(head):
         return "conversations.item"
     return "" if head.lstrip().startswith(b"{") else "item"
+
+
+def _are_objects(head: bytes) -> bool:
+    """Whether most lines begin as JSON objects do: an export with some bad lines is still one."""
+    lines = [line for line in head.splitlines() if line.strip()]
+    return sum(_OBJECT.match(line) is not None for line in lines) * 2 >= len(lines)
 
 
 def _opener(file: Path) -> Source:
@@ -334,3 +346,18 @@ def _damaged(error: Exception) -> InvalidInputError:
         title="The file cannot be read",
         advice="Download it again; one with a password must be unpacked first.",
     )
+
+
+def _with_floats(value: Any) -> Any:
+    """A value with its decimals as floats, put in their places. One that is too large for any is
+    told by name: asked for floats itself, the reader would give up the rest of the file over it."""
+    whole = [value]
+    within: list[Any] = [whole]
+    while within:  # not by recursion: it may be nested deeper than that goes
+        each = within.pop()
+        for at, item in each.items() if isinstance(each, dict) else enumerate(each):
+            if isinstance(item, Decimal):
+                each[at] = writable(float(item))
+            elif isinstance(item, dict | list):
+                within.append(item)
+    return whole[0]

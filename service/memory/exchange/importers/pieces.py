@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from service.domain.json_values import unwritable_number, writable
 from service.domain.text import well_formed
 
 Kind = Literal["user", "reasoning", "response", "call", "result"]
@@ -133,17 +134,17 @@ def as_arguments(value: object) -> str:
             parsed = json.loads(value)
         except ValueError:
             parsed = None
-        if isinstance(parsed, dict):
+        if isinstance(parsed, dict) and unwritable_number(parsed) is None:
             return well_formed(value)
         value = {"input": value}
     elif not isinstance(value, dict):
         value = {} if value is None else {"input": value}
-    return well_formed(json.dumps(value, ensure_ascii=False, default=str))
+    return well_formed(json.dumps(writable(value), ensure_ascii=False, default=str))
 
 
 def as_json(value: object) -> str:
     """What has no words of its own, so that nothing is lost."""
-    return well_formed(json.dumps(value, ensure_ascii=False, default=str))
+    return well_formed(json.dumps(writable(value), ensure_ascii=False, default=str))
 
 
 def objects(value: object) -> list[dict[str, Any]]:

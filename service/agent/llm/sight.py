@@ -1,0 +1,29 @@
+"""Images before models that take none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from service.agent.llm.protocol import LLM
+from service.domain.messages import ContentPart, ImageUrlPart, Message, TextPart
+
+UNSEEN = "[an image that you cannot see]"
+
+
+def takes_images(llm: LLM) -> bool:
+    """Whether a model is shown images. One that does not tell, by a ``takes_images``, is."""
+    return bool(getattr(llm, "takes_images", True))
+
+
+def without_images(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with words in the place of each image."""
+    return [_told(message) if message.images else message for message in messages]
+
+
+def _told(message: Message) -> Message:
+    parts: list[ContentPart] = [
+        TextPart(text=UNSEEN) if isinstance(part, ImageUrlPart) else part
+        for part in message.content
+    ]
+    # Not `model_copy`, which would take over the cached size.
+    return Message(role=message.role, content=tuple(parts))

@@ -1,0 +1,65 @@
+"""Which model answers, in words for people."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from service.config import LLMSettings
+
+
+def capabilities(llm: LLMSettings) -> str:
+    """What the model that runs on this machine can and cannot do, and how to get a better one."""
+    from service.agent.llm.embedded import describe
+
+    return describe(embedded_model(llm))
+
+
+def disclaimer(llm: LLMSettings) -> str:
+    """What a small model is not good for, in one line; empty for models at an endpoint.
+
+    >>> len(disclaimer(LLMSettings(provider="embedded"))) < 80
+    True
+    """
+    if llm.effective_provider != "embedded":
+        return ""
+    return "A small model: it invents facts. `rondo doctor` says how to use a better one."
+
+
+def embedded_model(llm: LLMSettings) -> str:
+    """The name of the model that runs on this machine under these settings."""
+    from service.models.catalog import DEFAULT_MODEL
+
+    return llm.model or DEFAULT_MODEL
+
+
+def model_in_words(llm: LLMSettings) -> str:
+    """Which model answers, as a short phrase."""
+    match llm.effective_provider:
+        case "embedded":
+            return f"{embedded_model(llm)}, on this machine"
+        case "openai" | "anthropic":
+            return f"{endpoint_model(llm)} at {endpoint(llm)}"
+        case "scripted":
+            return f"the script {llm.model}"
+
+
+def endpoint_model(llm: LLMSettings) -> str:
+    """The model that a configured endpoint is asked for."""
+    from service.agent.llm import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
+
+    is_anthropic = llm.effective_provider == "anthropic"
+    default = DEFAULT_ANTHROPIC_MODEL if is_anthropic else DEFAULT_OPENAI_MODEL
+    return llm.model or default
+
+
+def endpoint(llm: LLMSettings) -> str:
+    """Where the configured endpoint is, without the user part and the query: keys may stand there.
+
+    >>> endpoint(LLMSettings(base_url="https://me:key@llm.example/v1?token=x"))
+    'https://llm.example/v1'
+    """
+    parts = urlsplit(llm.base_url)
+    host = parts.netloc.rpartition("@")[2]
+    if host:
+        return f"{parts.scheme}://{host}{parts.path}"
+    return "Anthropic" if llm.effective_provider == "anthropic" else "OpenAI"

@@ -1,0 +1,66 @@
+"""How long the first message after a start waits, beside later ones: a model process of its own."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+
+from service.agent.agent import Agent
+from service.bench.answers.figures import Figures
+from service.bench.answers.house import ask, fresh_agent
+from service.bench.errors import BenchmarkError
+from service.config import Settings
+from service.domain.events import NEW_MATTER
+
+_LONGEST_START_SECONDS = 900.0
+_POLL_SECONDS = 0.05
+_FIRST = "Good morning!"
+_WARM = ("Good evening!", "Which colour is the sky?", "Thank you, that is all.")
+
+
+async def starts(settings: Settings) -> Figures:
+    """Start a daemon twice on one folder of data, and send a message as soon as the model is there.
+
+    Returns:
+        ``first_start`` and ``second_start``, each with ``ready_ms``, until the model is loaded, and
+        ``first_token_ms`` of the first message, sent then; ``warm_first_token_ms``, the median of
+        the messages after it; ``ratio``, that of the second start to warm ones.
+
+    Raises:
+        BenchmarkError: the model does not get ready, or does not answer.
+    """
+    warm: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
+        first = await _start(settings, Path(folder), warm)
+        second = await _start(settings, Path(folder), warm)
+    median = round(statistics.median(warm), 1)
+    return {
+        "first_start": first,
+        "second_start": second,
+        "warm_first_token_ms": median,
+        "ratio": round(second["first_token_ms"] / median, 2) if median else None,
+    }
+
+
+async def _start(settings: Settings, folder: Path, warm: list[float]) -> Figures:
+    began = time.perf_counter()
+    async with fresh_agent(settings, None, folder) as agent:
+        with anyio.move_on_after(_LONGEST_START_SECONDS):
+            while not agent.models.status().ready:  # noqa: ASYNC110 - a thread changes it
+                await anyio.sleep(_POLL_SECONDS)
+        ready_ms = round(1000 * (time.perf_counter() - began), 1)
+        first = await _first_token(agent, _FIRST)
+        for words in _WARM:
+            warm.append(await _first_token(agent, words))  # noqa: PERF401 - one after another
+    return {"ready_ms": ready_ms, "first_token_ms": first}
+
+
+async def _first_token(agent: Agent, words: str) -> float:
+    heard = await ask(agent, words, NEW_MATTER)
+    if heard.first_token_ms is None:
+        raise BenchmarkError(f"the model does not answer {words!r}: {heard.problem or 'no words'}")
+    return heard.first_token_ms

@@ -1,0 +1,1 @@
+"""Fitting and measuring what tells a person's limits, and where these matter."""

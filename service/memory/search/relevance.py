@@ -1,0 +1,161 @@
+"""Where relevance ends: whether what was found is about the question at all.
+
+The order of a search says what fits best, and something always does. Whether that is about the
+question is judged apart, by the best hits together, on evidence that means the same in a store of
+three segments and of a hundred thousand:
+
+- how near the nearest lies, counted from where texts of its script and the question's lie that
+  have nothing to do with each other; short texts lie near to anything, and count less;
+- which share of the question's words the best of them holds, and how rare these are;
+- how many words were asked for, and how much is remembered: among much, something comes near by
+  chance.
+
+A logistic model makes a probability of it, see `tuned.RELEVANCE`. It is that of the best hit, and
+the others' falls with their scores, so that it follows the order.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from service.memory.index.unrelated import Unrelated
+from service.memory.search.question import Question
+from service.memory.search.scripts import Script, script_of
+from service.memory.tuned import (
+    RELATED_FROM,
+    RELEVANCE,
+    RELEVANCE_BY_WORDS,
+    RELEVANCE_FALLS,
+    RELEVANCE_LOOKED_AT,
+    SHORT_PASSAGE,
+    SHORT_PASSAGE_NEARER,
+    STORES_ALIKE,
+    RelevanceWeights,
+)
+
+_ALL = 0.999
+
+
+class Found(NamedTuple):
+    """A hit, as evidence."""
+
+    content: str
+    terms: int
+    """How many words it has."""
+    cosine: float | None
+    """Of its vector and the question's; None when it has none."""
+    words: float
+    """Which share of the question's words it holds, each counted by its rarity."""
+    rarity: float
+    """The idf of these words together."""
+
+
+class Judged(NamedTuple):
+    """What is said of a hit."""
+
+    relevance: float
+    related: bool
+
+
+class Evidence(NamedTuple):
+    """What the best hits together say, in the units of `tuned.RelevanceWeights`."""
+
+    nearness: float | None
+    """None when no cosine can be read."""
+    words: float
+    rarity: float
+    asked: float
+    segments: float
+
+
+def judge(
+    question: Question,
+    found: Sequence[Found],
+    scores: Sequence[float],
+    segments: int,
+    unrelated: Unrelated | None,
+) -> list[Judged]:
+    """How relevant each hit is. Pure; the order stays.
+
+    Args:
+        question: what was asked.
+        found: all hits, best first.
+        scores: theirs.
+        segments: how many are remembered.
+        unrelated: where cosines of unrelated texts lie; None when that is not known.
+    """
+    if not found:
+        return []
+    best = _best(question, found[:RELEVANCE_LOOKED_AT], segments, unrelated)
+    judged = []
+    for each, score in zip(found, scores, strict=True):
+        relevance = _probability(best + RELEVANCE_FALLS * (score - scores[0]))
+        # What holds all words is what somebody looks for who quotes.
+        related = relevance >= RELATED_FROM or each.words >= _ALL
+        judged.append(Judged(relevance, related))
+    return judged
+
+
+def weigh(
+    question: Question, best: Sequence[Found], segments: int, unrelated: Unrelated | None
+) -> Evidence:
+    """What the best hits say; at least one."""
+    asked_in = script_of(question.texts[0])
+    nearness = [
+        _nearness(each, each.cosine, asked_in, unrelated)
+        for each in best
+        if unrelated is not None and each.cosine is not None
+    ]
+    return Evidence(
+        nearness=max(nearness, default=None),
+        words=max(each.words for each in best),
+        rarity=max(each.rarity for each in best),
+        asked=math.log1p(_words_asked(question)),
+        segments=math.log(segments + STORES_ALIKE),
+    )
+
+
+def logit(evidence: Evidence) -> float:
+    """Of the probability that the best hit is about the question."""
+    weights: RelevanceWeights = RELEVANCE_BY_WORDS if evidence.nearness is None else RELEVANCE
+    return (
+        weights.constant
+        + weights.nearness * (evidence.nearness or 0.0)
+        + weights.words * evidence.words
+        + weights.rarity * evidence.rarity
+        + weights.asked * evidence.asked
+        + weights.segments * evidence.segments
+    )
+
+
+def _best(
+    question: Question, best: Sequence[Found], segments: int, unrelated: Unrelated | None
+) -> float:
+    """The logit of the best hit. Those that still wait for their vectors speak by their words."""
+    known = logit(weigh(question, best, segments, unrelated))
+    waiting = [each for each in best if each.cosine is None]
+    if not waiting or unrelated is None:
+        return known
+    return max(known, logit(weigh(question, waiting, segments, None)))
+
+
+def _words_asked(question: Question) -> float:
+    """Of scripts without spaces, the terms are pairs of characters: about two for a word."""
+    return sum(0.5 if unicodedata.category(term[0]) == "Lo" else 1.0 for term in question.terms)
+
+
+def _nearness(each: Found, cosine: float, asked_in: Script, unrelated: Unrelated) -> float:
+    said_in = script_of(each.content)
+    if asked_in != said_in:
+        spread = unrelated.across
+    else:
+        spread = unrelated.han if said_in == "han" else unrelated.other
+    short = max(0.0, 1 - each.terms / SHORT_PASSAGE)
+    return (cosine - spread.mean) / spread.deviation - SHORT_PASSAGE_NEARER * short
+
+
+def _probability(logit_: float) -> float:
+    return 1 / (1 + math.exp(-max(-500.0, min(500.0, logit_))))

@@ -1,0 +1,43 @@
+"""``/v1/settings``: what the daemon works with, which may be other than what a shell would set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from service.agent.model_words import disclaimer, model_in_words
+from service.domain.run_loops import DEFAULT_MODEL_NAME
+from service.server.daemon import TheDaemon
+from service.server.json_body import JSONRoute
+
+router = APIRouter(prefix="/v1", tags=["settings"], route_class=JSONRoute)
+
+
+class EffectiveSettings(BaseModel):
+    """The settings that the daemon was started with."""
+
+    model: str
+    """Which language model answers, in words."""
+    models: dict[str, str]
+    """The models that a message can name, and which they are, in words; ``default`` is `model`."""
+    disclaimer: str
+    """What a small model is not good for, in one line; empty for others."""
+    settings: dict[str, Any]
+    """All of them, as `rondo config` prints them; secrets are hidden."""
+
+
+@router.get("/settings")
+async def settings(daemon: TheDaemon) -> EffectiveSettings:
+    """The settings in effect, with secrets hidden. They change when the daemon starts again."""
+    found = daemon.settings
+    return EffectiveSettings(
+        model=model_in_words(found.llm),
+        models={
+            DEFAULT_MODEL_NAME: model_in_words(found.llm),
+            **{name: model_in_words(found.of_model(name)) for name in found.models},
+        },
+        disclaimer=disclaimer(found.llm),
+        settings=found.shown(),
+    )
