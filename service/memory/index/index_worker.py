@@ -161,6 +161,8 @@ class IndexWorker:
         Raises:
             StorageError: the ledger cannot be read.
         """
+        # Before the rest: what it names as loaded is then told as loaded, too.
+        notice = self.dense.why_not() if self.dense else None
         rows = self._states.generations
         active, building = rows.live()
         present = active or building
@@ -172,7 +174,7 @@ class IndexWorker:
             indexed=rows.count_indexed(present.id) if present else 0,
             scrub_pending=rows.scrub_pending(),
             damaged=tuple(self._keeper.place.set_aside_before()),
-            notice=self.dense.why_not() if self.dense else None,
+            notice=notice,
             progress=self.queue.progress(),
         )
 
