@@ -3,7 +3,7 @@
 A nested setting's variable joins the names with two underscores: ``RONDO_LLM__MODEL``.
 ``OPENAI_API_KEY``, ``OPENAI_BASE_URL``, ``ANTHROPIC_API_KEY``, ``ANTHROPIC_BASE_URL`` and
 ``TAVILY_API_KEY`` are honoured where the setting of our own is not given. A key goes to its own
-vendor only.
+vendor only. ``llm.api_key_env`` names another variable to take the key from.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ _SHARED_AT_ONE_ENDPOINT = frozenset(
         "provider",
         "base_url",
         "api_key",
+        "api_key_env",
         "temperature",
         "max_tokens",
         "context_tokens",
@@ -129,6 +130,8 @@ class Settings(BaseSettings):
         shared = _SHARED_BY_MODELS
         if not own.model_fields_set & {"provider", "base_url"}:
             shared |= _SHARED_AT_ONE_ENDPOINT
+            if "api_key" in own.model_fields_set:
+                shared -= {"api_key_env"}
         given = {each: getattr(self.llm, each) for each in shared - own.model_fields_set}
         return own.model_copy(update=given)
 
@@ -185,12 +188,12 @@ class _CommonVariables(PydanticBaseSettingsSource):
         given = self.current_state.get("llm", {})
         if not isinstance(given, dict):
             return {}
-        openai, anthropic = _common("OPENAI"), _common("ANTHROPIC")
+        openai, anthropic = _with_named_key(given, "OPENAI"), _with_named_key(given, "ANTHROPIC")
         match given.get("provider", "auto"):
             case "anthropic":
                 return anthropic
             case "auto" if "api_key" in anthropic and find_spec("anthropic") is not None:
-                if openai or given.get("api_key") or given.get("base_url"):
+                if openai or any(map(given.get, ("api_key", "api_key_env", "base_url"))):
                     return openai
                 return {**anthropic, FOUND: "anthropic"}
             case _:
@@ -206,8 +209,25 @@ class _CommonVariables(PydanticBaseSettingsSource):
             told = model if isinstance(model, dict) else {}
             vendor = told.get("provider")
             if vendor in ("openai", "anthropic") and "base_url" not in told:
-                found[name] = _common(vendor.upper())
+                found[name] = _with_named_key(told, vendor.upper())
+            elif "api_key_env" in told:
+                found[name] = _named_key(told)
         return found
+
+
+def _with_named_key(given: dict[str, Any], vendor: str) -> dict[str, str]:
+    """What the variables of a vendor say, but the key of the variable that a setting names."""
+    common = _common(vendor)
+    if "api_key_env" not in given:
+        return common
+    common.pop("api_key", None)
+    return {**common, **_named_key(given)}
+
+
+def _named_key(given: dict[str, Any]) -> dict[str, str]:
+    """The key in the variable that ``api_key_env`` names; empty where that is not set."""
+    name = given["api_key_env"]
+    return {"api_key": os.environ.get(name, "") if isinstance(name, str) else ""}
 
 
 def _common(vendor: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ given. `service.config` reads them.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -100,6 +101,9 @@ class LLMSettings(_Section):
     ``scripted`` the path of the script."""
     base_url: str = ""
     api_key: SecretStr = SecretStr("")
+    api_key_env: str = ""
+    """The variable that holds the key, where ``api_key`` is not given. Where this is, also as an
+    empty text, the key of ``OPENAI_API_KEY`` and its kin does not count."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Not for ``anthropic``, whose API takes none."""
     max_tokens: int | None = Field(default=None, gt=0)
@@ -128,6 +132,13 @@ class LLMSettings(_Section):
     """Names of ``models`` that are asked, in this order, while it is down."""
     prices: PriceSettings = PriceSettings()
 
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if name and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError("it is the name of a variable, not a key")
+        return name
+
     @field_validator("thinking_tokens")
     @classmethod
     def _is_none_or_enough(cls, tokens: int) -> int:
@@ -155,7 +166,8 @@ class LLMSettings(_Section):
         """What ``auto`` comes to."""
         if self.provider != "auto":
             return self.provider
-        return "openai" if self.api_key.get_secret_value() or self.base_url else "embedded"
+        is_given = self.api_key.get_secret_value() or self.api_key_env or self.base_url
+        return "openai" if is_given else "embedded"
 
 
 class EmbedderSettings(_Section):

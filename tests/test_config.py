@@ -222,3 +222,65 @@ def test_the_name_of_a_model_is_checked(monkeypatch: pytest.MonkeyPatch, name: s
     monkeypatch.setenv(f"RONDO_MODELS__{name}__MODEL", "m")
     with pytest.raises(ConfigurationError, match="small letters, digits"):
         load_settings()
+
+
+def test_a_key_is_taken_from_the_variable_that_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "rondo.toml").write_text(
+        '[llm]\nbase_url = "https://llm.example/v1"\napi_key_env = "MY_KEY"\n'
+    )
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    settings = load_settings()
+    assert settings.llm.api_key.get_secret_value() == "sk-mine"
+    assert "sk-mine" not in str(settings.shown())
+    assert settings.llm.effective_provider == "openai"
+
+
+@pytest.mark.parametrize("name", ["MY_KEY", ""])
+def test_no_other_key_takes_the_place_of_a_named_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (here / "rondo.toml").write_text(
+        f'[llm]\nbase_url = "https://llm.example/v1"\napi_key_env = "{name}"\n'
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    settings = load_settings()
+    assert settings.llm.api_key.get_secret_value() == ""
+    assert settings.llm.effective_provider == "openai"
+
+
+def test_a_key_of_our_own_comes_before_the_named_variable(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "rondo.toml").write_text('[llm]\napi_key_env = "MY_KEY"\n')
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    monkeypatch.setenv("RONDO_LLM__API_KEY", "sk-ours")
+    assert load_settings().llm.api_key.get_secret_value() == "sk-ours"
+
+
+def test_a_model_with_a_variable_of_its_own_gets_no_other_key(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "rondo.toml").write_text(
+        '[llm]\nbase_url = "https://llm.example/v1"\napi_key_env = "MY_KEY"\n'
+        '[models.same]\nmodel = "b"\n'
+        '[models.other]\nmodel = "c"\napi_key_env = "OTHER_KEY"\n'
+        '[models.claude]\nprovider = "anthropic"\napi_key_env = "CLAUDE_KEY"\n'
+    )
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    monkeypatch.setenv("CLAUDE_KEY", "sk-claude")
+    settings = load_settings()
+    keys = {name: settings.of_model(name).api_key.get_secret_value() for name in settings.models}
+    assert keys == {"same": "sk-mine", "other": "", "claude": "sk-claude"}
+    assert settings.of_model("same").api_key_env == "MY_KEY"
+
+
+def test_a_key_in_place_of_a_variable_is_refused_and_not_repeated(here: Path) -> None:
+    (here / "rondo.toml").write_text('[llm]\napi_key_env = "sk-oops-1234"\n')
+    words = told()
+    assert "it is the name of a variable, not a key" in words
+    assert "oops" not in words

@@ -149,6 +149,12 @@ def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:
     import anyio
 
     where = endpoint(llm)
+    if llm.api_key_env and not llm.api_key.get_secret_value():
+        return Finding(
+            "broken",
+            f"{where}: llm.api_key_env names {llm.api_key_env}, which is not set here",
+            f"Set it in this shell, and where the daemon is started: export {llm.api_key_env}=…",
+        )
     began = time.monotonic()
     try:
         anyio.run(_call, settings, llm)

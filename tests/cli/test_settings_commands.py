@@ -109,6 +109,17 @@ def test_an_endpoint_that_does_not_answer_is_broken_and_its_key_is_not_shown(
     assert "sk-secret" not in str(finding)
 
 
+def test_a_variable_of_a_key_that_is_not_set_is_broken_by_its_name(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[llm]\nbase_url = "http://127.0.0.1:1/v1"\napi_key_env = "NOBODYS_KEY"\n')
+    finding = looked_at(terminal, "language model", RONDO_CONFIG=str(file))
+    assert finding["verdict"] == "broken"
+    assert "NOBODYS_KEY, which is not set" in finding["words"]
+    assert "export NOBODYS_KEY=" in finding["advice"]
+
+
 def test_a_token_that_others_can_read_is_noted(terminal: Terminal) -> None:
     terminal.data_dir.mkdir()
     (terminal.data_dir / "token").write_text("x")

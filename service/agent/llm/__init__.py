@@ -68,6 +68,7 @@ def create_llm(
                 max_call_seconds=llm.max_call_seconds,
                 takes_images=llm.images,
                 configured_as=configured_as,
+                api_key_env=llm.api_key_env,
             )
         case "anthropic":
             return _anthropic(llm, configured_as)
@@ -115,4 +116,5 @@ def _anthropic(llm: LLMSettings, configured_as: str) -> LLM:
         max_call_seconds=llm.max_call_seconds,
         takes_images=llm.images,
         configured_as=configured_as,
+        api_key_env=llm.api_key_env,
     )

@@ -62,6 +62,7 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
         takes_images: bool = True,
         transport: httpx2.AsyncBaseTransport | None = None,
         configured_as: str = "",
+        api_key_env: str = "",
     ) -> None:
         """Describe the endpoint.
 
@@ -80,6 +81,7 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
             takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
             configured_as: see `Endpoint`.
+            api_key_env: see `Endpoint`.
 
         Raises:
             ConfigurationError: Anthropic's SDK is not installed.
@@ -92,7 +94,14 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
             )
         address = (base_url or ANTHROPIC_BASE_URL).rstrip("/").removesuffix("/v1")
         endpoint = Endpoint(
-            address, model, timeout_seconds, api_key, "anthropic", max_call_seconds, configured_as
+            address,
+            model,
+            timeout_seconds,
+            api_key,
+            "anthropic",
+            max_call_seconds,
+            configured_as,
+            api_key_env,
         )
         super().__init__(
             endpoint,

@@ -31,6 +31,8 @@ class Endpoint:
     max_call_seconds: float = 3600
     configured_as: str = ""
     """The model's name in the setting ``models``, where it has an endpoint of its own there."""
+    api_key_env: str = ""
+    """The variable that the key is taken from, where a setting names one."""
 
     @property
     def place(self) -> str:
@@ -59,6 +61,8 @@ class Endpoint:
     @property
     def key_setting(self) -> str:
         """What to correct when the key is wrong."""
+        if self.api_key_env:
+            return f"{self.api_key_env}, which api_key_env names, where the daemon is started"
         return self._setting("API_KEY")
 
     @property

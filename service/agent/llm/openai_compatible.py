@@ -40,6 +40,7 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
         takes_images: bool = True,
         transport: httpx2.AsyncBaseTransport | None = None,
         configured_as: str = "",
+        api_key_env: str = "",
     ) -> None:
         """Describe the endpoint.
 
@@ -54,6 +55,7 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
             timeout_seconds: the longest silence.
             max_call_seconds: the longest that a call may take as a whole.
             configured_as: see `Endpoint`.
+            api_key_env: see `Endpoint`.
             takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
         """
@@ -64,6 +66,7 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
             api_key,
             max_call_seconds=max_call_seconds,
             configured_as=configured_as,
+            api_key_env=api_key_env,
         )
         super().__init__(
             endpoint,
