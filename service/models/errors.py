@@ -26,6 +26,8 @@ class PullCancelledError(ModelStoreError):
 class SourceFailed(Exception):
     """One source did not give the file; the text says why, in words."""
 
-    def __init__(self, reason: str, *, wrong_hash: bool = False) -> None:
+    def __init__(self, reason: str, *, wrong_hash: bool = False, was_slow: bool = False) -> None:
         super().__init__(reason)
         self.wrong_hash = wrong_hash
+        self.was_slow = was_slow
+        """Whether it may give the file to somebody who waits longer."""

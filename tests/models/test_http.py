@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,83 +10,22 @@ import pytest
 from service.models.catalog import FileSource, HttpSource
 from service.models.errors import PullCancelledError, PullFailedError
 from tests.models.support import WEIGHTS, store
+from tests.models.web import Web
 
 
-class _Server(ThreadingHTTPServer):
-    """Serves `WEIGHTS` with ranges; counts the bytes, and can break off or change the file."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.etag = '"one"'
-        self.weights = WEIGHTS
-        self.break_after: list[int] = []
-        self.status = 200
-        self.ranges: list[str | None] = []
-        self.stall = threading.Event()
-        self.stall.set()
-
-    @property
-    def source(self) -> HttpSource:
-        return HttpSource(f"http://127.0.0.1:{self.server_port}/tiny.gguf?token=secret")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.ranges.append(wanted)
-        if self.server.status != 200:
-            self.send_error(self.server.status)
-            return
-        start = 0
-        if wanted and self.headers.get("If-Range", self.server.etag) == self.server.etag:
-            start = int(wanted.removeprefix("bytes=").rstrip("-"))
-        body = self.server.weights[start:]
-        self.send_response(206 if start else 200)
-        if start:
-            total = len(self.server.weights)
-            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
-        self.send_header("ETag", self.server.etag)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.server.break_after:
-            body = body[: self.server.break_after.pop(0)]
-        self.wfile.write(body[:100_000])
-        self.wfile.flush()
-        self.server.stall.wait(30)
-        self.wfile.write(body[100_000:])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def web() -> Iterator[_Server]:
-    server = _Server()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_a_file_is_fetched_over_http(tmp_path: Path, web: _Server) -> None:
+def test_a_file_is_fetched_over_http(tmp_path: Path, web: Web) -> None:
     assert store(tmp_path, web.source).pull("tiny").read_bytes() == WEIGHTS
     assert web.ranges == [None]
 
 
-def test_a_broken_transfer_goes_on_where_it_broke(tmp_path: Path, web: _Server) -> None:
+def test_a_broken_transfer_goes_on_where_it_broke(tmp_path: Path, web: Web) -> None:
     web.break_after = [1_000_000, 500_000]
     assert store(tmp_path, web.source).pull("tiny").read_bytes() == WEIGHTS
     assert web.ranges == [None, "bytes=1000000-", "bytes=1500000-"]
 
 
 def test_a_cancelled_transfer_stops_in_a_silence_and_goes_on_in_the_next_pull(
-    tmp_path: Path, web: _Server
+    tmp_path: Path, web: Web
 ) -> None:
     web.stall.clear()
     models = store(tmp_path, web.source)
@@ -102,7 +39,7 @@ def test_a_cancelled_transfer_stops_in_a_silence_and_goes_on_in_the_next_pull(
 
 
 def test_a_file_that_changed_on_the_server_is_fetched_from_its_beginning(
-    tmp_path: Path, web: _Server
+    tmp_path: Path, web: Web
 ) -> None:
     web.weights = WEIGHTS[::-1]
     web.stall.clear()
@@ -115,9 +52,7 @@ def test_a_file_that_changed_on_the_server_is_fetched_from_its_beginning(
     assert models.pull("tiny").read_bytes() == WEIGHTS
 
 
-def test_a_file_of_another_length_is_refused_before_it_is_fetched(
-    tmp_path: Path, web: _Server
-) -> None:
+def test_a_file_of_another_length_is_refused_before_it_is_fetched(tmp_path: Path, web: Web) -> None:
     web.weights = WEIGHTS[:-1]
     with pytest.raises(PullFailedError, match=f"{len(WEIGHTS) - 1} bytes") as raised:
         store(tmp_path, web.source).pull("tiny")
@@ -126,7 +61,7 @@ def test_a_file_of_another_length_is_refused_before_it_is_fetched(
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_refusal_is_told_without_the_secrets_of_the_address(
-    tmp_path: Path, web: _Server, status: int
+    tmp_path: Path, web: Web, status: int
 ) -> None:
     web.status = status
     with pytest.raises(PullFailedError, match=f"answered {status}") as raised:
