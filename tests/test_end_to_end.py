@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SETTINGS = {
     "RONDO_LLM__PROVIDER": "embedded",
-    "RONDO_LLM__MODEL": "",
+    "RONDO_LLM__MODEL": "qwen2.5-coder-0.5b",  # whatever the machine would choose
     "RONDO_EMBEDDER__KIND": "sentence-transformers",
 }
 

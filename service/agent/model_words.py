@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from service.config import LLMSettings
+from service.config import LLMSettings, Settings
 
 
-def capabilities(llm: LLMSettings) -> str:
+def capabilities(settings: Settings, llm: LLMSettings | None = None) -> str:
     """What the model that runs on this machine can and cannot do, and how to get a better one."""
     from service.agent.llm.embedded import describe
 
-    return describe(embedded_model(llm))
+    return describe(embedded_model(settings, llm))
 
 
 def disclaimer(llm: LLMSettings) -> str:
@@ -25,18 +25,24 @@ def disclaimer(llm: LLMSettings) -> str:
     return "A small model: it invents facts. `rondo doctor` says how to use a better one."
 
 
-def embedded_model(llm: LLMSettings) -> str:
-    """The name of the model that runs on this machine under these settings."""
-    from service.models.catalog import DEFAULT_MODEL
+def embedded_model(settings: Settings, llm: LLMSettings | None = None) -> str:
+    """The name of the model that runs on this machine: the one set, or the machine's choice.
 
-    return llm.model or DEFAULT_MODEL
+    Args:
+        settings: all settings.
+        llm: those of one of its other models; None: of ``llm`` itself.
+    """
+    from service.models.choice import chosen
+
+    return (llm or settings.llm).model or chosen(settings.models_dir).name
 
 
-def model_in_words(llm: LLMSettings) -> str:
+def model_in_words(settings: Settings, llm: LLMSettings | None = None) -> str:
     """Which model answers, as a short phrase."""
+    llm = llm or settings.llm
     match llm.effective_provider:
         case "embedded":
-            return f"{embedded_model(llm)}, on this machine"
+            return f"{embedded_model(settings, llm)}, on this machine"
         case "openai" | "anthropic":
             return f"{endpoint_model(llm)} at {endpoint(llm)}"
         case "scripted":

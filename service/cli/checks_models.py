@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from importlib import metadata
 
-from service.agent.model_words import capabilities, embedded_model, endpoint, endpoint_model
+from service.agent.model_words import (
+    capabilities,
+    embedded_model,
+    endpoint,
+    endpoint_model,
+    model_in_words,
+)
 from service.cli.checks import Finding
 from service.cli.client import Daemon
 from service.cli.daemon_settings import daemon_settings, differing, section_of
@@ -23,8 +29,9 @@ def check_model(settings: Settings) -> Finding:
     Of a daemon that works with other settings than these: what it says itself.
     """
     told = daemon_settings(settings)
-    if told is not None and any(
-        differing(_shown(settings, name), section_of(told, name)) for name in ("llm", "models")
+    if told is not None and (
+        any(differing(_shown(settings, name), section_of(told, name)) for name in ("llm", "models"))
+        or told["model"] != model_in_words(settings)  # other weights were here when it started
     ):
         return _told_by_the_daemon(settings, str(told["model"]))
     found = _check(settings, settings.llm)
@@ -127,22 +134,29 @@ def _told_by_the_daemon(settings: Settings, what: str, part: str = "llm") -> Fin
 
 
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
+    from service.models.catalog import known
+    from service.models.choice import chosen, shortage
+    from service.models.machine import read_machine
     from service.models.store import ModelStore
 
-    name = embedded_model(llm)
+    name = embedded_model(settings, llm)
     try:
         path = ModelStore(settings.models_dir).path(name)
     except NotFoundError as error:
         return Finding("broken", f"llm.model: {error.detail}", error.advice)
     except OSError as error:
         return Finding("broken", f"{name} cannot be read: {error}", "Correct its permissions.")
+    why = "Set by llm.model."
+    if not llm.model:
+        why = chosen(settings.models_dir).in_words()
+    elif reason := shortage(name, read_machine()):
+        why = f"Set by llm.model; {reason}."
+    advice = capabilities(settings, llm)
     if path is None:
-        advice = (
-            f"The daemon fetches it with the first message; `rondo models pull {name}` does it "
-            f"now. {capabilities(llm)}"
-        )
-        return Finding("note", f"{name} is not here, or is not the known file", advice)
-    return Finding("ok", f"{name}, here and verified", capabilities(llm))
+        how = f"The daemon fetches it when it starts; `rondo models pull {name}` does it now."
+        words = f"{name} is not here, or is not the known file. {why}"
+        return Finding("note", words, f"{how} {advice}")
+    return Finding("ok", f"{name}, here and verified. {why}\n{known(name).description}", advice)
 
 
 def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:

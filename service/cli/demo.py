@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from service.agent.model_words import embedded_model, model_in_words
+from service.agent.model_words import model_in_words
 from service.cli.client import Daemon, Json, loop_path
 from service.cli.connect import patiently
 from service.cli.conversation import Conversation
@@ -27,6 +27,9 @@ from service.cli.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError
+from service.models.catalog import SMALL_MODEL
+from service.models.choice import chosen
+from service.models.store import ModelStore
 
 TRIP = (
     "My daughter Mia and I are flying to Lisbon on 12 May. Mia is allergic to peanuts. "
@@ -70,9 +73,10 @@ def main() -> int:
 
 def _tour(settings: Settings, folder: Path) -> int:
     if settings.llm.effective_provider == "embedded":
-        pull_with_progress(settings.models_dir, embedded_model(settings.llm), quiet=True)
+        settings = _with_a_model_for_a_tour(settings)
+        pull_with_progress(settings.models_dir, settings.llm.model, quiet=True)
     _heading("A daemon of its own", "on a free port, in a temporary folder")
-    aside().print(f"Model: {model_in_words(settings.llm)}.", style="dim")
+    aside().print(f"Model: {model_in_words(settings)}.", style="dim")
     with running_daemon(settings, folder, environment=_environment(settings)) as daemon:
         _wait_for(daemon)
         with daemon.client() as client:
@@ -85,6 +89,17 @@ def _tour(settings: Settings, folder: Path) -> int:
         return daemon.stop()
 
 
+def _with_a_model_for_a_tour(settings: Settings) -> Settings:
+    """The machine's choice where it is here: for a tour, no more is fetched than the small one."""
+    if settings.llm.model:
+        return settings
+    name = chosen(settings.models_dir).name
+    if ModelStore(settings.models_dir).path(name) is None:
+        name = SMALL_MODEL
+    llm = settings.llm.model_copy(update={"model": name})
+    return settings.model_copy(update={"llm": llm})
+
+
 def _environment(settings: Settings) -> dict[str, str]:
     """The person's own settings, so that a configured endpoint is used; loops do not linger out."""
     environment = {"RONDO_AGENT__LINGER_SECONDS": "3600"}
@@ -92,6 +107,8 @@ def _environment(settings: Settings) -> dict[str, str]:
         environment["RONDO_AGENT__SYSTEM_PROMPT"] = _BRIEF
     if file := config_file():
         environment["RONDO_CONFIG"] = str(file.resolve())
+    if settings.llm.effective_provider == "embedded":
+        environment["RONDO_LLM__MODEL"] = settings.llm.model
     return environment
 
 

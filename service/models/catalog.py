@@ -121,13 +121,14 @@ def _hub(path: str, revision: str = "main") -> HttpSource:
     return HttpSource(f"{endpoint}/{repository}/resolve/{revision}/{file}")
 
 
-DEFAULT_MODEL = "qwen2.5-coder-0.5b"
+SMALL_MODEL = "qwen2.5-coder-0.5b"
+"""What every machine carries. `service.models.choice` has a better one for those that can."""
 
 CATALOG: tuple[KnownModel, ...] = (
     KnownModel(
-        name=DEFAULT_MODEL,
-        description="Small and quick: chats briefly, restates what is put before it, fills"
-        " constrained choices; invents facts.",
+        name=SMALL_MODEL,
+        description="Good for brief chats, for restating what memory puts before it, and for simple"
+        " tools; quick; invents facts.",
         size=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         licence="Apache-2.0",
@@ -140,8 +141,8 @@ CATALOG: tuple[KnownModel, ...] = (
     ),
     KnownModel(
         name="qwen2.5-coder-1.5b",
-        description="Steadier than the 0.5B model, and about three times slower; still invents"
-        " facts.",
+        description="Good for brief chats, for restating what memory puts before it, and for simple"
+        " tools; steadier than the 0.5B model, and less than half as fast; invents facts.",
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         licence="Apache-2.0",

@@ -90,6 +90,29 @@ class ModelStore:
         file = self._file(model)
         return file if file.is_file() and self._has_known_hash(model, file) else None
 
+    def has_begun(self, name: str) -> bool:
+        """Whether a model's file, or a part of it, is there. Reads none of it.
+
+        Raises:
+            NotFoundError: no model of that name is known.
+        """
+        model = known(name, self.catalog)
+        return self._file(model).is_file() or self._work_folder(model).is_dir()
+
+    def room_needed(self, name: str) -> tuple[int, int]:
+        """Bytes that fetching a model still takes on the disk, and bytes that are free there.
+
+        Raises:
+            NotFoundError: no model of that name is known.
+            ModelStoreError: the folder's disk cannot be asked.
+        """
+        model = known(name, self.catalog)
+        work = self._work_folder(model)
+        parts = [_largest(folder) for folder in work.iterdir()] if work.is_dir() else []
+        with disk_errors(self.models_dir):
+            there = next(each for each in (work, *work.parents) if each.is_dir())
+            return model.size - max(parts, default=0) + _SPARE_BYTES, self._free_bytes(there)
+
     def pull(
         self,
         name: str,

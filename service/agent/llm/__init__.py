@@ -74,13 +74,13 @@ def create_llm(
             return _anthropic(llm, configured_as)
         case "embedded":
             from service.agent.llm.embedded import EmbeddedLLM
-            from service.models.catalog import DEFAULT_MODEL
+            from service.agent.model_words import embedded_model
             from service.models.store import ModelStore
 
             try:
                 return EmbeddedLLM(
                     store=ModelStore(settings.models_dir),
-                    name=llm.model or DEFAULT_MODEL,
+                    name=embedded_model(settings, llm),
                     max_tokens=min(llm.max_tokens or EMBEDDED_MAX_TOKENS, EMBEDDED_MAX_TOKENS),
                     temperature=llm.temperature,
                 )

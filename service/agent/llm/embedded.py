@@ -28,7 +28,7 @@ from service.domain.errors import (
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, TokenUsage, ToolCallDelta
 from service.domain.tools import ToolDefinition
-from service.models.catalog import DEFAULT_MODEL, known
+from service.models.catalog import SMALL_MODEL, known
 from service.models.store import ModelStore
 
 BETTER_MODEL = (
@@ -46,7 +46,7 @@ _SILENCE_SECONDS = 600.0
 _GOES_ROUND = re.compile(r"([^\n]{6,80}?)\1{4}\Z")
 
 
-def describe(name: str = DEFAULT_MODEL) -> str:
+def describe(name: str = SMALL_MODEL) -> str:
     """What an embedded model can and cannot do, in words for people.
 
     >>> "invents facts" in describe()
@@ -73,7 +73,7 @@ class EmbeddedLLM:
         self,
         *,
         store: ModelStore,
-        name: str = DEFAULT_MODEL,
+        name: str = SMALL_MODEL,
         max_tokens: int = 512,
         temperature: float | None = None,
         context_tokens: int = _WINDOW_TOKENS,

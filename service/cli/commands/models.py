@@ -7,61 +7,41 @@ import click
 from service.cli.connect import json_option
 
 
-@click.group()
-def models() -> None:
-    """List and fetch the models that run on this machine."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def models(context: click.Context) -> None:
+    """List, fetch and choose the models that run on this machine."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_models)
 
 
 @models.command("list")
 @json_option
 def list_models(as_json: bool) -> None:
-    """List the known models, and which of them are here."""
-    from service.agent.model_words import capabilities, embedded_model
-    from service.cli.output import aside, out, print_json
+    """List the known models: which are here, which is in use, and which the machine carries."""
+    from service.cli.model_list import known_models, print_models
+    from service.cli.output import print_json
     from service.config import load_settings
-    from service.models.catalog import CATALOG
-    from service.models.store import ModelStore
 
     settings = load_settings()
-    store = ModelStore(settings.models_dir)
-    here = {model.name: store.path(model.name) for model in CATALOG}
-    in_use = embedded_model(settings.llm) if settings.llm.effective_provider == "embedded" else None
     if as_json:
-        print_json(
-            [
-                {
-                    "name": model.name,
-                    "description": model.description,
-                    "bytes": model.size,
-                    "sha256": model.sha256,
-                    "licence": model.licence,
-                    "languages": model.languages,
-                    "path": str(here[model.name]) if here[model.name] else None,
-                    "in_use": model.name == in_use,
-                }
-                for model in CATALOG
-            ]
-        )
-        return
-    from rich.padding import Padding
-    from rich.text import Text
-
-    for model in CATALOG:
-        mark = ("in use" if model.name == in_use else "here") if here[model.name] else "not here"
-        style = "dim" if here[model.name] is None else "green"
-        out().print(
-            Text.assemble(
-                (f"{model.name:<20}", "bold" if model.name == in_use else ""),
-                f"{model.size / 1e6:>6,.0f} MB  ",
-                (f"{mark:<9}", style),
-                (f"  {model.languages}", ""),
-            )
-        )
-        out().print(Padding(Text(model.description, style="dim"), (0, 0, 0, 2), expand=False))
-    if in_use is None:
-        aside().print("An endpoint is configured, so that none of them is used.", style="dim")
+        print_json(known_models(settings))
     else:
-        aside().print(f"\n{capabilities(settings.llm)}", style="dim")
+        print_models(settings)
+
+
+@models.command()
+@click.argument("name")
+@click.option("--no-pull", is_flag=True, help="Leave the fetching to the daemon's next start.")
+def use(name: str, no_pull: bool) -> None:
+    """Use another model that runs on this machine: fetch it, and set it in rondo.toml.
+
+    `auto` is the one that the machine carries. A daemon that runs changes with its next start.
+    """
+    from service.cli.model_use import use_model
+    from service.config import load_settings
+
+    use_model(load_settings(), name, pull=not no_pull)
 
 
 @models.command()
@@ -79,17 +59,16 @@ def pull(name: str | None, source: str | None, if_needed: bool) -> None:
     from service.cli.pulling import pull_with_progress
     from service.config import load_settings
     from service.models.catalog import parse_source
+    from service.models.choice import chosen
 
     settings = load_settings()
     if if_needed and settings.llm.effective_provider != "embedded":
         return
     if name is None:
         if settings.llm.effective_provider == "embedded":
-            name = embedded_model(settings.llm)
+            name = embedded_model(settings)
         else:
-            from service.models.catalog import DEFAULT_MODEL
-
-            name = DEFAULT_MODEL
+            name = chosen(settings.models_dir).name
     sources = None if source is None else (parse_source(source),)
     path = pull_with_progress(settings.models_dir, name, sources=sources, quiet=if_needed)
     if not if_needed:

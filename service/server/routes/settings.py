@@ -33,10 +33,10 @@ async def settings(daemon: TheDaemon) -> EffectiveSettings:
     """The settings in effect, with secrets hidden. They change when the daemon starts again."""
     found = daemon.settings
     return EffectiveSettings(
-        model=model_in_words(found.llm),
+        model=model_in_words(found),
         models={
-            DEFAULT_MODEL_NAME: model_in_words(found.llm),
-            **{name: model_in_words(found.of_model(name)) for name in found.models},
+            DEFAULT_MODEL_NAME: model_in_words(found),
+            **{name: model_in_words(found, found.of_model(name)) for name in found.models},
         },
         disclaimer=disclaimer(found.llm),
         settings=found.shown(),
