@@ -22,7 +22,7 @@ def disclaimer(llm: LLMSettings) -> str:
     """
     if llm.effective_provider != "embedded":
         return ""
-    return "A small model: it invents facts. `rondo doctor` says how to use a better one."
+    return "A small model: it invents facts. `rondo setup` finds a better one."
 
 
 def embedded_model(settings: Settings, llm: LLMSettings | None = None) -> str:

@@ -17,6 +17,7 @@ from service.cli.streams import as_utf8
 
 SUBCOMMANDS = (
     Subcommand("serve", "service.cli.commands.serve:serve", "Start the daemon."),
+    Subcommand("setup", "service.cli.commands.setup:setup", "Find a model, try it, use it."),
     Subcommand("chat", "service.cli.commands.chat:chat", "Talk with the assistant."),
     Subcommand("send", "service.cli.commands.send:send", "Send one message, print the answer."),
     Subcommand("loops", "service.cli.commands.loops:loops", "List, watch and steer run loops."),

@@ -20,6 +20,7 @@ from service.cli.wire import Json
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
 
+_SETUP = "`rondo setup` finds the models that answer, and sets one up."
 _TINY_ANSWER = 16  # tokens: some endpoints take no less
 
 
@@ -167,15 +168,17 @@ def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:
         return Finding(
             "broken",
             f"{where}: llm.api_key_env names {llm.api_key_env}, which is not set here",
-            f"Set it in this shell, and where the daemon is started: export {llm.api_key_env}=…",
+            f"Set it in this shell, and where the daemon is started: export {llm.api_key_env}=…"
+            f" {_SETUP}",
         )
     began = time.monotonic()
     try:
         anyio.run(_call, settings, llm)
     except LLMError as error:
-        return Finding("broken", f"{where}: {error.title}. {error.detail}", error.advice)
+        advice = f"{error.advice} {_SETUP}"
+        return Finding("broken", f"{where}: {error.title}. {error.detail}", advice)
     except RondoError as error:
-        return Finding("broken", f"{error.title}: {error.detail}", error.advice)
+        return Finding("broken", f"{error.title}: {error.detail}", f"{error.advice} {_SETUP}")
     seconds = time.monotonic() - began
     return Finding("ok", f"{endpoint_model(llm)} at {where} answers, in {seconds:.1f} s")
 

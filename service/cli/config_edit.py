@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from service.config import config_file, load_settings
+from service.config import Settings, config_file
 from service.domain.errors import ConfigurationError
 
 _SECRET = re.compile(
@@ -85,13 +85,9 @@ class ConfigEdit:
         return backup
 
 
-def file_to_change() -> Path:
-    """The file that is read; where there is none, the one in the data folder, read from anywhere.
-
-    Raises:
-        ConfigurationError: the settings cannot be read.
-    """
-    return config_file() or load_settings().data_dir / "rondo.toml"
+def file_to_change(settings: Settings) -> Path:
+    """The file that is read; where there is none, one in the data folder, read from anywhere."""
+    return (config_file() or settings.data_dir / "rondo.toml").absolute()
 
 
 def edited(path: Path, section: str, changes: Changes) -> ConfigEdit:

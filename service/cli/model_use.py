@@ -43,7 +43,7 @@ def use_model(settings: Settings, name: str, *, pull: bool) -> None:
     if settings.llm.effective_provider != "embedded":
         aside().print(f"So far, {plain(model_in_words(settings))} answered.")
         changes = {**changes, "provider": "embedded"}
-    edit = edited(file_to_change(), "llm", changes)
+    edit = edited(file_to_change(settings), "llm", changes)
     if edit.is_change:
         for line in edit.diff():
             aside().print(plain(f"  {line}"), style="dim")

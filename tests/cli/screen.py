@@ -17,7 +17,7 @@ from tests.cli.support import Terminal
 class Screen:
     """A command at a terminal of its own."""
 
-    def __init__(self, terminal: Terminal, *arguments: str) -> None:
+    def __init__(self, terminal: Terminal, *arguments: str, **variables: str) -> None:
         self._near, far = pty.openpty()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._read_up_to = 0
@@ -35,6 +35,7 @@ class Screen:
                 "RONDO_SERVER__PORT": str(terminal.port),
                 "TERM": "xterm",
                 "LC_ALL": "C.UTF-8",
+                **variables,
             },
             preexec_fn=_own_terminal,
         )

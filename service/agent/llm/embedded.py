@@ -32,8 +32,9 @@ from service.models.catalog import SMALL_MODEL, known
 from service.models.store import ModelStore
 
 BETTER_MODEL = (
-    "Set up a better model at any time: RONDO_LLM__BASE_URL (or OPENAI_BASE_URL),"
-    " RONDO_LLM__API_KEY (or OPENAI_API_KEY, or ANTHROPIC_API_KEY) and RONDO_LLM__MODEL."
+    "`rondo setup` finds a better model and sets it up; by hand: RONDO_LLM__BASE_URL (or"
+    " OPENAI_BASE_URL), RONDO_LLM__API_KEY (or OPENAI_API_KEY, or ANTHROPIC_API_KEY)"
+    " and RONDO_LLM__MODEL."
 )
 _WINDOW_TOKENS = 8192
 _CHOICE_TOKENS = 160

@@ -17,6 +17,9 @@ def chat(loop: str | None) -> None:
     lists what else can be typed.
     """
     from service.cli.chat_session import ChatSession
+    from service.cli.setup.offer import set_up_first
 
+    if loop is None and set_up_first():
+        return
     with connect() as daemon:
         ChatSession(daemon).run(loop)

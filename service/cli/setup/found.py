@@ -1,0 +1,139 @@
+"""What there is to choose from: on this machine, in its environment, and in our own catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.agent.discovery.local import find_servers
+from service.agent.discovery.offers import KeyFound, LocalServer, keys_found
+from service.agent.model_words import model_in_words
+from service.cli.client import base_url
+from service.cli.setup.choice import Choice
+from service.config import LLMSettings, Settings
+from service.models.catalog import CATALOG, KnownModel
+from service.models.choice import Choice as MachineChoice
+from service.models.choice import chosen, shortage
+from service.models.store import ModelStore
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A model of the catalogue, which Rondo runs itself."""
+
+    model: KnownModel
+    is_here: bool
+    is_default: bool
+    """Whether it is what runs where nothing is set."""
+    fits: bool
+    """Whether this machine carries it."""
+
+    @property
+    def choice(self) -> Choice:
+        """It, chosen."""
+        return Choice("run by Rondo itself", self.model.name, provider="embedded")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All of it."""
+
+    servers: tuple[LocalServer, ...]
+    keys: tuple[KeyFound, ...]
+    own: tuple[Own, ...]
+    in_use: str | None
+    """The model that the settings name already, in words; None where they name none."""
+
+
+def look(settings: Settings, environment: Mapping[str, str] = os.environ) -> Found:
+    """Look, within about a second. Nobody but this machine is asked."""
+    import anyio
+
+    servers = anyio.run(find_servers)
+    ours = base_url(settings)
+    port = ours.rpartition(":")[2]
+    others = (each for each in servers if not each.base_url.startswith(f"http://localhost:{port}/"))
+    machine = chosen(settings.models_dir)
+    store = ModelStore(settings.models_dir)
+    own = [
+        Own(each, _is_here(store, each.name), each.name == machine.name, _fits(each, machine))
+        for each in CATALOG
+    ]
+    return Found(
+        tuple(others),
+        tuple(keys_found(environment)),
+        tuple(own),
+        model_in_words(settings) if is_configured(settings.llm) else None,
+    )
+
+
+def is_configured(llm: LLMSettings) -> bool:
+    """Whether somebody has said which model answers, by a file, a variable or a flag.
+
+    >>> is_configured(LLMSettings(temperature=0.2)), is_configured(LLMSettings(model="m"))
+    (False, True)
+    """
+    return llm.effective_provider != "embedded" or bool(
+        llm.model_fields_set & {"provider", "model"}
+    )
+
+
+def as_json(found: Found, settings_file: str) -> dict[str, Any]:
+    """All of it for programs. No key is in it."""
+    return {
+        "settings_file": settings_file,
+        "in_use": found.in_use,
+        "servers": [
+            {
+                "program": each.program,
+                "version": each.version,
+                "base_url": each.base_url,
+                "wants_key": each.wants_key,
+                "models": [
+                    {
+                        "name": model.name,
+                        "note": model.note,
+                        "bytes": model.size,
+                        "tools": model.tools,
+                        "context_tokens": model.context_tokens,
+                    }
+                    for model in each.offers.models
+                ],
+                "other_models": each.offers.others,
+            }
+            for each in found.servers
+        ],
+        "keys": [
+            {
+                "provider": each.provider.id,
+                "name": each.provider.name,
+                "variable": each.variable,
+                "base_url": each.base_url.rpartition("@")[2],
+            }
+            for each in found.keys
+        ],
+        "embedded": [
+            {
+                "name": each.model.name,
+                "description": each.model.description,
+                "bytes": each.model.size,
+                "here": each.is_here,
+                "default": each.is_default,
+                "fits": each.fits,
+            }
+            for each in found.own
+        ],
+    }
+
+
+def _fits(model: KnownModel, machine: MachineChoice) -> bool:
+    return shortage(model.name, machine.machine) is None
+
+
+def _is_here(store: ModelStore, name: str) -> bool:
+    try:
+        return store.path(name) is not None
+    except OSError:  # `rondo doctor` says what is wrong with it
+        return False
