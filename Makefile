@@ -16,9 +16,7 @@ help: ## show this help
 setup: ## install everything into .venv; nothing to do when it is up to date
 	@scripts/setup.sh
 
-run: setup ## start the daemon on http://127.0.0.1:8765 (fetches the embedded model if needed)
-	@$(bin)/rondo models pull --if-needed || \
-		echo "Starting without the model: messages are kept, and answered once it is here." >&2
+run: setup ## start the daemon on http://127.0.0.1:8765 (it fetches the embedded model if needed)
 	@exec $(bin)/rondo serve
 
 demo: setup ## take a short tour on the real thing

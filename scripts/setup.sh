@@ -7,7 +7,7 @@ cd "$root"
 venv=.venv
 stamp=$venv/.rondo-setup
 log=$venv/setup.log
-needed_kb=3500000  # torch alone takes a gigabyte
+needed_kb=3500000  # torch alone takes a gigabyte; what pip unpacks is gone afterwards
 
 say() { printf '%s\n' "$*" >&2; }
 fail() {
@@ -38,6 +38,15 @@ find_python() {
     fail "Python 3.11 or newer is needed; found: $found." \
         "Install one (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)," \
         "or name it: make PYTHON=/path/to/python3.12"
+}
+
+tell_what_it_takes() {
+    memory=$(awk '/^MemTotal:/ { printf "; there are %.0f GB", $2 / 1000000 }' /proc/meminfo 2>/dev/null || true)
+    free=$(df -Pk . | awk 'NR == 2 { printf "%.0f", $4 / 1000000 }')
+    say "Rondo takes, on this machine:"
+    say "  disk    about 2.2 GB for libraries in $root/$venv ($free GB are free there), and"
+    say "          0.5 or 1.1 GB for a language model, if it is to run one itself"
+    say "  memory  2.5 to 4 GB with a language model of its own, else about 1 GB$memory"
 }
 
 make_venv() {
@@ -83,6 +92,7 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(fingerprint)" ]; then
     exit 0
 fi
 if ! is_new_enough "$venv/bin/python"; then
+    tell_what_it_takes
     check_room
     make_venv
 fi

@@ -7,14 +7,17 @@ from types import TracebackType
 
 from service.cli.client import Daemon
 from service.cli.errors import DaemonError
-from service.cli.output import plain
+from service.cli.output import aside, plain
 from service.cli.turn_view import TurnView
 
 _LOOK_EVERY_SECONDS = 2.0
 
 
 class ExplainedWait:
-    """Within ``with``, the view's waiting line tells what the model is still doing."""
+    """Within ``with``, the view's waiting line tells what the model is still doing.
+
+    Where no such line is shown, it is told once, beside the answer.
+    """
 
     def __init__(self, daemon: Daemon, view: TurnView) -> None:
         self._daemon = daemon
@@ -23,8 +26,7 @@ class ExplainedWait:
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> None:
-        if self._view.waits_visibly:
-            self._thread.start()
+        self._thread.start()
 
     def __exit__(
         self,
@@ -42,4 +44,8 @@ class ExplainedWait:
                 return  # the stream itself will tell
             if not isinstance(llm, dict) or llm.get("ready"):
                 return
-            self._view.explain_wait(plain(str(llm.get("detail"))))
+            words = plain(str(llm.get("detail")))
+            if not self._view.waits_visibly:
+                aside().print(f"The message is kept; the model is not ready yet: {words}.")
+                return
+            self._view.explain_wait(words)

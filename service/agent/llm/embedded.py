@@ -123,7 +123,7 @@ class EmbeddedLLM:
             case "ready":
                 return LLMStatus(True, f"{self._name}, embedded")
             case "downloading" if process.progress is not None:
-                return LLMStatus(False, process.progress.in_words())
+                return LLMStatus(False, process.progress.in_words(), process.progress)
             case "over":
                 problem = process.problem
                 return LLMStatus(False, problem.in_words() if problem else "stopped")

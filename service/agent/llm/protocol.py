@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
 from service.domain.tools import ToolDefinition
+from service.models.fetch import PullProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class LLMStatus:
 
     ready: bool
     detail: str
+    progress: PullProgress | None = None
+    """How far its weights have come, while they are being fetched."""
 
 
 class LLM(Protocol):

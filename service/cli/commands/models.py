@@ -49,10 +49,7 @@ def use(name: str, no_pull: bool) -> None:
 @click.option(
     "--from", "source", metavar="PLACE", help="A file or an address to fetch it from instead."
 )
-@click.option(
-    "--if-needed", is_flag=True, help="Do nothing where an endpoint is configured instead."
-)
-def pull(name: str | None, source: str | None, if_needed: bool) -> None:
+def pull(name: str | None, source: str | None) -> None:
     """Fetch a model (the one that the settings use), and verify it. What is here is kept."""
     from service.agent.model_words import embedded_model
     from service.cli.output import aside
@@ -62,14 +59,11 @@ def pull(name: str | None, source: str | None, if_needed: bool) -> None:
     from service.models.choice import chosen
 
     settings = load_settings()
-    if if_needed and settings.llm.effective_provider != "embedded":
-        return
     if name is None:
         if settings.llm.effective_provider == "embedded":
             name = embedded_model(settings)
         else:
             name = chosen(settings.models_dir).name
     sources = None if source is None else (parse_source(source),)
-    path = pull_with_progress(settings.models_dir, name, sources=sources, quiet=if_needed)
-    if not if_needed:
-        aside().print(f"{name} is ready: {path}", style="green")
+    path = pull_with_progress(settings.models_dir, name, sources=sources)
+    aside().print(f"{name} is ready: {path}", style="green")

@@ -20,6 +20,7 @@ def serve(host: str | None, port: int | None, data_dir: str | None, verbose: boo
     Flags come before RONDO_* variables, and these before rondo.toml; `rondo config` shows what is
     in effect.
     """
+    from service.cli.starting import tell_what_it_takes
     from service.config import load_settings
     from service.server.main import serve as run_server
 
@@ -29,4 +30,6 @@ def serve(host: str | None, port: int | None, data_dir: str | None, verbose: boo
         flags["data_dir"] = data_dir
     if verbose:
         flags["log_level"] = "debug"
-    run_server(load_settings(**flags))
+    settings = load_settings(**flags)
+    tell_what_it_takes(settings)
+    run_server(settings)
