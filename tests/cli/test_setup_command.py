@@ -75,7 +75,9 @@ def test_json_lists_what_there_is_and_writes_nothing(
 
 def test_without_a_terminal_it_says_how_to_choose(terminal: Terminal, local: Served) -> None:
     result = terminal.run("setup")
-    failed(result, "qwen3:8b", "rondo setup --use", code=2)
+    assert result.exit_code == 2
+    assert "qwen3:8b" in result.stdout
+    assert "rondo setup --use" in result.stdout
     assert not terminal.data_dir.exists()
 
 

@@ -87,7 +87,7 @@ async def _list_of(client: httpx2.AsyncClient, place: LocalPlace) -> Fetched | N
 
 
 def _server(place: LocalPlace, told: Fetched) -> LocalServer:
-    name = f"a server (where {place.programs} usually listens)"
+    name = f"A server (where {place.programs} usually listens)"
     wants_key = told.status != 200
     offers = ModelList() if wants_key else read_list(told.body) or ModelList()
     return LocalServer(name, place.base_url, offers=offers, wants_key=wants_key)

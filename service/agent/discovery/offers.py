@@ -37,7 +37,7 @@ class LocalServer:
     """A server on this machine that offers models."""
 
     program: str
-    """Such as ``Ollama``; where it does not tell, "a server" with what usually listens there."""
+    """Such as ``Ollama``; where it does not tell, "A server" with what usually listens there."""
     base_url: str
     version: str = ""
     offers: ModelList = ModelList()

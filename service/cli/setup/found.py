@@ -27,8 +27,8 @@ class Own:
     is_here: bool
     is_default: bool
     """Whether it is what runs where nothing is set."""
-    fits: bool
-    """Whether this machine carries it."""
+    shortage: str
+    """Why this machine does not carry it; empty where it does."""
 
     @property
     def choice(self) -> Choice:
@@ -58,7 +58,7 @@ def look(settings: Settings, environment: Mapping[str, str] = os.environ) -> Fou
     machine = chosen(settings.models_dir)
     store = ModelStore(settings.models_dir)
     own = [
-        Own(each, _is_here(store, each.name), each.name == machine.name, _fits(each, machine))
+        Own(each, _is_here(store, each.name), each.name == machine.name, _short(each, machine))
         for each in CATALOG
     ]
     return Found(
@@ -121,15 +121,15 @@ def as_json(found: Found, settings_file: str) -> dict[str, Any]:
                 "bytes": each.model.size,
                 "here": each.is_here,
                 "default": each.is_default,
-                "fits": each.fits,
+                "fits": not each.shortage,
             }
             for each in found.own
         ],
     }
 
 
-def _fits(model: KnownModel, machine: MachineChoice) -> bool:
-    return shortage(model.name, machine.machine) is None
+def _short(model: KnownModel, machine: MachineChoice) -> str:
+    return shortage(model.name, machine.machine) or ""
 
 
 def _is_here(store: ModelStore, name: str) -> bool:

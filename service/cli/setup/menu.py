@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from service.agent.discovery.offers import KeyFound, LocalServer, OfferedModel
 from service.cli.output import aside, plain
@@ -13,10 +14,17 @@ from service.cli.setup.found import Found, Own, is_configured
 from service.cli.setup.rows import Row, model_rows, show_rows, size_in_words
 from service.config import LLMSettings
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _MOST_IN_THE_MENU = 8
 """Models of one server; more of them are a list of their own."""
 OTHER = "a"
-_USUAL = "the machine's choice"
+_NOTHING = (
+    "No model server answers on this machine, and no provider's key is in the environment. One way"
+    " to a good model is Ollama (https://ollama.com); run this again when it is there."
+)
+_USUAL = "the usual choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,7 @@ def sections(found: Found, now: LLMSettings) -> list[Section]:
     menu = [
         *(_of_server(server) for server in found.servers),
         *_of_keys(found.keys),
+        *(() if found.servers or found.keys else (Section(_NOTHING, ()),)),
         Section("Run by Rondo itself, without any other program:", _of_own(found.own)),
     ]
     return [replace(s, entries=tuple(_marked(e, now) for e in s.entries)) for s in menu]
@@ -70,12 +79,13 @@ def _marked(entry: Entry, now: LLMSettings) -> Entry:
     return replace(entry, row=row, is_in_use=True)
 
 
-def show(menu: Sequence[Section]) -> None:
-    """Write the menu."""
+def show(menu: Sequence[Section], *, to: Console | None = None) -> None:
+    """Write the menu; to standard error where nothing else is said."""
+    console = to or aside()
     first = 1
     for section in menu:
-        aside().print(f"\n{plain(section.heading)}", style="bold")
-        show_rows([entry.row for entry in section.entries], first=first)
+        console.print(f"\n{plain(section.heading)}", style="bold")
+        show_rows([entry.row for entry in section.entries], first=first, to=console)
         first += len(section.entries)
 
 
@@ -132,7 +142,6 @@ def default_entry(entries: Sequence[Entry]) -> Entry:
 def _of_server(server: LocalServer) -> Section:
     name = server.program + (f" {server.version}" if server.version else "")
     heading = f"{name}, at {server.base_url}:"
-    heading = heading[0].upper() + heading[1:]
     models = server.offers.models
     if server.wants_key:
         row = Row("Its models", "it wants a key")
@@ -163,12 +172,12 @@ def _of_own(own: Sequence[Own]) -> tuple[Entry, ...]:
                 ", ".join(
                     (
                         size_in_words(each.model.size),
-                        "here" if each.is_here else "to be fetched",
+                        "here" if each.is_here else "not here",
                         *((_USUAL,) if each.is_default else ()),
-                        *(() if each.fits else ("too large for this machine",)),
                     )
                 ),
-                each.model.description,
+                each.model.description
+                + (f" Not for this machine: {each.shortage}." if each.shortage else ""),
             ),
             each.choice,
         )

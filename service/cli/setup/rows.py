@@ -10,10 +10,11 @@ from service.agent.discovery.offers import OfferedModel
 from service.cli.output import aside, one_line, wrapped
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
 _NARROWEST = 16
-_BESIDE = 26  # cells for what stands beside a name, where there is not enough for both
+_BESIDE = 34  # cells for what stands beside a name, where there is not enough for both
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Row:
 
 def waiting(words: str) -> Status:
     """That something takes a while, in one line; for a ``with``."""
-    line = one_line(words, max(aside().width - 6, _NARROWEST))
-    return aside().status(f"{line} …", spinner="dots", spinner_style="dim")
+    line = one_line(f"{words} …", max(aside().width - 4, _NARROWEST))
+    return aside().status(line, spinner="dots", spinner_style="dim")
 
 
 def size_in_words(size: int) -> str:
@@ -51,20 +52,21 @@ def model_rows(models: Iterable[OfferedModel]) -> list[Row]:
     return rows
 
 
-def show_rows(rows: Sequence[Row], *, first: int) -> None:
-    """Write a list, numbered from `first` on."""
+def show_rows(rows: Sequence[Row], *, first: int, to: Console | None = None) -> None:
+    """Write a list, numbered from `first` on; to standard error where nothing else is said."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
-    width = aside().width
+    console = to or aside()
+    width = console.width
     longest = max((cell_len(row.name) for row in rows), default=0)
     beside = min(max((cell_len(row.note) for row in rows), default=0), _BESIDE)
-    column = min(longest, max(width - 9 - beside, _NARROWEST))
+    column = min(longest, max(width - 8 - beside, _NARROWEST))
     for number, row in enumerate(rows, first):
         name = one_line(row.name, column)
         head = Text.assemble((f"{number:>4}  ", "bold"), set_cell_size(name, column))
         if row.note:
-            head.append(f"  {one_line(row.note, max(width - column - 9, 1))}", style="dim")
-        aside().print(head)
+            head.append(f"  {one_line(row.note, max(width - column - 8, 1))}", style="dim")
+        console.print(head)
         for line in wrapped(row.words, max(width - 7, _NARROWEST)) if row.words else ():
-            aside().print(Text(f"      {line}", style="dim"))
+            console.print(Text(f"      {line}", style="dim"))

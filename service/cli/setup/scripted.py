@@ -7,7 +7,7 @@ import os
 from service.agent.discovery.offers import OfferedModel
 from service.agent.discovery.providers import Provider, provider
 from service.cli.asking import can_ask
-from service.cli.output import aside
+from service.cli.output import aside, out
 from service.cli.pulling import pull_with_progress
 from service.cli.setup import menu
 from service.cli.setup.asking import LeftError, ask_yes
@@ -30,8 +30,8 @@ HOW = (
 
 def show_found(settings: Settings) -> None:
     """Write what there is, and how it is chosen."""
-    menu.show(menu.sections(find(settings), settings.llm))
-    aside().print(f"\n{HOW}")
+    menu.show(menu.sections(find(settings), settings.llm), to=out())
+    out().print(f"\n{HOW}")
 
 
 def set_up(
