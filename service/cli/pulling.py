@@ -81,7 +81,7 @@ def _pull_with_bar(store: ModelStore, name: str, sources: Sequence[Source] | Non
         def report(progress: PullProgress) -> None:
             bar.update(
                 task,
-                description=progress.stage,
+                description=f"{progress.stage}, {progress.source}",
                 completed=progress.done_bytes,
                 total=progress.total_bytes,
             )

@@ -14,7 +14,7 @@ class PullFailedError(ModelStoreError):
     def __init__(self, detail: str, *, advice: str, wrong_hash: bool = False) -> None:
         super().__init__(detail, advice=advice)
         self.wrong_hash = wrong_hash
-        """Whether a source gave another file than the known one: it will do so again."""
+        """Whether every source gave another file than the known one: they will do so again."""
 
 
 class PullCancelledError(ModelStoreError):

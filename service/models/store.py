@@ -156,7 +156,7 @@ class ModelStore:
         sources: Sequence[Source] | None,
     ) -> Path:
         failures: dict[str, str] = {}
-        wrong_hash = False
+        wrong: set[str] = set()
         self._set_aside(model, failures)
         wanted = sources or model.sources
         waiting = deque((source, self._hurried) for source in wanted[:-1])
@@ -172,7 +172,7 @@ class ModelStore:
             except SourceFailed as failure:
                 fate = ""
                 if failure.wrong_hash:
-                    wrong_hash = True
+                    wrong.add(str(source))
                     fate = f"; {_fate(source)}"
                     shutil.rmtree(folder)
                 elif failure.was_slow and patience is not PATIENT:
@@ -183,7 +183,9 @@ class ModelStore:
             shutil.rmtree(attempt.folder)
             return self._file(model)
         raise PullFailedError(
-            "; ".join(failures.values()), advice=_advice(model, wanted), wrong_hash=wrong_hash
+            "; ".join(failures.values()),
+            advice=_advice(model, wanted),
+            wrong_hash=wrong == {str(source) for source in wanted},
         )
 
     def _accept(self, fetched: Path, fetch: Fetch, tell: _Teller) -> None:

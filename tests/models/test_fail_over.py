@@ -281,7 +281,7 @@ def test_a_publisher_with_another_file_costs_nothing_of_what_the_next_one_gave(
     (partial / "kept").write_bytes(b"from before")
     with pytest.raises(PullFailedError, match="another file") as raised:
         store(tmp_path, web.source, FileSource(tmp_path / "none")).pull("tiny")
-    assert raised.value.wrong_hash
+    assert not raised.value.wrong_hash  # the other one may have the right file next time
     assert left_over(tmp_path) == ["kept"]
     assert store(tmp_path, web.source, local_file).pull("tiny").read_bytes() == WEIGHTS
 

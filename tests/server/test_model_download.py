@@ -101,13 +101,18 @@ def test_all_but_the_model_works_meanwhile_and_the_next_start_goes_on_where_it_w
         assert client.get("/readyz").status_code == 503
         found = client.post("/v1/memory/search", json={"query": "anything"})
         assert found.status_code == 200
-        complaints += stop(daemon)
+        headers = {"Accept": "text/event-stream"}
+        with client.stream("POST", "/v1/send", json={"message": "Hi"}, headers=headers) as heard:
+            assert "event: iteration.started" in heard.iter_lines()
+            complaints += stop(daemon)
     assert TINY.description.partition(";")[0] in " ".join(complaints.split())
     assert complaints.count(f"downloading {TINY.name}") <= 5  # a line of the log for every tenth
     assert "Traceback" not in complaints
     assert publisher.ranges == [None]
 
     with serving(folder, settings=given) as daemon, daemon.client(folder) as client:
+        (loop,) = client.get("/v1/run-loops").json()["run_loops"]
+        assert (loop["goal"], loop["status"]) == ("Hi", "running")  # it waits for the model again
         wait_until(lambda: len(publisher.ranges) > 1)
         assert publisher.ranges == [None, f"bytes={publisher.holds_at}-"]
         publisher.stall.set()

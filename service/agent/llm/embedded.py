@@ -135,13 +135,21 @@ class EmbeddedLLM:
     ) -> None:
         """Fetch and load the model, and have it read how every conversation begins.
 
-        Reading that takes some ten seconds; the server keeps it for all later calls.
+        Reading that takes some ten seconds; the server keeps it for all later calls. Cancelled, it
+        stops the fetching: what has come is kept.
 
         Raises:
             LLMNotReadyError: it cannot be made ready; says why and what to do.
             LLMError: the process died meanwhile.
         """
-        await self._ready()
+        try:
+            await self._ready()
+        except anyio.get_cancelled_exc_class():
+            # Nobody wants it any more. `aclose` comes only when all else has ended, which may
+            # wait for a library that is being imported.
+            if self._process is not None:
+                self._process.stop_fetching()
+            raise
         if opening or tools:
             said = [*opening, Message.user("Hi")]
             with contextlib.suppress(LLMStreamError):  # a token is not an answer
@@ -263,8 +271,12 @@ class EmbeddedLLM:
     def _may_start_again(self, process: ModelProcess) -> bool:
         if process.phase != "over" or process.is_hopeless or self._closed:
             return False
-        died_in_service = bool(process.address)
-        return died_in_service or time.monotonic() - process.ended_at > _FAILURE_LASTS_SECONDS
+        died_in_service, was_stopped = bool(process.address), process.problem is None
+        return (
+            died_in_service
+            or was_stopped
+            or time.monotonic() - process.ended_at > _FAILURE_LASTS_SECONDS
+        )
 
     def _not_ready(self, process: ModelProcess) -> LLMNotReadyError:
         if process.problem is None:

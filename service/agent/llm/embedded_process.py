@@ -67,6 +67,11 @@ class ModelProcess:
         """Begin, in the background."""
         self._thread.start()
 
+    def stop_fetching(self) -> None:
+        """End it if there are no weights yet. Does not block."""
+        if self.phase in ("preparing", "downloading"):
+            self._stopping.set()
+
     def stop(self) -> None:
         """End the process, or whatever leads up to it. Blocks until that is done (seconds)."""
         self._stopping.set()
