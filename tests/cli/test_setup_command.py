@@ -171,6 +171,19 @@ def test_a_provider_s_key_goes_where_its_own_variable_says(terminal: Terminal) -
     }
 
 
+def test_a_password_in_an_address_is_never_shown(terminal: Terminal) -> None:
+    with serving(listing("a", "b")) as served:
+        address = f"http://me:hush@localhost:{served.port}/v1"
+        several = terminal.run("setup", "--use", address, "--yes")
+        failed(several, "Name one with --model: a, b")
+        one = terminal.run("setup", "--use", address, "--model", "a")
+        refused = terminal.run("setup", "--use", f"http://me:hush@localhost:{served.port}/x")
+        keys = terminal.run("setup", "--json", OPENAI_API_KEY="sk", OPENAI_BASE_URL=address)
+    assert keys.exit_code == 0
+    for result in (several, one, refused, keys):
+        assert "hush" not in result.output
+
+
 def test_a_provider_without_its_key_says_which_variable(terminal: Terminal) -> None:
     failed(terminal.run("setup", "--use", "deepseek", "--model", "m"), "DEEPSEEK_API_KEY")
 

@@ -60,7 +60,7 @@ def test_enter_takes_the_best_that_works_at_once(
 
 
 def test_enter_keeps_what_is_in_use() -> None:
-    now = LLMSettings(base_url="http://localhost:11434/v1", model="gemma2:2b")
+    now = LLMSettings(base_url="http://127.0.0.1:11434/v1/", model="gemma2:2b")
     taken = default_entry(entries(server(GOOD, WORDS_ONLY), keys=True, now=now))
     assert taken.row.name == "gemma2:2b"
     assert taken.row.note.endswith("in use")

@@ -15,7 +15,6 @@ from service.domain.tools import ToolDefinition
 
 SECONDS = 120.0
 """How long each of the two calls may take: a large model is loaded by the first."""
-_MOST_TOKENS = 1024  # models that think do it before the first word
 _GREETING = "Say hello to me in one short sentence."
 _QUESTION = "What is the weather in Lisbon now? Use the tool."
 _TOOL = ToolDefinition(
@@ -68,7 +67,9 @@ async def try_model(settings: Settings, llm: LLMSettings) -> Trial:
 
 
 async def _answer(model: LLM, words: str, *, tools: Sequence[ToolDefinition] = ()) -> Message:
+    # With no bound of tokens but what is set, as run loops have it: models that think need many
+    # before the first word, and some servers refuse more than fits into their window.
     assembler = MessageAssembler()
-    async for part in model.stream((Message.user(words),), tools=tools, max_tokens=_MOST_TOKENS):
+    async for part in model.stream((Message.user(words),), tools=tools):
         assembler.add(part)
     return assembler.message()

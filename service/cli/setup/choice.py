@@ -37,7 +37,7 @@ class Choice:
         """Whether it is what is in effect."""
         if self.provider != now.effective_provider:
             return False
-        return self.model == now.model and self.base_url == now.base_url
+        return self.model == now.model and _alike(self.base_url) == _alike(now.base_url)
 
     def changes(self, now: LLMSettings) -> Changes:
         """What changes in the section ``llm``.
@@ -82,3 +82,12 @@ class Choice:
                 "context_tokens": self._window(now) or default,
             }
         )
+
+
+def _alike(address: str) -> str:
+    """An address without what makes no difference.
+
+    >>> _alike("http://127.0.0.1:11434/v1/")
+    'http://localhost:11434/v1'
+    """
+    return address.rstrip("/").replace("://127.0.0.1", "://localhost", 1)

@@ -13,6 +13,7 @@ from service.agent.model_words import model_in_words
 from service.cli.client import base_url
 from service.cli.setup.choice import Choice
 from service.config import LLMSettings, Settings
+from service.domain.redirects import shown
 from service.models.catalog import CATALOG, KnownModel
 from service.models.choice import Choice as MachineChoice
 from service.models.choice import chosen, shortage
@@ -110,7 +111,7 @@ def as_json(found: Found, settings_file: str) -> dict[str, Any]:
                 "provider": each.provider.id,
                 "name": each.provider.name,
                 "variable": each.variable,
-                "base_url": each.base_url.rpartition("@")[2],
+                "base_url": shown(each.base_url),
             }
             for each in found.keys
         ],

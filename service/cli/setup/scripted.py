@@ -19,6 +19,7 @@ from service.cli.setup.wizard import find, models_of
 from service.cli.setup.writing import edit_for, show_edit, write
 from service.config import Settings
 from service.domain.errors import ConfigurationError, InvalidInputError
+from service.domain.redirects import shown
 from service.models.catalog import known
 from service.models.choice import chosen
 
@@ -83,8 +84,9 @@ def _named(settings: Settings, use: str, model: str, key_env: str) -> Choice:
         return _of_program(settings, use, model)
     address = whole_address(use)
     key = _key(key_env) if key_env else ""
-    model = model or _only_one(models_of(address, address, key).models, address).name
-    return Choice(f"the server at {address}", model, address, api_key=key, api_key_env=key_env)
+    place = shown(address)  # a password may stand in it
+    model = model or _only_one(models_of(place, address, key).models, place).name
+    return Choice(f"the server at {place}", model, address, api_key=key, api_key_env=key_env)
 
 
 def _of_provider(named: Provider, model: str, key_env: str) -> Choice:

@@ -24,6 +24,7 @@ from service.cli.setup.trying import show_failure, tried
 from service.cli.setup.writing import edit_for, show_edit, write
 from service.config import Settings
 from service.domain.errors import LLMError, LLMStatusError, RondoError
+from service.domain.redirects import shown
 from service.models.catalog import known
 from service.models.store import ModelStore
 
@@ -123,15 +124,15 @@ def _typed() -> Choice | None:
                 return _of_provider(said, base_url, os.environ[variable], variable)
             key = typed.ask_key(said.name)
             return _of_provider(said, base_url, key, "")
-    key = typed.ask_key(said)
+    key = typed.ask_key(shown(said))
     first, *others = typed.candidates(said)
     try:
-        return _at(f"the server at {first}", first, key)
+        return _at(f"the server at {shown(first)}", first, key)
     except LLMError as error:
         if isinstance(error, LLMStatusError) and error.status in (401, 403):
             raise
         for address in others:
-            return _at(f"the server at {address}", address, key)
+            return _at(f"the server at {shown(address)}", address, key)
         raise
 
 
