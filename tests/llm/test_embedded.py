@@ -76,6 +76,7 @@ async def test_without_its_weights_it_says_what_failed_and_how_to_do_without_it(
             await ask(llm, Message.user("Hello"))
         assert not raised.value.retryable
         assert "RONDO_LLM__BASE_URL" in raised.value.advice
+        assert raised.value.problem().in_words().count("`--from`") == 1
     assert "cannot be read" in llm.status().detail
     await llm.aclose()
 

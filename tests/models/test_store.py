@@ -132,6 +132,19 @@ def test_a_disk_without_room_is_noticed_before_anything_is_fetched(
     assert left_over(tmp_path) == []
 
 
+def test_the_room_that_is_still_needed_is_told_before_and_takes_off_what_is_here(
+    tmp_path: Path,
+) -> None:
+    models = store(tmp_path, free=1_000_000)
+    whole, free = models.room_needed("tiny")
+    assert whole > len(WEIGHTS)
+    assert free == 1_000_000
+    partial = models.models_dir / ".partial" / "tiny" / "wheels"
+    partial.mkdir(parents=True)
+    (partial / "wheels.bin").write_bytes(WEIGHTS[:1_000_000])
+    assert models.room_needed("tiny") == (whole - 1_000_000, free)
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, local_file: FileSource) -> None:
     (tmp_path / "models").write_text("in the way")
     with pytest.raises(ModelStoreError, match="models"):

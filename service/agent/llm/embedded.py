@@ -282,9 +282,8 @@ class EmbeddedLLM:
         if process.problem is None:
             error = LLMNotReadyError(f"{self._name} was stopped")
         else:
-            error = LLMNotReadyError(
-                process.problem.in_words(), advice=f"{process.problem.advice} {BETTER_MODEL}"
-            )
+            what = process.problem.model_copy(update={"advice": ""}).in_words()
+            error = LLMNotReadyError(what, advice=f"{process.problem.advice} {BETTER_MODEL}")
         error.retryable = False  # another try in some seconds would meet the same
         return error
 
