@@ -52,7 +52,7 @@ _RECALLED_OVERHEAD = 30  # the anchor, the date and who spoke
 
 
 def system_message(
-    began: datetime,
+    began: datetime | None,
     *,
     instructions: str = "",
     replaces: bool = False,
@@ -61,7 +61,7 @@ def system_message(
     """The system message: the same for all run loops of a day, so that endpoints can cache it.
 
     Args:
-        began: when the conversation began.
+        began: when the conversation began; None: how all conversations begin, of whatever day.
         instructions: the owner's own.
         replaces: whether they are all there is; else they are added to the built-in ones.
         last_answer: why this is the last call, without tools; None when it is not. The model is
@@ -70,7 +70,7 @@ def system_message(
     parts = [] if replaces else [PERSONA]
     if instructions:
         parts.append(instructions)
-    if not replaces:
+    if not replaces and began is not None:
         parts.append(f"This conversation began on {_date(began)}.")
     if last_answer is not None:
         parts.append(f"{_LAST_ANSWER[last_answer]} {_WITHOUT_TOOLS}")

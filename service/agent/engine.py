@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
 import anyio.to_thread
@@ -270,7 +269,7 @@ def _followed_by(
 
 async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:
     opening = system_message(
-        datetime.now(UTC),
+        None,
         instructions=options.system_prompt,
         replaces=options.system_prompt_mode == "replace",
     )

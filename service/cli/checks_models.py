@@ -135,6 +135,7 @@ def _told_by_the_daemon(settings: Settings, what: str, part: str = "llm") -> Fin
 
 
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
+    from service.agent.llm.prompt_states import FOLDER, folder_bytes
     from service.models.catalog import known
     from service.models.choice import chosen, shortage
     from service.models.machine import read_machine
@@ -157,7 +158,10 @@ def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
         how = f"The daemon fetches it when it starts; `rondo models pull {name}` does it now."
         words = f"{name} is not here, or is not the known file. {why}"
         return Finding("note", words, f"{how} {advice}")
-    return Finding("ok", f"{name}, here and verified. {why}\n{known(name).description}", advice)
+    words = f"{name}, here and verified. {why}"
+    if states := folder_bytes(settings.data_dir / FOLDER):
+        words += f" {FOLDER}/ takes {states / 1e6:,.1f} MB."
+    return Finding("ok", f"{words}\n{known(name).description}", advice)
 
 
 def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:

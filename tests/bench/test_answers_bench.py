@@ -347,7 +347,10 @@ def test_conversations_go_through_the_real_parts_and_beside_them_the_bare_model(
     # Without tools on offer the script does not know where: it says the message again.
     assert bare["by_category"]["memory"]["passed"] == [1, 1]
     assert ours["times"]["first"]["messages"] == 4
-    assert report["models"]["scripted"]["starts"]["ratio"] > 0
+    starts = report["models"]["scripted"]["starts"]
+    for start, ratio in (("first_start", "first_ratio"), ("second_start", "ratio")):
+        first = starts[start]["first_token_ms"] / starts["warm_first_token_ms"]
+        assert starts[ratio] == pytest.approx(first, abs=0.006)
     assert not (tmp_path / "mine").exists()  # a person's own data is not touched
 
     lines = [json.loads(line) for line in saved.read_text().splitlines()]

@@ -14,8 +14,8 @@ and `think_tags` (what OpenAI's kind streams), `wire` (what it is sent); `anthro
 `anthropic_wire`, `anthropic_thinking`; `sight` (models that take no images);
 `named` (the models by their names, and which stands in for which).
 Of the embedded model: `tool_adapter`, `action_schema`, `action_reader`, `json_text`,
-`demonstrations` (tools for a model that knows none), `embedded_process`, `embedded_server`. And
-`script`, the language of scripts.
+`demonstrations` (tools for a model that knows none), `embedded_process`, `embedded_server`,
+`slotted` and `prompt_states` (what it has read of prompts). And `script`, the language of scripts.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def create_llm(
             return _anthropic(llm, configured_as)
         case "embedded":
             from service.agent.llm.embedded import EmbeddedLLM
+            from service.agent.llm.prompt_states import FOLDER
             from service.agent.model_words import embedded_model
             from service.models.store import ModelStore
 
@@ -83,6 +84,7 @@ def create_llm(
                     name=embedded_model(settings, llm),
                     max_tokens=min(llm.max_tokens or EMBEDDED_MAX_TOKENS, EMBEDDED_MAX_TOKENS),
                     temperature=llm.temperature,
+                    states_dir=settings.data_dir / FOLDER,
                 )
             except NotFoundError as error:
                 raise ConfigurationError(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import platform
 import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from service.agent.llm.embedded_process import ModelProcess
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.prompt_states import Opening, PromptStates
 from service.agent.llm.protocol import LLMStatus
 from service.agent.llm.sight import without_images
+from service.agent.llm.slotted import SlottedLLM
 from service.agent.llm.tool_adapter import ToolChoice, plain
 from service.domain.errors import (
     LLMConnectionError,
@@ -23,7 +26,6 @@ from service.domain.errors import (
     LLMError,
     LLMNotReadyError,
     LLMStatusError,
-    LLMStreamError,
 )
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, TokenUsage, ToolCallDelta
@@ -42,8 +44,6 @@ _CHOICE_TOKENS = 160
 _POLL_SECONDS = 0.05
 _FAILURE_LASTS_SECONDS = 30.0
 _DEATH_SHOWS_SECONDS = 1.0
-_SILENCE_SECONDS = 600.0
-"""Calls wait for each other, so that a silence can be long and still be no fault."""
 _GOES_ROUND = re.compile(r"([^\n]{6,80}?)\1{4}\Z")
 
 
@@ -54,7 +54,7 @@ def describe(name: str = SMALL_MODEL) -> str:
     True
     """
     return (
-        f"{name} runs on this machine, on one processor core, without any account. It is a real"
+        f"{name} runs on this machine, on its processor, without any account. It is a real"
         " but very small model: it chats briefly in English and Chinese, restates what is put"
         " before it, and picks simple tools. It invents facts, reasons badly, answers one call"
         f" at a time, and is not for load. {BETTER_MODEL}"
@@ -78,6 +78,7 @@ class EmbeddedLLM:
         max_tokens: int = 512,
         temperature: float | None = None,
         context_tokens: int = _WINDOW_TOKENS,
+        states_dir: Path | None = None,
     ) -> None:
         """Describe the model. Does no I/O.
 
@@ -88,18 +89,25 @@ class EmbeddedLLM:
                 run on.
             temperature: None for 0, which chooses tools most reliably.
             context_tokens: the window to make room for (memory grows with it).
+            states_dir: a folder of its own for what it has read of how prompts begin, so that the
+                next start need not read it again; None: nothing is kept.
 
         Raises:
             NotFoundError: no model of that name is known.
         """
-        trained = known(name, store.catalog).context_tokens
+        weights = known(name, store.catalog)
         self._store = store
         self._name = name
         self._max_tokens = max_tokens
         self._temperature = temperature or 0.0
-        self._window = min(context_tokens, trained)
+        self._window = min(context_tokens, weights.context_tokens)
+        self._states: PromptStates | None = None
+        if states_dir is not None:
+            made_with = (weights.sha256, _library(), str(self._window))
+            self._states = PromptStates(states_dir, name, made_with)
+        self._openings: list[Opening] = []
         self._process: ModelProcess | None = None
-        self._client: OpenAICompatibleLLM | None = None
+        self._client: SlottedLLM | None = None
         self._closed = False
         self._choices: dict[tuple[str, ...], ToolChoice] = {}
 
@@ -135,27 +143,30 @@ class EmbeddedLLM:
     ) -> None:
         """Fetch and load the model, and have it read how every conversation begins.
 
-        Reading that takes some ten seconds; the server keeps it for all later calls. Cancelled, it
-        stops the fetching: what has come is kept.
+        Reading that takes seconds. The server keeps it for all later calls, and the states' folder
+        for later starts: then it is there before the first call. Cancelled, it stops the fetching:
+        what has come is kept.
 
         Raises:
             LLMNotReadyError: it cannot be made ready; says why and what to do.
             LLMError: the process died meanwhile.
         """
+        # What was learnt before is there for every call from the first one on.
+        self._openings[:] = [tuple(opening)] if opening else []
+        if tools:
+            self._openings.insert(0, self._choice(tools).opening)  # asked first
         try:
-            await self._ready()
+            _, client = await self._ready()
         except anyio.get_cancelled_exc_class():
             # Nobody wants it any more. `aclose` comes only when all else has ended, which may
             # wait for a library that is being imported.
             if self._process is not None:
                 self._process.stop_fetching()
             raise
-        if opening or tools:
-            said = [*opening, Message.user("Hi")]
-            with contextlib.suppress(LLMStreamError):  # a token is not an answer
-                async with aclosing(self.stream(said, tools=tools, max_tokens=1)) as parts:
-                    async for _ in parts:
-                        pass
+        for each in self._openings:
+            await client.learn(each)
+        if self._states is not None and self._openings:
+            await anyio.to_thread.run_sync(self._states.keep_only, self._openings)
 
     async def aclose(self) -> None:
         """Stop the process and whatever leads up to it. Later calls fail."""
@@ -222,7 +233,7 @@ class EmbeddedLLM:
             raise
 
     async def _chosen(
-        self, client: OpenAICompatibleLLM, choice: ToolChoice, messages: Sequence[Message]
+        self, client: SlottedLLM, choice: ToolChoice, messages: Sequence[Message]
     ) -> tuple[ToolCallDelta | None, TokenUsage | None]:
         """Which tool the last message needs, if any, and what it took to find out."""
         words, used = "", None
@@ -248,10 +259,15 @@ class EmbeddedLLM:
             self._choices[key] = ToolChoice(tools)
         return self._choices[key]
 
-    async def _ready(self) -> tuple[ModelProcess, OpenAICompatibleLLM]:
+    async def _ready(self) -> tuple[ModelProcess, SlottedLLM]:
         # No await stands between looking and replacing: one event loop, one start.
         if self._process is None or self._may_start_again(self._process):
-            self._process = ModelProcess(self._store, self._name, context_tokens=self._window)
+            self._process = ModelProcess(
+                self._store,
+                self._name,
+                context_tokens=self._window,
+                states_dir=self._states.folder if self._states else None,
+            )
             self._client = None
             self._process.start()
         process = self._process
@@ -260,11 +276,12 @@ class EmbeddedLLM:
         if process.phase == "over" or self._closed:
             raise self._not_ready(process)
         if self._client is None:
-            self._client = OpenAICompatibleLLM(
+            self._client = SlottedLLM(
                 model=self._name,
-                base_url=f"{process.address}/v1",
+                address=process.address,
                 api_key=process.api_key,
-                timeout_seconds=_SILENCE_SECONDS,
+                states=self._states,
+                openings=self._openings,
             )
         return process, self._client
 
@@ -292,6 +309,13 @@ class EmbeddedLLM:
         if problem is None:
             return LLMConnectionError(f"{self._name} was stopped")
         return LLMConnectionError(problem.detail, advice=problem.advice)
+
+
+def _library() -> str:
+    try:
+        return f"{version('xllamacpp')} {platform.machine()}"
+    except PackageNotFoundError:  # the process will say so
+        return ""
 
 
 async def _until_it_goes_round(answer: AsyncGenerator[StreamPart]) -> AsyncGenerator[StreamPart]:

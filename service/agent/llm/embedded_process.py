@@ -38,10 +38,13 @@ class ModelProcess:
     Any thread may read; `start` and `stop` are for the owner.
     """
 
-    def __init__(self, store: ModelStore, name: str, *, context_tokens: int) -> None:
+    def __init__(
+        self, store: ModelStore, name: str, *, context_tokens: int, states_dir: Path | None = None
+    ) -> None:
         self._store = store
         self._name = name
         self._context_tokens = context_tokens
+        self._states_dir = states_dir
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"model {name}", daemon=True)
         self._process: subprocess.Popen[bytes] | None = None
@@ -117,6 +120,8 @@ class ModelProcess:
             *("--model", str(model), "--context", str(self._context_tokens)),
             *("--parent", str(os.getpid())),
         ]
+        if self._states_dir is not None:
+            command += ["--states", str(self._states_dir)]
         process = self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -44,7 +44,8 @@ class ToolChoice:
         offered = [tool for tool in tools if tool.name not in MEMORY_TOOLS]
         self._form = ActionSchema(offered)
         self._has_tools = bool(offered)
-        self._opening = [self._instructions(offered), *self._examples(offered)]
+        self.opening = (self._instructions(offered), *self._examples(offered))
+        """How every question begins."""
 
     @property
     def schema(self) -> Schema:
@@ -65,7 +66,7 @@ class ToolChoice:
         if before:
             shown = " — ".join(_shortened(text, _SHOWN_OF_A_TURN) for text in before)
             said = f"(Before: {shown})\n{said}"
-        return [*self._opening, Message.user(said)]
+        return [*self.opening, Message.user(said)]
 
     def call_in(self, answer: str) -> ToolCallDelta | None:
         """The call that was chosen; None where none was, or where the answer was cut off."""

@@ -113,7 +113,7 @@ class _Measuring:
     async def all(self, conversations: Sequence[Conversation]) -> Figures:
         figures: Figures = {}
         if self._plan.starts:
-            self._tell(f"{self._name}: starting, twice")
+            self._tell(f"{self._name}: starting, several times")
             figures["starts"] = await starts(self._settings)
         llm = create_llm(self._settings)
         arms: tuple[Arm, ...] = ("rondo", "bare") if self._plan.bare else ("rondo",)
