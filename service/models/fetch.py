@@ -62,7 +62,7 @@ class Patience:
     """A server that gives fewer in ``pace_seconds`` is given up; 0: none is."""
 
 
-HURRIED = Patience(reach=2, answer=3, silence=10, attempts=1, pace_seconds=20, least_bytes=200_000)
+HURRIED = Patience(reach=2, answer=5, silence=10, attempts=1, pace_seconds=20, least_bytes=200_000)
 """Where another source stands behind: a server that cannot be reached costs a second or two."""
 PATIENT = Patience(reach=10, answer=30, silence=30, attempts=3, pace_seconds=20, least_bytes=0)
 """For the last one, which is as good as it gets."""
