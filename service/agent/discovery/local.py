@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 1.0
-"""How long the whole search takes at most."""
+"""How long the whole search takes at most, where nothing else is said."""
 _WINDOW_SECONDS = 2.0
 _MOST_BYTES = 2 * 2**20
 _MOST_CONNECTIONS = 32
@@ -37,7 +37,7 @@ async def find_servers(
     """
     places = local_places() if places is None else places
     found: dict[int, LocalServer] = {}
-    async with _client() as client, anyio.create_task_group() as tasks:
+    async with _client(seconds) as client, anyio.create_task_group() as tasks:
 
         async def look(number: int, place: LocalPlace) -> None:
             with anyio.move_on_after(seconds):
@@ -64,7 +64,7 @@ async def find_servers(
 
 async def window_now(base_url: str, model: str) -> int | None:
     """How many tokens a model of Ollama has been loaded with; None where that is not told."""
-    async with _client() as client:
+    async with _client(_WINDOW_SECONDS) as client:
         with anyio.move_on_after(_WINDOW_SECONDS):
             return await loaded_window(client, base_url, model)
     return None
@@ -93,13 +93,13 @@ def _server(place: LocalPlace, told: Fetched) -> LocalServer:
     return LocalServer(name, place.base_url, offers=offers, wants_key=wants_key)
 
 
-def _client() -> httpx2.AsyncClient:
+def _client(seconds: float) -> httpx2.AsyncClient:
     """A client for this machine's own services: no proxy of the environment can reach them."""
     import httpx2
 
     return httpx2.AsyncClient(
         trust_env=False,
         follow_redirects=False,
-        timeout=SECONDS,
+        timeout=seconds,
         limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS, max_keepalive_connections=0),
     )

@@ -20,9 +20,22 @@ from service.cli.connect import json_option
 )
 @click.option("--no-try", is_flag=True, help="With --use: write it without calling it first.")
 @click.option("--yes", is_flag=True, help="With --use: write it without asking.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0, min_open=True, max=600),
+    default=1.0,
+    metavar="SECONDS",
+    help="How long servers here have to answer; 1 by default.",
+)
 @json_option
 def setup(
-    use: str | None, model: str, key_env: str, no_try: bool, yes: bool, as_json: bool
+    use: str | None,
+    model: str,
+    key_env: str,
+    no_try: bool,
+    yes: bool,
+    wait: float,
+    as_json: bool,
 ) -> None:
     """Find the models there are, try one, and write it into rondo.toml.
 
@@ -45,11 +58,19 @@ def setup(
         from service.cli.output import print_json
 
         file = str(file_to_change(settings))
-        print_json(found.as_json(found.look(settings), file))
+        print_json(found.as_json(found.look(settings, wait), file))
     elif use is not None:
-        scripted.set_up(settings, use, model=model, key_env=key_env, tries=not no_try, yes=yes)
+        scripted.set_up(
+            settings,
+            use,
+            model=model,
+            key_env=key_env,
+            tries=not no_try,
+            yes=yes,
+            seconds=wait,
+        )
     elif can_ask():
-        wizard.run_wizard(settings)
+        wizard.run_wizard(settings, seconds=wait)
     else:
-        scripted.show_found(settings)
+        scripted.show_found(settings, wait)
         raise SystemExit(2)

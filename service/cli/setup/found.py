@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +47,19 @@ class Found:
     """The model that the settings name already, in words; None where they name none."""
 
 
-def look(settings: Settings, environment: Mapping[str, str] = os.environ) -> Found:
-    """Look, within about a second. Nobody but this machine is asked."""
+def look(settings: Settings, seconds: float) -> Found:
+    """Look. Nobody but this machine is asked.
+
+    Args:
+        settings: what is in effect.
+        seconds: how long servers have to answer.
+    """
     import anyio
 
-    servers = anyio.run(find_servers)
+    async def found() -> list[LocalServer]:
+        return await find_servers(seconds=seconds)
+
+    servers = anyio.run(found)
     ours = base_url(settings)
     port = ours.rpartition(":")[2]
     others = (each for each in servers if not each.base_url.startswith(f"http://localhost:{port}/"))
@@ -64,7 +71,7 @@ def look(settings: Settings, environment: Mapping[str, str] = os.environ) -> Fou
     ]
     return Found(
         tuple(others),
-        tuple(keys_found(environment)),
+        tuple(keys_found(os.environ)),
         tuple(own),
         model_in_words(settings) if is_configured(settings.llm) else None,
     )

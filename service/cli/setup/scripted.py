@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
-from service.agent.discovery.offers import OfferedModel
+from service.agent.discovery.offers import LocalServer, OfferedModel
 from service.agent.discovery.providers import Provider, provider
 from service.cli.asking import can_ask
 from service.cli.output import aside, out
@@ -29,14 +30,21 @@ HOW = (
 )
 
 
-def show_found(settings: Settings) -> None:
+def show_found(settings: Settings, seconds: float) -> None:
     """Write what there is, and how it is chosen."""
-    menu.show(menu.sections(find(settings), settings.llm), to=out())
+    menu.show(menu.sections(find(settings, seconds), settings.llm), to=out())
     out().print(f"\n{HOW}")
 
 
 def set_up(
-    settings: Settings, use: str, *, model: str, key_env: str, tries: bool, yes: bool
+    settings: Settings,
+    use: str,
+    *,
+    model: str,
+    key_env: str,
+    tries: bool,
+    yes: bool,
+    seconds: float,
 ) -> bool:
     """Set up a model that is named; whether it was written.
 
@@ -47,11 +55,12 @@ def set_up(
         key_env: the variable that holds the key; empty: the provider's own.
         tries: whether it is called first.
         yes: whether it is written without asking.
+        seconds: how long programs on this machine have to answer.
 
     Raises:
         RondoError: it cannot be used; says why. Nothing was written.
     """
-    choice = _named(settings, use, model, key_env)
+    choice = _named(settings, use, model, key_env, seconds)
     if tries:
         if choice.provider == "embedded":
             pull_with_progress(settings.models_dir, choice.model, quiet=True)
@@ -74,14 +83,14 @@ def set_up(
     return True
 
 
-def _named(settings: Settings, use: str, model: str, key_env: str) -> Choice:
+def _named(settings: Settings, use: str, model: str, key_env: str, seconds: float) -> Choice:
     if use.casefold() == "embedded":
         name = known(model or chosen(settings.models_dir).name).name
         return Choice("run by Rondo itself", name, provider="embedded")
     if (named := provider(use)) is not None:
         return _of_provider(named, model, key_env)
     if "/" not in use and ":" not in use and "." not in use:
-        return _of_program(settings, use, model)
+        return _of_program(look(settings, seconds).servers, use, model)
     address = whole_address(use)
     key = _key(key_env) if key_env else ""
     place = shown(address)  # a password may stand in it
@@ -101,8 +110,7 @@ def _of_provider(named: Provider, model: str, key_env: str) -> Choice:
     return Choice(named.name, model, address, named.vendor, key, variable)
 
 
-def _of_program(settings: Settings, use: str, model: str) -> Choice:
-    servers = look(settings).servers
+def _of_program(servers: Sequence[LocalServer], use: str, model: str) -> Choice:
     for server in servers:
         if server.program.casefold() == use.casefold():
             models = {each.name: each for each in server.offers.models}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import anyio
 
 from service.agent.discovery.listing import list_models
+from service.agent.discovery.local import SECONDS
 from service.agent.discovery.offers import KeyFound, LocalServer, ModelList, OfferedModel
 from service.agent.discovery.providers import Provider
 from service.agent.llm import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
@@ -32,15 +33,19 @@ _FIRST_MODELS = {"openai": DEFAULT_OPENAI_MODEL, "anthropic": DEFAULT_ANTHROPIC_
 _LEFT = "Nothing was changed."
 
 
-def run_wizard(settings: Settings) -> bool:
+def run_wizard(settings: Settings, *, seconds: float = SECONDS) -> bool:
     """Ask until a model is written, or the person leaves; whether one was written.
+
+    Args:
+        settings: what is in effect.
+        seconds: how long servers on this machine have to answer.
 
     Raises:
         RondoError: the file cannot be read or written.
         SystemExit: 130 after Ctrl-C; that nothing was changed has been said.
     """
     try:
-        return _run(settings)
+        return _run(settings, find(settings, seconds))
     except LeftError:
         aside().print(_LEFT, style="dim")
         return False
@@ -49,10 +54,10 @@ def run_wizard(settings: Settings) -> bool:
         raise SystemExit(130) from None
 
 
-def find(settings: Settings) -> Found:
+def find(settings: Settings, seconds: float) -> Found:
     """What there is, with a word while it is looked for."""
     with waiting("Looking for models"):
-        return look(settings)
+        return look(settings, seconds)
 
 
 def models_of(name: str, base_url: str, key: str, vendor: Vendor = "openai") -> ModelList:
@@ -69,8 +74,7 @@ def models_of(name: str, base_url: str, key: str, vendor: Vendor = "openai") -> 
         return anyio.run(listed)
 
 
-def _run(settings: Settings) -> bool:
-    found = find(settings)
+def _run(settings: Settings, found: Found) -> bool:
     sections = menu.sections(found, settings.llm)
     if found.in_use:
         aside().print(f"In use now: {plain(found.in_use)}.", style="dim")

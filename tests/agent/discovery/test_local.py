@@ -174,7 +174,7 @@ async def test_a_port_that_stays_silent_delays_nothing_else() -> None:
         mute = [stack.enter_context(silent()) for _ in range(5)]
         served = stack.enter_context(serving(ollama()))
         with anyio.fail_after(60):  # it would wait for ever
-            servers = await found_at(*mute, served.port, seconds=3)
+            servers = await found_at(*mute, served.port, seconds=10)
     assert [server.base_url for server in servers] == [served.base_url]
 
 
@@ -186,7 +186,7 @@ async def test_what_comes_too_late_leaves_what_came_in_time() -> None:
             ollama()(asked)
 
     with serving(slow_after_its_list) as served:
-        (server,) = await found_at(served.port, seconds=3)
+        (server,) = await found_at(served.port, seconds=10)
     assert [model.name for model in server.offers.models][:2] == ["qwen3:8b", "gemma2:2b"]
 
 
