@@ -89,6 +89,9 @@ def test_stale_and_unfinished_files_are_deleted_and_what_is_not_ours_stays(
     foreign.write_text("mine")
     states.keep_only([OPENING])
     assert set(states.folder.iterdir()) == {kept, foreign, neighbour}
+    unfinished.write_bytes(b"half")
+    states.discard(OTHER)
+    assert not unfinished.exists()
     assert not stale.exists()
     assert folder_bytes(states.folder) == 4 + 4 + 4
 
@@ -104,6 +107,7 @@ def test_a_folder_that_is_not_there_is_as_an_empty_one(tmp_path: Path) -> None:
     states = PromptStates(tmp_path / "none", "tiny", ())
     assert states.find(OPENING) is None
     states.keep(OPENING)
+    states.discard(OPENING)
     states.keep_only([])
     assert folder_bytes(states.folder) == 0
 
@@ -211,7 +215,9 @@ async def test_nothing_that_was_said_is_in_a_file_and_turns_read_only_what_is_ne
 
 
 @pytest.mark.slow
-async def test_both_prompts_for_a_small_model_are_short(tmp_path: Path) -> None:
+async def test_both_prompts_for_a_small_model_are_short_and_work_without_a_folder(
+    tmp_path: Path,
+) -> None:
     settings = Settings(
         data_dir=tmp_path,
         llm=LLMSettings(provider="embedded", model=SMALLEST),
@@ -219,6 +225,8 @@ async def test_both_prompts_for_a_small_model_are_short(tmp_path: Path) -> None:
     )
     agent = agent_from_settings(settings)
     choice = ToolChoice(opening_tools(agent.tools)).opening
-    async with started(tmp_path / "states") as llm:
+    (tmp_path / "file").write_text("")
+    async with started(tmp_path / "file" / "states") as llm:
+        await llm.warm_up([INSTRUCTIONS])
         for opening in ((system_message(datetime.now(UTC)),), choice):
             assert (await usage(llm, *opening, Message.user("Hi"))).input_tokens < 600

@@ -78,6 +78,10 @@ class PromptStates:
             log.warning("what the model has read of its prompt cannot be kept: %s", error)
             _delete(part)
 
+    def discard(self, opening: Opening) -> None:
+        """Delete what the server could not write to its end: it would take room for nothing."""
+        _delete(self.folder / self.unfinished(opening))
+
     def keep_only(self, openings: Sequence[Opening]) -> None:
         """Delete the files of this model's other openings, and the oldest of other models'."""
         kept = {self._key(opening) for opening in openings}

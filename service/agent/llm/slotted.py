@@ -113,9 +113,11 @@ class SlottedLLM(OpenAICompatibleLLM):
                     async for _ in parts:
                         pass
             self._read[self._slot] = prompt
+            if states is None:
+                return
             # Still our turn: the slot holds nothing else, and nothing that anybody has said.
-            if states is not None and await self._do("save", states.unfinished(opening)):
-                await anyio.to_thread.run_sync(states.keep, opening)
+            saved = await self._do("save", states.unfinished(opening))
+            await anyio.to_thread.run_sync(states.keep if saved else states.discard, opening)
 
     def _body(self, *call: Any) -> dict[str, Any]:
         return {**super()._body(*call), "id_slot": self._slot}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import random
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -111,11 +112,16 @@ class _Measuring:
         self._saved = saved
 
     async def all(self, conversations: Sequence[Conversation]) -> Figures:
+        # The model keeps what it reads of prompts in the folder of data: not in a person's own.
+        with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
+            return await self._all(conversations, Path(folder))
+
+    async def _all(self, conversations: Sequence[Conversation], folder: Path) -> Figures:
         figures: Figures = {}
         if self._plan.starts:
             self._tell(f"{self._name}: starting, several times")
             figures["starts"] = await starts(self._settings)
-        llm = create_llm(self._settings)
+        llm = create_llm(self._settings.model_copy(update={"data_dir": folder}))
         arms: tuple[Arm, ...] = ("rondo", "bare") if self._plan.bare else ("rondo",)
         runs: dict[Arm, list[list[Outcome]]] = {arm: [] for arm in arms}
         try:
