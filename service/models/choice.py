@@ -1,18 +1,18 @@
 """Which of the known models runs where no setting names one: the largest that the machine carries.
 
-What is told here to be needed was measured, on Linux (x86-64), with a context of 8192 tokens and a
-prompt cache of 512 MiB:
+What is told here to be needed was measured, on Linux (x86-64), with a context of 8192 tokens (the
+server has memory for two, and takes it when it starts):
 
-==================  ======  ========  ==========================  ============
-model               loaded  once the  and with the prompt cache   read, written
-                            context   full, which is its bound    in a second,
-                            is used                               on one core
-==================  ======  ========  ==========================  ============
-qwen2.5-coder-0.5b  0.7 GB  0.8 GB    1.3 GB                      100, 23
-qwen2.5-coder-1.5b  2.0 GB  2.1 GB    2.6 GB                      42, 10
-==================  ======  ========  ==========================  ============
+==================  ======  ==========================
+model               loaded  read, written in a second,
+                            on one core
+==================  ======  ==========================
+qwen2.5-coder-0.5b  0.9 GB  100, 23
+qwen2.5-coder-1.5b  2.4 GB  42, 10
+==================  ======  ==========================
 
-(resident memory of the model's process, its mapped weights included; tokens). The daemon itself
+(resident memory of the model's process, its mapped weights included; tokens; the smaller one had
+0.03 GB more once that memory was full). The daemon itself
 had 0.55 GB with the bundled embedder loaded and a small memory; it is given `DAEMON_BYTES`, for one
 that has grown. Where the memory is all that the machine has, the system and other programs are left
 `SYSTEM_BYTES`. The larger one wants four processors: with two, and other work on them, it read 20
