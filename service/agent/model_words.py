@@ -34,7 +34,7 @@ def embedded_model(settings: Settings, llm: LLMSettings | None = None) -> str:
     """
     from service.models.choice import chosen
 
-    return (llm or settings.llm).model or chosen(settings.models_dir).name
+    return (llm or settings.llm).model or chosen().name
 
 
 def model_in_words(settings: Settings, llm: LLMSettings | None = None) -> str:

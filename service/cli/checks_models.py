@@ -142,20 +142,23 @@ def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
     from service.models.store import ModelStore
 
     name = embedded_model(settings, llm)
+    store = ModelStore(settings.models_dir)
     try:
-        path = ModelStore(settings.models_dir).path(name)
+        path = store.path(name)
     except NotFoundError as error:
         return Finding("broken", f"llm.model: {error.detail}", error.advice)
     except OSError as error:
         return Finding("broken", f"{name} cannot be read: {error}", "Correct its permissions.")
     why = "Set by llm.model."
     if not llm.model:
-        why = chosen(settings.models_dir).in_words()
+        why = chosen().in_words()
     elif reason := shortage(name, read_machine()):
         why = f"Set by llm.model; {reason}."
     advice = capabilities(settings, llm)
     if path is None:
         how = f"The daemon fetches it when it starts; `rondo models pull {name}` does it now."
+        if not llm.model:
+            how = f"{how} {store.way_without(name)}".rstrip()
         words = f"{name} is not here, or is not the known file. {why}"
         return Finding("note", words, f"{how} {advice}")
     words = f"{name}, here and verified. {why}"

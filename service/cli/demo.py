@@ -27,8 +27,7 @@ from service.cli.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError
-from service.models.catalog import SMALL_MODEL
-from service.models.choice import chosen
+from service.models.choice import CANDIDATES, chosen
 from service.models.store import ModelStore
 
 TRIP = (
@@ -90,12 +89,14 @@ def _tour(settings: Settings, folder: Path) -> int:
 
 
 def _with_a_model_for_a_tour(settings: Settings) -> Settings:
-    """The machine's choice where it is here: for a tour, no more is fetched than the small one."""
+    """What the daemon would take; a smaller one if only that is here: a tour waits for no other."""
     if settings.llm.model:
         return settings
-    name = chosen(settings.models_dir).name
-    if ModelStore(settings.models_dir).path(name) is None:
-        name = SMALL_MODEL
+    store = ModelStore(settings.models_dir)
+    name = chosen().name
+    if store.path(name) is None:
+        smaller = store.smaller_here(name)
+        name = smaller if smaller in CANDIDATES else name
     llm = settings.llm.model_copy(update={"model": name})
     return settings.model_copy(update={"llm": llm})
 

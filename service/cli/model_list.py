@@ -15,7 +15,7 @@ from service.models.store import ModelStore
 def known_models(settings: Settings) -> list[JsonValue]:
     """Each model of the catalogue, and how it stands here."""
     store = ModelStore(settings.models_dir)
-    choice = chosen(settings.models_dir)
+    choice = chosen()
     found: list[JsonValue] = []
     for model in CATALOG:
         path = store.path(model.name)
@@ -30,7 +30,7 @@ def known_models(settings: Settings) -> list[JsonValue]:
                 "path": str(path) if path else None,
                 "in_use": model.name == _in_use(settings),
                 "fits": shortage(model.name, choice.machine) is None,
-                "is_machines_choice": model.name == choice.fitting,
+                "is_machines_choice": model.name == choice.name,
             }
         )
     return found
@@ -42,14 +42,14 @@ def print_models(settings: Settings) -> None:
     from rich.text import Text
 
     store = ModelStore(settings.models_dir)
-    choice = chosen(settings.models_dir)
+    choice = chosen()
     in_use = _in_use(settings)
     for model in CATALOG:
         is_here = store.path(model.name) is not None
         marks = ["here" if is_here else "not here"]
         if model.name == in_use:
             marks.insert(0, "in use")
-        if model.name == choice.fitting:
+        if model.name == choice.name:
             marks.append("the machine's choice")
         head = Text.assemble(
             (f"{model.name:<20}", "bold" if model.name == in_use else ""),
@@ -65,7 +65,8 @@ def print_models(settings: Settings) -> None:
         aside().print("\nAnother provider answers, so that none of them is used.", style="dim")
         return
     if not settings.llm.model:
-        aside().print(f"\n{choice.in_words()}")
+        way = "" if store.path(choice.name) else store.way_without(choice.name)
+        aside().print(f"\n{choice.in_words()} {way}".rstrip())
     aside().print(f"\n{capabilities(settings)}", style="dim")
 
 

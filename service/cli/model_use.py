@@ -32,10 +32,7 @@ def use_model(settings: Settings, name: str, *, pull: bool) -> None:
         ModelStoreError: it could not be fetched.
         ConfigurationError: the file cannot be read or written.
     """
-    wanted = name
-    if name == AUTO:
-        choice = chosen(settings.models_dir)
-        wanted = choice.fitting if pull else choice.name
+    wanted = chosen().name if name == AUTO else name
     _tell_of(settings, wanted)
     if pull:
         pull_with_progress(settings.models_dir, wanted, quiet=True)
@@ -65,7 +62,6 @@ def _tell_of(settings: Settings, name: str) -> None:
 
 def _tell_when(settings: Settings, name: str, *, pulled: bool) -> None:
     """When the change counts: with the next start, if nothing else has the last word."""
-    chosen.cache_clear()  # what was fetched just now may be the machine's choice
     now = load_settings()
     if now.llm.effective_provider != "embedded" or embedded_model(now) != name:
         given = sorted(each for each in os.environ if each.upper().startswith("RONDO_LLM"))

@@ -32,15 +32,16 @@ def tell_what_it_takes(settings: Settings) -> None:
     lines.add_row("Model", plain(_about_the_model(settings, model)))
     lines.add_row("Memory", _about_memory(model))
     lines.add_row("Disk", plain(_about_the_disk(settings, model)))
+    store = ModelStore(settings.models_dir)
+    if not settings.llm.model and store.path(model.name) is None:
+        way = store.way_without(model.name) or "`rondo models` shows others."
+        lines.add_row("Fetch", f"{megabytes(model.size)}. {way}")
     aside().print(lines)
 
 
 def _about_the_model(settings: Settings, model: KnownModel) -> str:
-    why = "Set by llm.model." if settings.llm.model else chosen(settings.models_dir).in_words()
-    words = f"{model.name}, on this machine. {model.description} {why}"
-    if not settings.llm.model and ModelStore(settings.models_dir).path(model.name) is None:
-        words += " `rondo models` shows others."
-    return words
+    why = "Set by llm.model." if settings.llm.model else chosen().in_words()
+    return f"{model.name}, on this machine. {model.description} {why}"
 
 
 def _about_memory(model: KnownModel) -> str:

@@ -9,6 +9,7 @@ hash is right; one process at a time fetches a model.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -90,14 +91,30 @@ class ModelStore:
         file = self._file(model)
         return file if file.is_file() and self._has_known_hash(model, file) else None
 
-    def has_begun(self, name: str) -> bool:
-        """Whether a model's file, or a part of it, is there. Reads none of it.
+    def smaller_here(self, name: str) -> str | None:
+        """The largest model that is smaller than this one and here, verified; None for none.
 
         Raises:
             NotFoundError: no model of that name is known.
         """
-        model = known(name, self.catalog)
-        return self._file(model).is_file() or self._work_folder(model).is_dir()
+        size = known(name, self.catalog).size
+        smaller = (model for model in self.catalog if model.size < size)
+        for model in sorted(smaller, key=lambda model: model.size, reverse=True):
+            with contextlib.suppress(OSError):  # who cannot read it cannot use it either
+                if self.path(model.name) is not None:
+                    return model.name
+        return None
+
+    def way_without(self, name: str) -> str:
+        """How to do without fetching a model, as a sentence; empty where no smaller one is here.
+
+        Raises:
+            NotFoundError: no model of that name is known.
+        """
+        smaller = self.smaller_here(name)
+        if smaller is None:
+            return ""
+        return f"`rondo models use {smaller}` stays with the smaller one, which is here."
 
     def room_needed(self, name: str) -> tuple[int, int]:
         """Bytes that fetching a model still takes on the disk, and bytes that are free there.
@@ -184,7 +201,7 @@ class ModelStore:
             return self._file(model)
         raise PullFailedError(
             "; ".join(failures.values()),
-            advice=_advice(model, wanted),
+            advice=f"{_advice(model, wanted)} {self.way_without(model.name)}".rstrip(),
             wrong_hash=wrong == {str(source) for source in wanted},
         )
 

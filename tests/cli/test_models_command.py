@@ -67,6 +67,14 @@ def test_the_list_marks_what_is_in_use_and_what_the_machine_carries(home: Path) 
     assert known(LARGE).description in " ".join(shown.split())
 
 
+def test_the_machines_choice_does_not_depend_on_what_is_here(home: Path) -> None:
+    (choice,) = in_use(home)
+    (home.parent / "models" / f"{choice}.gguf").unlink()
+    assert in_use(home) == [choice]
+    told = " ".join(rondo(home).stderr.split())
+    assert ("`rondo models use qwen2.5-coder-0.5b` stays with" in told) == (choice == LARGE)
+
+
 def test_another_model_is_used_from_then_on_until_the_machine_chooses_again(home: Path) -> None:
     home.mkdir()
     file = home / "rondo.toml"

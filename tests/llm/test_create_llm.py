@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from service.agent.llm import create_llm
 from service.config import LLMSettings, Settings, load_settings
 from service.domain.errors import ConfigurationError
+from service.models.choice import chosen
 
 
 def test_a_key_or_an_address_means_an_endpoint() -> None:
@@ -24,7 +25,7 @@ def test_a_key_or_an_address_means_an_endpoint() -> None:
 
 def test_without_any_the_embedded_model_answers(tmp_path: Path) -> None:
     llm = create_llm(Settings(models_dir=tmp_path, llm=LLMSettings(provider="embedded")))
-    assert llm.model == "qwen2.5-coder-0.5b"
+    assert llm.model == chosen().name
     assert not llm.status().ready
     assert not list(tmp_path.iterdir())
 

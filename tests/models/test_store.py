@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from service.domain.errors import ModelStoreError, NotFoundError
-from service.models.catalog import FileSource
+from service.models.catalog import FileSource, HttpSource, known
 from service.models.errors import PullCancelledError, PullFailedError
 from service.models.fetch import PullProgress
 from tests.models.support import WEIGHTS, left_over, store
@@ -197,3 +198,22 @@ def test_a_pull_that_waits_for_another_one_can_be_cancelled(
     leave.set()
     holder.join()
     assert store(tmp_path).path("tiny") is not None
+
+
+def test_the_largest_of_the_smaller_models_that_are_here_is_a_way_without_fetching(
+    tmp_path: Path, local_file: FileSource
+) -> None:
+    models = store(tmp_path, local_file)
+    tiny = known("tiny", models.catalog)
+    for name, longer in (("wanted", 2), ("larger", 3)):
+        models.catalog += (replace(tiny, name=name, size=tiny.size + longer),)
+    assert models.smaller_here("wanted") is None
+    assert models.way_without("wanted") == ""
+    models.pull("tiny")
+    (models.models_dir / "wanted.gguf").write_bytes(b"not the known one")
+    assert models.smaller_here("tiny") is None
+    assert models.smaller_here("larger") == "tiny"
+    with pytest.raises(PullFailedError) as raised:
+        models.pull("wanted", sources=[HttpSource("http://127.0.0.1:9/weights")])
+    assert "Check the network" in raised.value.advice
+    assert "`rondo models use tiny` stays with the smaller one" in raised.value.advice

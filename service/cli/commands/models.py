@@ -63,7 +63,7 @@ def pull(name: str | None, source: str | None) -> None:
         if settings.llm.effective_provider == "embedded":
             name = embedded_model(settings)
         else:
-            name = chosen(settings.models_dir).name
+            name = chosen().name
     sources = None if source is None else (parse_source(source),)
     path = pull_with_progress(settings.models_dir, name, sources=sources)
     aside().print(f"{name} is ready: {path}", style="green")

@@ -63,7 +63,7 @@ def look(settings: Settings, seconds: float) -> Found:
     ours = base_url(settings)
     port = ours.rpartition(":")[2]
     others = (each for each in servers if not each.base_url.startswith(f"http://localhost:{port}/"))
-    machine = chosen(settings.models_dir)
+    machine = chosen()
     store = ModelStore(settings.models_dir)
     own = [
         Own(each, _is_here(store, each.name), each.name == machine.name, _short(each, machine))

@@ -85,7 +85,7 @@ def set_up(
 
 def _named(settings: Settings, use: str, model: str, key_env: str, seconds: float) -> Choice:
     if use.casefold() == "embedded":
-        name = known(model or chosen(settings.models_dir).name).name
+        name = known(model or chosen().name).name
         return Choice("run by Rondo itself", name, provider="embedded")
     if (named := provider(use)) is not None:
         return _of_provider(named, model, key_env)
