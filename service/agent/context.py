@@ -1,6 +1,6 @@
-"""What the model is shown: who it is, what it remembers, and the conversation, within its window.
+"""What the model is shown: what it remembers, and the conversation, within its window.
 
-The prompt's beginning stays the same from call to call of a loop, so that endpoints can cache it.
+What it begins with is in `opening.py`.
 """
 
 from __future__ import annotations
@@ -12,30 +12,17 @@ from service.agent.care.wording import reminder
 from service.agent.own_words import beside_what_comes_next
 from service.agent.rounds import rounds
 from service.agent.shortening import cap_within, shortened
+from service.agent.small_model import recalled_for_small
 from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.events import Recollection
-from service.domain.instructions import LastAnswerReason
 from service.domain.messages import ContentPart, Message, NotePart, TextPart
 from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
+from service.memory.search.scripts import script_of
 from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
 from service.tools.registry import READ_RESULT
 
-PERSONA = (
-    "You are Rondo, a personal assistant with a long memory. Answer in the language of the"
-    " person you talk to, briefly and truthfully. Use a tool when it helps; never invent what a"
-    " tool or your memory would have to tell. When you do not know, say so."
-)
-_LAST_ANSWER: dict[LastAnswerReason, str] = {
-    "iterations": "All steps that you may take are used up, and",
-    "failures": "Your tool calls failed again and again, and",
-    "repetition": "The same tool call came to the same result again and again, and",
-}
-_WITHOUT_TOOLS = (
-    "no more tool calls are possible now. Answer with what you have found so far, and say openly"
-    " what is missing."
-)
 _LEFT_OUT = (
     "[Earlier parts of this conversation were left out to fit. They are remembered word for word:"
     " the memory tools find them.]"
@@ -51,40 +38,15 @@ _MESSAGE_OVERHEAD = 8
 _RECALLED_OVERHEAD = 30  # the anchor, the date and who spoke
 
 
-def system_message(
-    began: datetime | None,
-    *,
-    instructions: str = "",
-    replaces: bool = False,
-    last_answer: LastAnswerReason | None = None,
-) -> Message:
-    """The system message: the same for all run loops of a day, so that endpoints can cache it.
-
-    Args:
-        began: when the conversation began; None: how all conversations begin, of whatever day.
-        instructions: the owner's own.
-        replaces: whether they are all there is; else they are added to the built-in ones.
-        last_answer: why this is the last call, without tools; None when it is not. The model is
-            told so whoever has written the rest.
-    """
-    parts = [] if replaces else [PERSONA]
-    if instructions:
-        parts.append(instructions)
-    if not replaces and began is not None:
-        parts.append(f"This conversation began on {_date(began)}.")
-    if last_answer is not None:
-        parts.append(f"{_LAST_ANSWER[last_answer]} {_WITHOUT_TOOLS}")
-    return Message.system("\n\n".join(parts))
-
-
 def build_context(
     state: RunLoopState,
     *,
-    system: Message,
+    opening: Sequence[Message],
     tools: Sequence[ToolDefinition] = (),
     window_tokens: int,
+    small: bool = False,
 ) -> list[Message]:
-    """The messages of one call: the system message, and as much of the history as fits.
+    """The messages of one call: the opening, and as much of the history as fits.
 
     A person's message carries what was recalled for it: some endpoints refuse a second system
     message, and small models heed what stands next to the question.
@@ -94,21 +56,24 @@ def build_context(
     The newest round always stays; where it alone does not fit, its longest texts are cut.
     """
     if not state.history:
-        return [system]
+        return [*opening]
     notes: dict[int, list[str]] = {}
     heeded: dict[int, list[str]] = {}
     for each in state.recalled:
         index = min(each.index, len(state.history) - 1)
         told = [piece for piece in each.pieces if not piece.heed]
         if told:
-            notes.setdefault(index, []).append(_recalled(told))
+            in_words = _recalled(told)
+            if small:
+                in_words = recalled_for_small(told, script_of(state.history[index].text))
+            notes.setdefault(index, []).append(in_words)
         if len(told) < len(each.pieces):
             heeded[_last_landed(state, index)] = [p.content for p in each.pieces if p.heed]
     start, history = 0, state.history[:]
-    tokens = call_tokens(state, system=system, tools=tools, window_tokens=window_tokens)
+    tokens = call_tokens(state, opening=opening, tools=tools, window_tokens=window_tokens)
     if tokens > window_tokens:
         # Only a history that does not fit is looked through: a long one usually fits.
-        estimate = estimated_tokens(state, system=system, tools=tools)
+        estimate = estimated_tokens(state, opening=opening, tools=tools)
         beside = estimate - messages_tokens(state.history)
         left = window_tokens * estimate // max(tokens, estimate) - beside
         start = _first_that_fits(state.history, left)
@@ -121,7 +86,7 @@ def build_context(
     for index, said in heeded.items():
         if index >= start:
             history[index - start] = _reminded(said, history[index - start])
-    return [system, *beside_what_comes_next(history)]
+    return [*opening, *beside_what_comes_next(history)]
 
 
 # --- how long a call is
@@ -130,7 +95,7 @@ def build_context(
 def call_tokens(
     state: RunLoopState,
     *,
-    system: Message,
+    opening: Sequence[Message],
     tools: Sequence[ToolDefinition] = (),
     window_tokens: int,
     landing: Sequence[Message] = (),
@@ -144,12 +109,12 @@ def call_tokens(
 
     Args:
         state: the run loop.
-        system: the system message.
+        opening: what the call begins with.
         tools: what is offered.
         window_tokens: how long a call may be.
         landing: messages that it will show besides.
     """
-    estimate = estimated_tokens(state, system=system, tools=tools, landing=landing)
+    estimate = estimated_tokens(state, opening=opening, tools=tools, landing=landing)
     if not state.measured_tokens:
         return estimate
     added = _added_since_measured(state) + messages_tokens(landing)
@@ -159,14 +124,14 @@ def call_tokens(
 def estimated_tokens(
     state: RunLoopState,
     *,
-    system: Message,
+    opening: Sequence[Message],
     tools: Sequence[ToolDefinition] = (),
     landing: Sequence[Message] = (),
 ) -> int:
     """The same by estimate alone: about four bytes a token, and a little for each message."""
     return (
         tool_tokens(tools)
-        + messages_tokens([system])
+        + messages_tokens(opening)
         + _tokens(state.history_size, len(state.history))
         + sum(_recalled_tokens(each.pieces) for each in state.recalled)
         + messages_tokens(landing)

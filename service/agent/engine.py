@@ -16,7 +16,6 @@ from service.agent.auto_enhance import AutoEnhance
 from service.agent.brain import Brain, Decide, DefaultBrain
 from service.agent.care.model import is_known as knows_limits
 from service.agent.consolidation.worker import Consolidator
-from service.agent.context import system_message
 from service.agent.control import Control
 from service.agent.executors import builtin_executors
 from service.agent.executors.compact import can_compact
@@ -28,6 +27,7 @@ from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
 from service.agent.moving.mover import Mover
 from service.agent.offered import opening_tools
+from service.agent.opening import all_openings
 from service.agent.options import AgentOptions
 from service.agent.own_brain import OwnBrain
 from service.agent.questions import Questions
@@ -268,13 +268,13 @@ def _followed_by(
 
 
 async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:
-    opening = system_message(
-        None,
+    openings = all_openings(
+        llm,
         instructions=options.system_prompt,
         replaces=options.system_prompt_mode == "replace",
     )
     try:
-        await llm.warm_up([opening], tools=opening_tools(tools))
+        await llm.warm_up(openings, tools=opening_tools(tools))
     except LLMError as error:
         # Whoever sends a message will hear of it, and so will whoever asks for the status.
         log.warning("the language model is not ready: %s", error.problem().in_words())

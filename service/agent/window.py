@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from service.agent.brain import DefaultBrain
-from service.agent.context import call_tokens, estimated_tokens, system_message
+from service.agent.context import call_tokens, estimated_tokens
 from service.agent.offered import offered_tools
+from service.agent.opening import opening_of
 from service.agent.tuned import CONTEXT_SHARE
 from service.agent.workbench import Workbench
 from service.domain.messages import Message
@@ -35,7 +36,7 @@ def next_call_tokens(bench: Workbench, state: RunLoopState) -> int:
     """How long the next call would be, in tokens; see `call_tokens`."""
     return call_tokens(
         state,
-        system=_system(bench, state),
+        opening=opening_of(bench, state, bench.model(state).llm),
         tools=offered_tools(bench, state),
         window_tokens=bench.model(state).window_tokens,
         landing=_landing(state),
@@ -46,15 +47,9 @@ def estimated_next_call(bench: Workbench, state: RunLoopState) -> int:
     """The same by estimate alone."""
     return estimated_tokens(
         state,
-        system=_system(bench, state),
+        opening=opening_of(bench, state, bench.model(state).llm),
         tools=offered_tools(bench, state),
         landing=_landing(state),
-    )
-
-
-def _system(bench: Workbench, state: RunLoopState) -> Message:
-    return system_message(
-        state.created_at, instructions=bench.instructions, replaces=bench.replaces_instructions
     )
 
 

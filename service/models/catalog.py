@@ -99,6 +99,8 @@ class KnownModel:
     languages: str
     context_tokens: int
     """The longest context it was trained for; how much is used is up to who loads it."""
+    parameters: float
+    """How many weights it has."""
     sources: tuple[Source, ...]
     """Tried in this order."""
 
@@ -129,6 +131,7 @@ CATALOG: tuple[KnownModel, ...] = (
         name=SMALL_MODEL,
         description="Good for brief chats, for restating what memory puts before it, and for simple"
         " tools; quick; invents facts.",
+        parameters=0.49e9,
         size=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         licence="Apache-2.0",
@@ -143,6 +146,7 @@ CATALOG: tuple[KnownModel, ...] = (
         name="qwen2.5-coder-1.5b",
         description="Good for brief chats, for restating what memory puts before it, and for simple"
         " tools; steadier than the 0.5B model, and less than half as fast; invents facts.",
+        parameters=1.54e9,
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         licence="Apache-2.0",
@@ -156,6 +160,7 @@ CATALOG: tuple[KnownModel, ...] = (
     KnownModel(
         name="smollm2-135m",
         description="Tiny: simple English sentences only; for trying things out.",
+        parameters=0.135e9,
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",

@@ -64,7 +64,7 @@ class FunctionLLM:
                 yield part
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         pass
 

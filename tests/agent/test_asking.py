@@ -166,7 +166,7 @@ async def test_the_model_is_made_ready_for_the_tools_that_a_conversation_begins_
 
     class Prepared(FunctionLLM):
         async def warm_up(
-            self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+            self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
         ) -> None:
             ready.append(tuple(tool.name for tool in tools))
 

@@ -95,7 +95,7 @@ async def test_a_limit_told_before_stands_behind_the_question_in_its_language(
             assert llm.reminder == "", words
         await sent(agent, asks, loop_id)
         assert f"“{said}”" in llm.reminder
-        begins = "(Remember, I told you:" if asks.isascii() else "（我告诉过你："
+        begins = "(Remember, I told you:" if asks.isascii() else "（别忘了，我告诉过你："
         assert llm.reminder.startswith(begins)
         # The conversation keeps what people said, and nothing else.
         whole = await agent.run_loop(loop_id)
@@ -141,18 +141,18 @@ async def test_a_limit_told_in_another_loop_is_found_among_much_else(
         ("我膝盖受伤了，不能跑步。", "我的膝盖好了，又能跑步了。", "我今天去跑步好吗？"),
     ],
 )
-async def test_what_was_taken_back_comes_with_the_newest_last(
+async def test_what_was_taken_back_comes_with_the_newest_first(
     tmp_path: Path, bundled: SentenceTransformerEmbedder, old: str, new: str, asks: str
 ) -> None:
     llm = Shown()
     async with house(tmp_path, llm, bundled) as agent:
         await remember(agent, {"old": old, "new": new})
         await sent(agent, asks)
-        assert -1 < llm.reminder.find(old) < llm.reminder.find(new)
+        assert -1 < llm.reminder.find(new) < llm.reminder.find(old)
         # Taken back in the conversation itself, after memory had it.
         loop_id = (await sent(agent, new))[0].run_loop_id
         await sent(agent, asks, loop_id)
-        assert -1 < llm.reminder.find(old) < llm.reminder.rfind(new)
+        assert -1 < llm.reminder.find(new) < llm.reminder.find(old)
         assert llm.reminder.count(new) == 1
 
 

@@ -14,8 +14,8 @@ from service.agent.context import (
     build_context,
     call_tokens,
     messages_tokens,
-    system_message,
 )
+from service.agent.opening import system_message
 from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.anchors import Anchor
 from service.domain.events import (
@@ -59,7 +59,7 @@ def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_s
     history: list[Event], budget: int
 ) -> None:
     state = state_of(history)
-    messages = build_context(state, system=SYSTEM, window_tokens=budget)
+    messages = build_context(state, opening=[SYSTEM], window_tokens=budget)
     assert messages[0] == SYSTEM
     calls = [call.id for message in messages for call in message.tool_calls]
     results = [message.tool_call_id for message in messages if message.role == "tool"]
@@ -72,7 +72,7 @@ def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_s
 @given(histories())
 def test_a_history_that_fits_is_shown_whole(history: list[Event]) -> None:
     state = state_of(history)
-    messages = build_context(state, system=SYSTEM, window_tokens=10_000_000)
+    messages = build_context(state, opening=[SYSTEM], window_tokens=10_000_000)
     assert tuple(messages[1:]) == state.history
 
 
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_told_to_the_model() -> None:
     )
     size = sum(message.size for message in history)
     state = replace(state, history=Growing(history), history_size=size)
-    messages = build_context(state, system=SYSTEM, window_tokens=200)
+    messages = build_context(state, opening=[SYSTEM], window_tokens=200)
     assert [message.text for message in messages[1:]] == ["And now?"]
     assert "left out" in messages[1].notes
 
@@ -102,7 +102,7 @@ def test_the_endpoints_count_goes_before_our_estimate_and_what_was_added_is_esti
     first = (Message.user("word " * 400), Message.assistant("Yes. " * 400))
     state = talk(*first, measured_tokens=700, measured_size=sum(m.size for m in first))
     asked = Message.user("And " * 100)
-    tokens = partial(call_tokens, system=SYSTEM, window_tokens=5000)
+    tokens = partial(call_tokens, opening=[SYSTEM], window_tokens=5000)
     assert tokens(state) == 700
     assert tokens(state, landing=[asked]) == 700 + messages_tokens([asked])
     grown = replace(
@@ -117,8 +117,8 @@ def test_the_endpoints_count_goes_before_our_estimate_and_what_was_added_is_esti
 def test_a_count_of_a_call_that_showed_only_a_part_says_nothing_of_the_whole() -> None:
     huge = Message.user("word " * 40_000)
     state = talk(huge, Message.assistant("Long."), measured_tokens=900, measured_size=huge.size)
-    assert call_tokens(state, system=SYSTEM, window_tokens=1000) > 40_000
-    messages = build_context(state, system=SYSTEM, window_tokens=1000)
+    assert call_tokens(state, opening=[SYSTEM], window_tokens=1000) > 40_000
+    messages = build_context(state, opening=[SYSTEM], window_tokens=1000)
     assert messages_tokens(messages) <= 1000
 
 
@@ -128,8 +128,8 @@ def test_what_counts_as_fitting_is_shown_whole_and_what_does_not_is_told(
 ) -> None:
     state = replace(state_of(history), measured_tokens=measured)
     state = replace(state, measured_size=state.history_size // 2)
-    shown = build_context(state, system=SYSTEM, window_tokens=window)[1:]
-    fits = call_tokens(state, system=SYSTEM, window_tokens=window) <= window
+    shown = build_context(state, opening=[SYSTEM], window_tokens=window)[1:]
+    fits = call_tokens(state, opening=[SYSTEM], window_tokens=window) <= window
     if fits:
         assert shown == list(state.history)
     elif len(shown) < len(state.history):
@@ -149,7 +149,7 @@ def test_a_round_that_alone_is_too_long_is_cut_to_fit_and_says_so(
     tools = (
         ToolDefinition(name="read_result", description="Read on.", parameters={"type": "object"}),
     )
-    shown = build_context(state, system=SYSTEM, tools=tools, window_tokens=window)
+    shown = build_context(state, opening=[SYSTEM], tools=tools, window_tokens=window)
     least = CUT_LEAST_TOKENS * (len(sizes) + 1)
     assert messages_tokens(shown) <= max(window, least + 30 * len(shown) + 200)
     for before, after in zip(state.history, shown[1:], strict=True):
@@ -169,7 +169,7 @@ def test_what_is_remembered_stands_beside_the_first_words_with_its_anchor() -> N
         event_at(3, MemoryRecalled(recollections=(recollection("My cat is called Momo."),))),
     ]
     state = state_of([*events, event_at(4, IterationStarted(index=0))])
-    first = build_context(state, system=SYSTEM, window_tokens=2000)[1]
+    first = build_context(state, opening=[SYSTEM], window_tokens=2000)[1]
     assert first.text == "What is my cat called?"
     assert "old:0.1" in first.notes
     assert "the person said:\n> My cat is called Momo.\n" in first.notes
@@ -187,7 +187,7 @@ def test_a_limit_stands_behind_the_last_of_the_words_that_landed_together() -> N
         event_at(4, heeding("I am allergic to shellfish.")),
     ]
     state = state_of([*events, event_at(5, IterationStarted(index=0))])
-    first, last = build_context(state, system=SYSTEM, window_tokens=2000)[1:]
+    first, last = build_context(state, opening=[SYSTEM], window_tokens=2000)[1:]
     assert not first.notes
     assert last.content[0] == TextPart(text="Can I have the shrimp salad?")
     assert "“I am allergic to shellfish.”" in last.notes
@@ -204,14 +204,14 @@ def test_a_limit_goes_with_the_question_that_is_left_out_or_summarised() -> None
         event_at(6, received("And what is the capital of Peru?", "m2")),
         event_at(7, IterationStarted(index=1)),
     ]
-    shown = build_context(state_of(events), system=SYSTEM, window_tokens=400)
+    shown = build_context(state_of(events), opening=[SYSTEM], window_tokens=400)
     assert not any("shellfish" in message.notes for message in shown)
     summary = (Message.user("Can I have the shrimp salad?"), Message.assistant("No."))
     done = CompactionFinished(
         messages=2, replacement=summary, method="extract", tokens_before=900, tokens_after=20
     )
     compacted = state_of([*events, event_at(8, done)])
-    shown = build_context(compacted, system=SYSTEM, window_tokens=2000)
+    shown = build_context(compacted, opening=[SYSTEM], window_tokens=2000)
     assert not any("shellfish" in message.notes for message in shown)
 
 

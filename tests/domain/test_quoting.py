@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.agent.context import build_context, system_message
+from service.agent.context import build_context
 from service.agent.llm.anthropic_wire import wire_request
 from service.agent.llm.tool_adapter import plain
 from service.agent.llm.wire import wire_messages
+from service.agent.opening import system_message
 from service.domain.anchors import Anchor
 from service.domain.events import Recollection
 from service.domain.growing import Growing
@@ -74,7 +75,7 @@ def _context(words: list[str]) -> list[Message]:
         history=Growing([Message.user(ASKED)]),
         recalled=(Recalled(0, pieces),),
     )
-    return build_context(state, system=system_message(AT), window_tokens=100_000)
+    return build_context(state, opening=[system_message(AT)], window_tokens=100_000)
 
 
 def _own_lines(words: str) -> list[str]:

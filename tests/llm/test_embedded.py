@@ -68,7 +68,9 @@ def test_the_words_about_it_are_honest_and_name_the_way_out() -> None:
 async def test_without_its_weights_it_says_what_failed_and_how_to_do_without_it(
     tmp_path: Path,
 ) -> None:
-    catalog = [KnownModel("tiny", "", 10, "0" * 64, "", "", 4096, (FileSource(tmp_path / "none"),))]
+    catalog = [
+        KnownModel("tiny", "", 10, "0" * 64, "", "", 4096, 1e8, (FileSource(tmp_path / "none"),))
+    ]
     llm = EmbeddedLLM(store=ModelStore(tmp_path / "models", catalog=catalog), name="tiny")
     assert not llm.status().ready
     for _ in range(2):
@@ -87,7 +89,7 @@ async def test_a_file_that_is_no_model_ends_the_start_with_words(tmp_path: Path)
     file = tmp_path / "not-a-model"
     file.write_bytes(b"no model")
     sha256 = hashlib.sha256(b"no model").hexdigest()
-    catalog = [KnownModel("tiny", "", 8, sha256, "", "", 4096, (FileSource(file),))]
+    catalog = [KnownModel("tiny", "", 8, sha256, "", "", 4096, 1e8, (FileSource(file),))]
     llm = EmbeddedLLM(store=ModelStore(tmp_path / "models", catalog=catalog), name="tiny")
     with pytest.raises(LLMNotReadyError, match="while loading"):
         await llm.warm_up([])

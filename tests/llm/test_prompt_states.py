@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from service.agent.assemble import agent_from_settings
-from service.agent.context import system_message
 from service.agent.llm.embedded import EmbeddedLLM
 from service.agent.llm.prompt_states import PromptStates, begins_with, folder_bytes
 from service.agent.llm.tool_adapter import ToolChoice
 from service.agent.offered import opening_tools
+from service.agent.opening import system_message
 from service.config import EmbedderSettings, LLMSettings, Settings, default_models_dir
 from service.domain.messages import Message
 from service.domain.stream import TokenUsage
@@ -164,21 +164,21 @@ async def test_after_the_first_start_no_message_waits_for_the_beginning_of_the_p
     today = Message.system(f"{INSTRUCTIONS.text}\n\nThis conversation began on Monday.")
     said = [today, Message.user("What grows in May?")]
     async with started(folder) as llm:
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
         warm = await usage(llm, *said)
     (file,) = folder.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     async with started(folder) as llm:
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
         assert await usage(llm, *said) == warm
         assert read(warm) < warm.input_tokens / 2
     assert list(folder.iterdir()) == [file]
 
     cut(file)  # the server itself would die of it
     async with started(folder) as llm:
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
         assert await usage(llm, *said) == warm
     (again,) = folder.iterdir()
     assert tokens_in(again)
@@ -190,12 +190,12 @@ async def test_nothing_that_was_said_is_in_a_file_and_turns_read_only_what_is_ne
 ) -> None:
     clean, used = tmp_path / "clean", tmp_path / "used"
     async with started(clean) as llm:
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
     async with started(used) as llm:
         said = Message.user("My secret is that I grow tulips behind the house of my aunt in Delft.")
         for _ in range(2):
             await usage(llm, INSTRUCTIONS, said)
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
         (one,), (other,) = clean.iterdir(), used.iterdir()
         assert tokens_in(one) == tokens_in(other)
         assert one.stat().st_size == other.stat().st_size
@@ -227,6 +227,6 @@ async def test_both_prompts_for_a_small_model_are_short_and_work_without_a_folde
     choice = ToolChoice(opening_tools(agent.tools)).opening
     (tmp_path / "file").write_text("")
     async with started(tmp_path / "file" / "states") as llm:
-        await llm.warm_up([INSTRUCTIONS])
+        await llm.warm_up([[INSTRUCTIONS]])
         for opening in ((system_message(datetime.now(UTC)),), choice):
             assert (await usage(llm, *opening, Message.user("Hi"))).input_tokens < 600

@@ -21,6 +21,7 @@ def entry(*sources: Source, weights: bytes = WEIGHTS) -> KnownModel:
         licence="",
         languages="",
         context_tokens=128,
+        parameters=1e8,
         sources=sources,
     )
 

@@ -1,9 +1,10 @@
 """How a person's limits are put to the model: after their words, as they would say it themselves.
 
 Small models heed what stands last, and in the language that is spoken; a note in brackets before
-the question, or in the system prompt, they pass over. Asked to keep it in mind, a 1.5B model says
-that the shrimp salad is fine; asked in English whether it is good for them, and in Chinese what
-it means, it answers that, and still names the capital of Peru where there is nothing to heed.
+the question, or in the system prompt, they pass over. Asked in English whether it is good for them,
+and in Chinese to consider it and to say why, a 1.5B model heeds most of what a person has told, and
+still names the capital of Peru where there is nothing to heed. Of two limits that contradict each
+other it takes the first: the newest stands first, therefore.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ def reminder(said: Sequence[str], beside: str) -> str:
         beside: the message, in whose language they are.
 
     >>> print(reminder(["Milk makes me ill."], "来杯拿铁吗？"))
-    （我告诉过你：“Milk makes me ill.”。请先说说这意味着什么，再回答。）
+    （别忘了，我告诉过你：“Milk makes me ill.”。请考虑这一点再回答，并说明原因。）
     """
-    quotes = [f"“{in_one_line(each).translate(_INNER)}”" for each in said]
+    newest_first = said[::-1]
+    quotes = [f"“{in_one_line(each).translate(_INNER)}”" for each in newest_first]
     if script_of(beside) == "han":
-        told = "后来又说：".join(f"{each}。" for each in quotes)
-        return f"（我告诉过你：{told}请先说说这意味着什么，再回答。）"
-    told = " And later: ".join(quotes)
+        told = "，在那之前：".join(quotes)
+        return f"（别忘了，我告诉过你：{told}。请考虑这一点再回答，并说明原因。）"
+    told = " Before that: ".join(quotes)
     return (
         f"(Remember, I told you: {told} Is that good for me, then? Answer accordingly and say why.)"
     )

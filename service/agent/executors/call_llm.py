@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 import anyio
 
 from service.agent.accounting import usage_of
-from service.agent.context import build_context, system_message
+from service.agent.context import build_context
 from service.agent.continuing import CONTINUE, given_up, repeats, without_cut
 from service.agent.executors.call_tools import begin_early, started
 from service.agent.executors.compact import too_long
 from service.agent.generate import Generated, generate
+from service.agent.llm.abilities import size_of, takes_images
 from service.agent.llm.named import NamedModel, Turn, is_down
 from service.agent.llm.protocol import LLM
-from service.agent.llm.sight import takes_images
 from service.agent.loop import Loop
 from service.agent.offered import offered_tools
+from service.agent.opening import opening_of
 from service.agent.own_words import GO_ON, STOPPED
 from service.agent.recall import recall_for
 from service.agent.retry import retrying
@@ -88,14 +89,13 @@ async def _prompt(
     model: NamedModel,
     loop: Loop,
 ) -> Sequence[Message]:
-    system = system_message(
-        loop.state.created_at,
-        instructions=bench.instructions,
-        replaces=bench.replaces_instructions,
-        last_answer=instruction.last_answer,
-    )
+    llm = model.llm
     messages = build_context(
-        loop.state, system=system, tools=tools, window_tokens=model.window_tokens
+        loop.state,
+        opening=opening_of(bench, loop.state, llm, last_answer=instruction.last_answer),
+        tools=tools,
+        window_tokens=model.window_tokens,
+        small=size_of(llm) != "large",
     )
     return await bench.hooks.before_model_call(loop, messages)
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import anyio
 
+from service.agent.llm.abilities import without_images
 from service.agent.llm.answer_bound import longest_of
 from service.agent.llm.anthropic_events import EventReader
 from service.agent.llm.anthropic_thinking import (
@@ -22,7 +23,6 @@ from service.agent.llm.anthropic_wire import goes_on_from_a_thought, signatures,
 from service.agent.llm.endpoints import Endpoint
 from service.agent.llm.remote import RemoteLLM, SdkStream
 from service.agent.llm.sdk_errors import said_by
-from service.agent.llm.sight import without_images
 from service.domain.errors import ConfigurationError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart

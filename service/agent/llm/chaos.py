@@ -70,10 +70,10 @@ class ChaosLLM:
         return self._inner.context_tokens
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """Get the inner model ready."""
-        await self._inner.warm_up(opening, tools=tools)
+        await self._inner.warm_up(openings, tools=tools)
 
     def status(self) -> LLMStatus:
         """The inner model's status."""

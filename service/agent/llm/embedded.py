@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from service.agent.llm.abilities import without_images
 from service.agent.llm.embedded_process import ModelProcess
 from service.agent.llm.prompt_states import Opening, PromptStates
 from service.agent.llm.protocol import LLMStatus
-from service.agent.llm.sight import without_images
+from service.agent.llm.refusals import asked_once_more, is_refusal, may_become_refusal
 from service.agent.llm.slotted import SlottedLLM
 from service.agent.llm.tool_adapter import ToolChoice, plain
 from service.domain.errors import (
@@ -96,6 +98,7 @@ class EmbeddedLLM:
             NotFoundError: no model of that name is known.
         """
         weights = known(name, store.catalog)
+        self.parameters = weights.parameters
         self._store = store
         self._name = name
         self._max_tokens = max_tokens
@@ -139,9 +142,9 @@ class EmbeddedLLM:
                 return LLMStatus(False, f"{phase} {self._name}")
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
-        """Fetch and load the model, and have it read how every conversation begins.
+        """Fetch and load the model, and have it read how conversations begin.
 
         Reading that takes seconds. The server keeps it for all later calls, and the states' folder
         for later starts: then it is there before the first call. Cancelled, it stops the fetching:
@@ -152,7 +155,7 @@ class EmbeddedLLM:
             LLMError: the process died meanwhile.
         """
         # What was learnt before is there for every call from the first one on.
-        self._openings[:] = [tuple(opening)] if opening else []
+        self._openings[:] = [tuple(each) for each in openings]
         if tools:
             self._openings.insert(0, self._choice(tools).opening)  # asked first
         try:
@@ -207,14 +210,17 @@ class EmbeddedLLM:
                     if used is not None:
                         yield used
                     return
-            answer = client.stream(
-                plain(messages),
-                response_schema=response_schema,
-                max_tokens=bound,
-                temperature=warmth,
-            )
-            parts = answer if response_schema is not None else _until_it_goes_round(answer)
-            async with aclosing(answer), aclosing(parts):
+            if response_schema is not None:
+                parts = client.stream(
+                    messages,
+                    response_schema=response_schema,
+                    max_tokens=bound,
+                    temperature=warmth,
+                )
+            else:
+                answer = partial(client.stream, max_tokens=bound, temperature=warmth)
+                parts = _willing(answer, plain(messages))
+            async with aclosing(parts):
                 async for part in parts:
                     if isinstance(part, TokenUsage):
                         part, used = _together(used, part), None
@@ -318,15 +324,50 @@ def _library() -> str:
         return ""
 
 
+async def _willing(
+    answer: Callable[[Sequence[Message]], AsyncGenerator[StreamPart]], messages: Sequence[Message]
+) -> AsyncGenerator[StreamPart]:
+    """The answer; where it is a refusal by reflex, the answer to being asked once more.
+
+    Nothing is passed on while it may become one.
+    """
+    held: list[StreamPart] = []
+    said = ""
+    is_held = True
+    async with aclosing(_until_it_goes_round(answer(messages))) as parts:
+        async for part in parts:
+            if not is_held:
+                yield part
+                continue
+            held.append(part)
+            said += part.text if isinstance(part, TextDelta) else ""
+            if is_refusal(said):
+                break
+            if not may_become_refusal(said):
+                is_held = False
+                for each in held:
+                    yield each
+    if not is_held:
+        return
+    if not is_refusal(said):  # it ended while it might have become one
+        for each in held:
+            yield each
+        return
+    async with aclosing(_until_it_goes_round(answer(asked_once_more(messages)))) as parts:
+        async for part in parts:
+            yield part
+
+
 async def _until_it_goes_round(answer: AsyncGenerator[StreamPart]) -> AsyncGenerator[StreamPart]:
     """The answer, up to where it repeats a phrase: small models get caught in one."""
     said = ""
-    async for part in answer:
-        yield part
-        if isinstance(part, TextDelta):
-            said = (said + part.text)[-600:]
-            if _GOES_ROUND.search(said):
-                return
+    async with aclosing(answer):
+        async for part in answer:
+            yield part
+            if isinstance(part, TextDelta):
+                said = (said + part.text)[-600:]
+                if _GOES_ROUND.search(said):
+                    return
 
 
 def _together(one: TokenUsage | None, other: TokenUsage) -> TokenUsage:

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from service.agent.llm.abilities import without_images
 from service.agent.llm.answer_bound import UNBOUNDED, longest_of
 from service.agent.llm.chunks import ChunkReader
 from service.agent.llm.endpoints import Endpoint
 from service.agent.llm.remote import RemoteLLM, SdkStream
-from service.agent.llm.sight import without_images
 from service.agent.llm.wire import wire_messages, wire_response_format, wire_tools
 from service.domain.messages import Message
 from service.domain.stream import StreamPart

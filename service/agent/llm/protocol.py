@@ -68,12 +68,12 @@ class LLM(Protocol):
         ...
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """Get ready, so that the first answer does not wait for it.
 
         Args:
-            opening: how every conversation begins; a local model reads it now.
+            openings: how conversations begin; a local model reads them now.
             tools: what will be offered.
 
         Raises:

@@ -107,7 +107,7 @@ class RemoteLLM(ABC, Generic[Client]):
         return self._context_tokens
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """Nothing: calls cost money, and an endpoint is ready or will say that it is not."""
 

@@ -111,7 +111,7 @@ class ScriptedLLM:
         return self._context_tokens
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """Nothing is to be made ready."""
 

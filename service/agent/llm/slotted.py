@@ -83,7 +83,7 @@ class SlottedLLM(OpenAICompatibleLLM):
             LLMError: of the kind that fits.
         """
         async with self._turn:
-            await self._take_slot(messages)
+            await self._take_slot(messages, grows=response_schema is None)
             answer = super().stream(
                 messages,
                 tools=tools,
@@ -122,23 +122,30 @@ class SlottedLLM(OpenAICompatibleLLM):
     def _body(self, *call: Any) -> dict[str, Any]:
         return {**super()._body(*call), "id_slot": self._slot}
 
-    async def _take_slot(self, prompt: Sequence[Message]) -> None:
-        self._slot = self._best_slot(prompt)
+    async def _take_slot(self, prompt: Sequence[Message], *, grows: bool = False) -> None:
+        """Choose a slot, and bring it to the prompt's opening.
+
+        `grows` says whether more of the same conversation will come: what is asked with a schema
+        stands alone, and the next such prompt can have its slot.
+        """
+        opening = next((each for each in self._openings if begins_with(prompt, each)), None)
+        fixed = len(opening) if grows and opening is not None else 1
+        self._slot = self._best_slot(prompt, fixed)
         self._calls += 1
         self._used[self._slot] = self._calls
         read, self._read[self._slot] = self._read[self._slot], ()  # until the server has read it
-        opening = next((each for each in self._openings if begins_with(prompt, each)), None)
         if self._states is None or opening is None or begins_with(read, opening):
             return
         name = await anyio.to_thread.run_sync(self._states.find, opening)
         if name is not None:
             await self._do("restore", name)
 
-    def _best_slot(self, prompt: Sequence[Message]) -> int:
-        """The slot with the same conversation, else the one that was used longest ago."""
+    def _best_slot(self, prompt: Sequence[Message], fixed: int) -> int:
+        """The slot that has read more than so many messages of it, which all prompts of its kind
+        have; else the one that was used longest ago."""
         shared = [_shared(read, prompt) for read in self._read]
         best = max(range(SLOTS), key=lambda slot: (shared[slot], self._used[slot]))
-        if shared[best] > 1:  # all conversations share the system message
+        if shared[best] > fixed:
             return best
         return min(range(SLOTS), key=lambda slot: self._used[slot])
 

@@ -31,6 +31,9 @@ _INSTRUCTIONS = (
 _FEW_TOOLS = 8
 _LONG_DESCRIPTION = 120
 _SHORT_DESCRIPTION = 60
+_LONGEST_ASIDE = 200
+_NO_BRACKETS = str.maketrans("()", "[]")
+"""In an aside, so that nothing in it ends it."""
 _SHOWN_OF_A_TURN = 200
 """Characters: what was said before is shown as far as a follow-up needs it."""
 
@@ -109,7 +112,7 @@ def plain(messages: Sequence[Message]) -> list[Message]:
     >>> asked = Message.assistant("", (ToolCall(id="c", name="clock"),))
     >>> told = Message.tool(ToolResult(id="c", content="12:00"))
     >>> [each.text for each in plain([Message.user("What time is it?"), asked, told])]
-    ['What time is it?\\n\\nThe tool clock says:\\n> 12:00']
+    ['What time is it?\\n\\n(clock: 12:00)']
     """
     rendered: list[Message] = []
     names: dict[str, str] = {}
@@ -117,7 +120,7 @@ def plain(messages: Sequence[Message]) -> list[Message]:
         names.update((call.id, call.name) for call in message.tool_calls)
         if message.role == "tool":
             name = names.get(message.tool_call_id or "", "")
-            told = f"The tool {name} says:\n{quoted(message.told_result)}"
+            told = _told(name, message.told_result)
             if rendered and rendered[-1].role == "user":
                 told = f"{_whole(rendered.pop())}\n\n{told}"
             rendered.append(Message.user(told))
@@ -126,6 +129,14 @@ def plain(messages: Sequence[Message]) -> list[Message]:
         elif words := _whole(message):
             rendered.append(Message.assistant(words))
     return rendered
+
+
+def _told(name: str, result: str) -> str:
+    """A short result as an aside, which small models heed best; a long one as a quote."""
+    line = result.strip()
+    if len(line) > _LONGEST_ASIDE or len(line.splitlines()) > 1:
+        return f"The tool {name} says:\n{quoted(result)}"
+    return f"({name}: {line.translate(_NO_BRACKETS)})"
 
 
 def _whole(message: Message) -> str:

@@ -43,7 +43,7 @@ class Metronome:
         self._calls: Counter[str] = Counter()
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """Nothing is to be made ready."""
 

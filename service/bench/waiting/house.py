@@ -50,7 +50,7 @@ class _ByTheBook:
             yield ToolCallDelta(index=index, id=f"c{index}", name=name, arguments=arguments)
 
     async def warm_up(
-        self, opening: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
     ) -> None:
         """There is nothing to load."""
 

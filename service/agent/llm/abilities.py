@@ -1,18 +1,31 @@
-"""Images before models that take none."""
+"""What not every model can do, and how it is spared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from service.agent.llm.protocol import LLM
 from service.domain.messages import ContentPart, ImageUrlPart, Message, TextPart
 
+Size = Literal["tiny", "small", "large"]
+
+_SMALL_FROM, _LARGE_FROM = 1e9, 4e9
 UNSEEN = "[an image that you cannot see]"
 
 
 def takes_images(llm: LLM) -> bool:
     """Whether a model is shown images. One that does not tell, by a ``takes_images``, is."""
     return bool(getattr(llm, "takes_images", True))
+
+
+def size_of(llm: LLM) -> Size:
+    """How much a model can be told. One that does not tell how many ``parameters`` it has can be
+    told everything."""
+    parameters = getattr(llm, "parameters", None)
+    if parameters is None or parameters >= _LARGE_FROM:
+        return "large"
+    return "small" if parameters >= _SMALL_FROM else "tiny"
 
 
 def without_images(messages: Sequence[Message]) -> list[Message]:

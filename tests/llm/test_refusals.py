@@ -1,0 +1,80 @@
+"""Refusals by reflex: what is one, and that a model is asked once more, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from service.agent.llm.embedded import _willing
+from service.agent.llm.refusals import is_refusal, may_become_refusal
+from service.domain.messages import Message
+from service.domain.stream import StreamPart, TextDelta, TokenUsage
+
+pytestmark = pytest.mark.anyio
+
+STOCK = "I'm sorry, but I can't assist with that."
+
+
+class Answering:
+    """A model that gives these answers in turn, a few characters at a time."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, messages: Sequence[Message]) -> AsyncGenerator[StreamPart]:
+        self.asked.append(messages[-1].model_dump_json())
+        answer = self.answers.pop(0)
+        for at in range(0, len(answer), 3):
+            yield TextDelta(answer[at : at + 3])
+        yield TokenUsage("m", 1, 1)
+
+
+async def said(model: Answering, words: str) -> tuple[str, int]:
+    parts = [part async for part in _willing(model, [Message.user(words)])]
+    text = "".join(part.text for part in parts if isinstance(part, TextDelta))
+    return text, sum(isinstance(part, TokenUsage) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("stock", "words", "wish"),
+    [
+        (STOCK, "I am a nurse in Tartu.", "(Answer as a good friend would.)"),
+        ("I apologize, but I cannot help with that.", "I'm pregnant.", "(Answer as a good friend"),
+        ("对不起，我无法回答这个问题。", "我是护士。", "（请像好朋友一样回答。）"),
+    ],
+)
+async def test_who_refuses_by_reflex_is_asked_once_more(stock: str, words: str, wish: str) -> None:
+    model = Answering(stock, "How nice!")
+    assert await said(model, words) == ("How nice!", 1)
+    assert wish not in model.asked[0]
+    assert wish in model.asked[1]
+
+
+async def test_who_refuses_again_has_refused() -> None:
+    model = Answering(STOCK, STOCK)
+    assert await said(model, "How do I steal a car?") == (STOCK, 1)
+    assert not model.answers
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm sorry to hear that you had a bad day.",
+        "I'm sorry, but I can't",
+        "我不能帮助您偷车。",
+        "Yes.",
+        "",
+    ],
+)
+async def test_any_other_answer_comes_as_it_is(answer: str) -> None:
+    model = Answering(answer)
+    assert await said(model, "Hello") == (answer, 1)
+
+
+def test_what_is_held_back_ends_with_the_first_other_word() -> None:
+    for end in range(1, len(STOCK)):
+        assert may_become_refusal(STOCK[:end])
+        assert not is_refusal(STOCK[:end])
+        assert not may_become_refusal(f"{STOCK[:end]}~")
