@@ -93,7 +93,7 @@ async def of_another_matter(
     if vectors is None:
         return _by_words(words, state.id, said, found.hits)
     nearest = max((float(vectors[0] @ vector) for vector in vectors[1:]), default=-1.0)
-    new = _content(words) - _content(" ".join(said))
+    new = content_words(words) - content_words(" ".join(said))
     return _by_cosine(nearest, new, state.id, found.hits)
 
 
@@ -111,7 +111,7 @@ def _by_cosine(
     best = max((cosine[hit.anchor.ref] for hit in offered), default=-1.0)
     found = []
     for hit in offered:
-        shares = not new.isdisjoint(_content(hit.content))
+        shares = not new.isdisjoint(content_words(hit.content))
         # What was asked elsewhere lies near whatever is asked, and answers nothing.
         if not shares and _asks(hit):
             continue
@@ -124,12 +124,12 @@ def _by_cosine(
 def _by_words(
     words: str, run_loop_id: str, said: Sequence[str], hits: Sequence[MemoryHit]
 ) -> list[MemoryHit]:
-    wanted = _content(words)
+    wanted = content_words(words)
     if not wanted:
         return []
-    known = wanted & _content(" ".join(said))
+    known = wanted & content_words(" ".join(said))
     shares: dict[str, int] = {
-        hit.anchor.text: len(wanted & _content(hit.content))
+        hit.anchor.text: len(wanted & content_words(hit.content))
         for hit in hits
         if hit.anchor.run_loop_id != run_loop_id and _says_much(hit)
     }
@@ -150,7 +150,7 @@ def _asks(hit: MemoryHit) -> bool:
     return text.endswith(("?", "？")) or _REQUEST.match(text) is not None
 
 
-def _content(text: str) -> set[str]:
+def content_words(text: str) -> set[str]:
     """The words that carry a matter; of scripts without spaces, pairs of characters."""
     found = set[str]()
     for term in terms(text):

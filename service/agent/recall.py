@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from service.agent.answering import answering
 from service.agent.care.choosing import limits_that_matter
+from service.agent.llm.abilities import size_of
 from service.agent.matter import of_another_matter, says_something
 from service.agent.tuned import (
     RECALL_HITS,
@@ -20,7 +22,7 @@ from service.agent.tuned import (
     RECALL_WITHIN_COSINE,
 )
 from service.agent.workbench import Workbench
-from service.domain.anchors import MemoryHit, SearchResult, Segment
+from service.domain.anchors import AnchorRef, MemoryHit, SearchResult, Segment
 from service.domain.errors import RondoError
 from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
 from service.domain.state import RunLoopState
@@ -48,14 +50,15 @@ async def _of_matter(bench: Workbench, state: RunLoopState, words: str) -> list[
         return []
     try:
         if state.iteration_count:
-            segments = await _of_another_matter(bench, state, words)
+            segments, hits = await _of_another_matter(bench, state, words)
         else:
             await bench.memory_ready()
-            segments = await _of_this_matter(bench, state, words)
+            segments, hits = await _of_this_matter(bench, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.
         return [ErrorOccurred(problem=error.problem())]
-    pieces = _within(_not_yet_there(segments, state), budget)
+    answer = answering(words, hits) if _shows(bench, state) else None
+    pieces = _within(_not_yet_there(segments, state), budget, answer)
     return [MemoryRecalled(recollections=pieces)] if pieces else []
 
 
@@ -77,7 +80,9 @@ def recall_budget(bench: Workbench, state: RunLoopState) -> int:
     return min(at_once, RECALL_TIMES * at_once - given)
 
 
-async def _of_this_matter(bench: Workbench, state: RunLoopState, words: str) -> list[Segment]:
+async def _of_this_matter(
+    bench: Workbench, state: RunLoopState, words: str
+) -> tuple[list[Segment], list[MemoryHit]]:
     """What a loop that begins is given: the last words of the one that it takes up, and hits."""
     found: list[Segment] = []
     hits: list[MemoryHit] = []
@@ -89,25 +94,29 @@ async def _of_this_matter(bench: Workbench, state: RunLoopState, words: str) -> 
     if known and asks:
         narrowed = SearchFilters(run_loop_id=known.id)
         within = await bench.memory.search(
-            words, owner=state.owner, limit=RECALL_HITS, filters=narrowed
+            words, owner=state.owner, limit=RECALL_HITS, filters=narrowed, explain=True
         )
         hits += _telling(within)
     if not asks:
-        return found
+        return found, []
     anywhere = await bench.memory.search(
         words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits += _near(anywhere)
-    return found + await _with_neighbours(bench.memory, hits, state.owner)
+    # What was asked before, word for word, is nearer than any answer: that must not crowd it out.
+    answer = answering(words, _telling(anywhere)) if _shows(bench, state) else None
+    hits += _near(anywhere, answer)
+    return found + await _with_neighbours(bench.memory, hits, state.owner), hits
 
 
-async def _of_another_matter(bench: Workbench, state: RunLoopState, words: str) -> list[Segment]:
+async def _of_another_matter(
+    bench: Workbench, state: RunLoopState, words: str
+) -> tuple[list[Segment], list[MemoryHit]]:
     """What a loop is given when a person turns to another matter; nothing when they do not."""
     found = await bench.memory.search(
         words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits = await of_another_matter(words, state, found, bench.embed)
-    return await _with_neighbours(bench.memory, hits[:RECALL_HITS], state.owner)
+    hits = (await of_another_matter(words, state, found, bench.embed))[:RECALL_HITS]
+    return await _with_neighbours(bench.memory, hits, state.owner), hits
 
 
 def _elsewhere(state: RunLoopState) -> SearchFilters:
@@ -163,7 +172,7 @@ def _telling(found: SearchResult) -> list[MemoryHit]:
     return [hit for hit in found.hits if hit.related and says_something(hit.content)]
 
 
-def _near(found: SearchResult) -> list[MemoryHit]:
+def _near(found: SearchResult, answer: AnchorRef | None) -> list[MemoryHit]:
     """The hits that are about the matter, and not much farther from it than the nearest."""
     related = _telling(found)
     cosines = [(hit.scores or {}).get("cosine") for hit in related]
@@ -171,16 +180,27 @@ def _near(found: SearchResult) -> list[MemoryHit]:
     return [
         hit
         for hit, cosine in zip(related, cosines, strict=True)
-        if cosine is None or cosine >= nearest - RECALL_WITHIN_COSINE
+        if cosine is None or hit.anchor.ref == answer or cosine >= nearest - RECALL_WITHIN_COSINE
     ]
 
 
-def _within(segments: Iterable[Segment], max_tokens: int) -> tuple[Recollection, ...]:
+def _shows(bench: Workbench, state: RunLoopState) -> bool:
+    """Whether a person is to see the words themselves: a small model may have them wrong."""
+    return size_of(bench.model(state).llm) != "large"
+
+
+def _within(
+    segments: Iterable[Segment], max_tokens: int, answer: AnchorRef | None
+) -> tuple[Recollection, ...]:
     pieces: list[Recollection] = []
     left = max_tokens
     for piece in segments:
         left -= estimate_tokens(piece.content)
         if left < 0:
             break
-        pieces.append(Recollection(anchor=piece.anchor, content=piece.content))
+        pieces.append(
+            Recollection(
+                anchor=piece.anchor, content=piece.content, answers=piece.anchor.ref == answer
+            )
+        )
     return tuple(pieces)

@@ -20,6 +20,7 @@ from service.domain.events import (
     MemoryRecalled,
     MessageCompleted,
     MessageMoved,
+    Recollection,
     RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
@@ -60,6 +61,8 @@ class Turn:
     """How many journaled events came."""
     recalled: int = 0
     """How many pieces of long-term memory were put before the model."""
+    remembered: tuple[Recollection, ...] = ()
+    """Those of them that seem to answer it."""
     parts: dict[str, Json] = field(default_factory=dict)
     """Where the other parts of the message went, where it was taken apart; by their messages."""
 
@@ -104,14 +107,16 @@ class Turn:
                     self.route = route
             case MemoryRecalled(recollections=recollections):
                 self.recalled += len(recollections)
+                told = (each for each in recollections if each.answers)
+                self.remembered = (*self.remembered, *told)
             case IterationStarted() as started:
                 self.spoken.begin(started)
                 if not self.landed:
-                    self.recalled = 0  # it was for others
+                    self.recalled, self.remembered = 0, ()  # it was for others
                 elif self.over:
                     self.outcome = "answered"
             case MessageMoved(message_ids=ids) if self.message_id in ids:
-                self.spoken, self.recalled = Spoken(), 0  # the next loop tells it again
+                self.spoken, self.recalled, self.remembered = Spoken(), 0, ()  # told again there
             case MessageCompleted(cut=False) as completed if self.landed and not self.over:
                 self.spoken.say(completed)
             case InputRequired() as request:
@@ -147,6 +152,14 @@ class Turn:
             "problem": self.problem.model_dump(mode="json") if self.problem else None,
             "interrupted_by": self.part.interrupted_by if self.part else None,
             "recalled": self.recalled,
+            "remembered": [
+                {
+                    "anchor": each.anchor.text,
+                    "content": each.content,
+                    "timestamp": each.anchor.timestamp.isoformat(),
+                }
+                for each in self.remembered
+            ],
             "events": self.events,
             "parts": list(self.parts.values()),
         }

@@ -90,6 +90,7 @@ class TurnView:
         self._unseen: dict[str, MessageReceived] = {}
         self._held_up = False
         self._had_landed = False
+        self._told_anchors = set[str]()
         self._is_cut_off = False
         self._is_resumed = False
         """Whether the loop was taken up again, and has not said anything since."""
@@ -199,6 +200,8 @@ class TurnView:
             case RunLoopIdle() | RunLoopCompleted() | InputRequired():
                 self._waiting.hide()
                 self._settle()
+                if not isinstance(item.body, InputRequired):
+                    self._remembered()
             case RunLoopFailed(problem=problem):
                 self._say(problem.in_words(), style="red")
             case ErrorOccurred(problem=problem):
@@ -276,6 +279,18 @@ class TurnView:
     def _recalled(self, pieces: int) -> None:
         self._say(f"recalled {counted(pieces, 'piece')} of earlier matters")
         self.wait("thinking")
+
+    def _remembered(self) -> None:
+        """The person's own words, below an answer that may have them wrong."""
+        for each in self._turn.remembered:
+            anchor = each.anchor.text
+            if anchor in self._told_anchors:
+                continue
+            self._told_anchors.add(anchor)
+            day = each.anchor.timestamp.astimezone()
+            width = self._aside.width
+            self._say(f"You said on {day:%A}, {day.day} {day:%B}:  {plain(anchor)}")
+            self._say(f"“{one_line(each.content, max(width - 2, 20))}”")
 
     def _unseen_no_more(self, message_id: str, how: str, *, style: str = "dim") -> None:
         received = self._unseen.pop(message_id, None)

@@ -128,6 +128,9 @@ class Recollection(_Body):
     """Whether the person told a limit of theirs with it that matters to what they say now: it
     stands behind their words, also where it was said in the same run loop. `content` is what tells
     it."""
+    answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
+    """Whether it seems to answer what the person asks now: where a small model answers, clients
+    show it beside the model's words."""
 
 
 class MemoryRecalled(_Body):

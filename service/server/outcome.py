@@ -14,8 +14,10 @@ from service.domain.events import (
     InputRequired,
     IterationStarted,
     LLMFallback,
+    MemoryRecalled,
     MessageCompleted,
     MessageMoved,
+    Recollection,
     RouteDecided,
     RunLoopCancelled,
     RunLoopCompleted,
@@ -50,6 +52,8 @@ class Outcome:
     """Why there is no answer."""
     warnings: tuple[Problem, ...] = ()
     """What went wrong meanwhile, and kept nobody from answering."""
+    remembered: tuple[Recollection, ...] = ()
+    """What of memory seems to answer it."""
     part: OwnPart = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +73,10 @@ class Outcome:
         self.run_loop_id = event.run_loop_id or self.run_loop_id
         self.part.add(event.body)
         match event.body:
+            case MemoryRecalled(recollections=pieces) if not self.part.over:
+                self.remembered += tuple(each for each in pieces if each.answers)
+            case IterationStarted() if not self.part.landed:
+                self.remembered = ()  # it was for others
             case RouteDecided(message_id=self.message_id, route=route):
                 self.route = route
             case IterationStarted(index=index) as started if self.part.going_on:
@@ -78,7 +86,8 @@ class Outcome:
             case MessageCompleted(cut=False) as completed if self.part.going_on:
                 self.spoken.say(completed)
             case MessageMoved(message_ids=ids) if self.message_id in ids:
-                self.iterations, self.spoken = range(0), Spoken()  # the next loop tells it again
+                # The next loop tells it again.
+                self.iterations, self.spoken, self.remembered = range(0), Spoken(), ()
             case InputRequired() as request:
                 self.status, self.input_required = "waiting_for_human_input", request
             case InputReceived():

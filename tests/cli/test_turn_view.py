@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from pydantic import JsonValue
+from rich.cells import cell_len
 from rich.console import Console
 
 from service.cli.turn import Turn
@@ -414,3 +415,26 @@ def test_a_cut_answer_that_is_cancelled_says_that_alone() -> None:
     )
     assert "cancelled" in aside
     assert CUT_OFF not in aside
+
+
+@pytest.mark.parametrize(
+    "content", ["The code of my bike lock is 4817.", "我的自行车锁的密码是 4817，" * 9]
+)
+def test_words_that_answer_stand_below_the_finished_answer(content: str) -> None:
+    piece: dict[str, JsonValue] = {"anchor": ANCHOR, "content": content, "answers": True}
+    other: dict[str, JsonValue] = {"anchor": ANCHOR, "content": "Of the same matter."}
+    recalled = seen(5, "memory.recalled", recollections=[other, piece])
+    turn, aside = Turn(), StringIO()
+    view = TurnView(
+        Console(file=StringIO()), Console(file=aside, color_system=None, width=60), turn=turn
+    )
+    for item in (ACCEPTED, ROUTED, recalled, landed("m1"), whole("It is 4871."), IDLE):
+        assert "You said" not in aside.getvalue()
+        turn.apply(item)
+        view.show(item)
+    view.close()
+    where, words = aside.getvalue().splitlines()[-2:]
+    assert where == "You said on Tuesday, 31 March:  x:0.0"
+    assert words.startswith(f"“{content[:10]}")
+    assert all(cell_len(line) <= 60 for line in (where, words))
+    assert [each["content"] for each in turn.as_json()["remembered"]] == [content]  # type: ignore[index,call-overload,union-attr]

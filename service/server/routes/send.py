@@ -12,10 +12,10 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from service.domain.errors import Problem
-from service.domain.events import Event, InputRequired
+from service.domain.events import Event, InputRequired, Recollection
 from service.domain.messages import FinishReason, ImageUrlPart, Message, TextPart
 from service.domain.routes import Route, RouteCandidate, alternatives_of
-from service.domain.run_loops import Iteration, SendMode, Status
+from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
 from service.server.attendance import attend
 from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
@@ -112,6 +112,15 @@ class SendRequest(BaseModel):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+class Remembered(BaseModel):
+    """Words of the person's own that seem to answer them, word for word."""
+
+    anchor: str
+    """Its short form, as `GET /v1/memory/expand` takes it."""
+    content: str
+    timestamp: Timestamp
+
+
 class Sent(BaseModel):
     """What became of the message."""
 
@@ -141,6 +150,9 @@ class Sent(BaseModel):
     warnings: tuple[Problem, ...] = ()
     """What went wrong meanwhile, and kept nobody from answering: the model cannot see an image that
     was sent, for one."""
+    remembered: tuple[Remembered, ...] = ()
+    """What the person said before that seems to answer them; told only where a small model answers,
+    which may paraphrase it wrongly."""
     parts: tuple[Part, ...] = ()
     """What else was said in the message, where it was taken apart; see `router.split_matters`."""
 
@@ -286,6 +298,12 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part,
         alternatives=alternatives,
         input_required=outcome.input_required,
         warnings=outcome.warnings,
+        remembered=tuple(map(_remembered, outcome.remembered)),
         parts=parts,
     )
     return Response(sent.model_dump_json(), headers=headers, media_type="application/json")
+
+
+def _remembered(piece: Recollection) -> Remembered:
+    anchor = piece.anchor
+    return Remembered(anchor=anchor.text, content=piece.content, timestamp=anchor.timestamp)
