@@ -66,7 +66,8 @@ def build_context(
             in_words = _recalled(told)
             if small:
                 in_words = recalled_for_small(told, script_of(state.history[index].text))
-            notes.setdefault(index, []).append(in_words)
+            if in_words:
+                notes.setdefault(index, []).append(in_words)
         if len(told) < len(each.pieces):
             heeded[_last_landed(state, index)] = [p.content for p in each.pieces if p.heed]
     start, history = 0, state.history[:]

@@ -84,7 +84,7 @@ def start_engine(
         tools: what may be called.
         memory: open.
         options: how the agent behaves.
-        hooks: the owner's own code.
+        hooks: custom code.
         own_brain: decides, where the owner has one; None: the built-in one does.
         executors: the agent's own: before those of the options.
     """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class HookError(RondoError):
-    """A hook of the owner's own failed."""
+    """A custom hook failed."""
 
     kind = "hook"
     title = "A hook failed"

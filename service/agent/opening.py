@@ -87,7 +87,7 @@ def system_message(
 
     Args:
         began: when the conversation began; None: how all conversations begin, of whatever day.
-        instructions: the owner's own.
+        instructions: what the owner wants of it.
         replaces: whether they are all there is; else they are added to the built-in ones.
         last_answer: why this is the last call, without tools; None when it is not. The model is
             told so whoever has written the rest.

@@ -1,4 +1,4 @@
-"""A brain of the owner's own: asked within a time, and held to what keeps a run loop well formed.
+"""A custom brain: asked within a time, and held to what keeps a run loop well formed.
 
 Whatever it says, the limits, the budgets and the window hold, no call runs without the yes that it
 needs, no message is left unseen, and no instruction is carried out that its state does not allow.
@@ -56,7 +56,7 @@ def check_brain(brain: object) -> None:
 
 
 class OwnBrain:
-    """Asks a brain of the owner's own."""
+    """Asks a custom brain."""
 
     def __init__(self, brain: Brain, builtin: DefaultBrain, *, timeout_seconds: float) -> None:
         """Take it.

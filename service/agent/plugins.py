@@ -1,4 +1,4 @@
-"""Loading code of the owner's own by its name in the settings, such as ``my_house.hooks:Audit``.
+"""Loading custom code by its name in the settings, such as ``my_house.hooks:Audit``.
 
 Modules are looked up as Python does, and then in the folder that the daemon was started in.
 """

@@ -50,7 +50,7 @@ class Question:
         """Answer it, from any thread; what each part means: see `Agent.answer`.
 
         The future is done once the answer is safe, and has the error that `Agent.answer` raises
-        where it was not taken. Waiting for it on the agent's own thread would wait for ever.
+        where it was not taken. Waiting for it on the agent's own thread would wait forever.
         """
         answer = Answer(
             approved=approved,

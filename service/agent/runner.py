@@ -27,7 +27,7 @@ async def step(loop: Loop, decide: Decide, executors: Mapping[InstructionKind, E
     """Do the next thing in a running loop.
 
     Raises:
-        OwnCodeError: a brain or an executor of the owner's own failed.
+        OwnCodeError: a custom brain or executor failed.
         StorageError: what happened could not be journaled.
     """
     state = loop.state
@@ -51,7 +51,7 @@ async def run(loop: Loop, decide: Decide, executors: Mapping[InstructionKind, Ex
     """Turn a loop until it is no longer running.
 
     Raises:
-        OwnCodeError: a brain or an executor of the owner's own failed.
+        OwnCodeError: a custom brain or executor failed.
         StorageError: what happened could not be journaled; the loop stays where it was.
     """
     while True:

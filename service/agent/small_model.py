@@ -80,7 +80,7 @@ def small_opening(
     Args:
         size: of the model; not a large one.
         script: of what the person says.
-        instructions: the owner's own.
+        instructions: what the owner wants of it.
         replaces: whether they are all there is; else they are added to the built-in ones.
         also: what is to be said besides.
     """

@@ -46,7 +46,7 @@ class Workbench:
     begins_early: bool = True
     """Whether calls may begin while the answer still arrives, before any brain has seen them."""
     hooks: HookRunner = field(default_factory=HookRunner)
-    """Code of the owner's own around what is done."""
+    """Custom code around what is done."""
     instructions: str = ""
     replaces_instructions: bool = False
     """Whether these are all that the model is told of itself; else they are added to the others."""

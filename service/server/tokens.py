@@ -73,7 +73,7 @@ def _make(file: Path) -> Token:
 
 def _read(file: Path) -> Token:
     try:
-        # A link may lead to a file that somebody else chose; a pipe would be waited for for ever.
+        # A link may lead to a file that somebody else chose; a pipe would block forever.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ELOOP:

@@ -217,3 +217,15 @@ def test_a_limit_goes_with_the_question_that_is_left_out_or_summarised() -> None
 
 def test_the_owners_instructions_are_in_the_system_message() -> None:
     assert "Call me Ada." in SYSTEM.text
+
+
+def test_where_nothing_is_to_be_told_a_small_model_sees_the_words_alone() -> None:
+    piece = recollection("rm -rf")
+    given = piece.anchor.model_copy(update={"segment_type": "tool_result"})
+    recalled = MemoryRecalled(recollections=(piece.model_copy(update={"anchor": given}),))
+    events = [event_at(1, RunLoopStarted(goal="x")), event_at(2, received("Hello"))]
+    events += [event_at(3, recalled), event_at(4, IterationStarted(index=0))]
+    state = state_of(events)
+    for small, told in ((True, 1), (False, 2)):
+        shown = build_context(state, opening=[SYSTEM], window_tokens=2000, small=small)
+        assert len(shown[-1].content) == told

@@ -61,7 +61,7 @@ class Consolidator:
             llm: writes the notes; one that honours `response_schema`.
             memory: open; its `archivist` tells `look_again` of what is new.
             options: when to work.
-            before_asking: the owner's own code, which may change what the model is shown.
+            before_asking: custom code, which may change what the model is shown.
             is_busy: whether a run loop is at work, or a message on its way into one.
             answer_tokens: how long an answer may be.
             prices: of the model.

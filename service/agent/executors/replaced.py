@@ -1,4 +1,4 @@
-"""Executors of the owner's own, in the place of built-in ones."""
+"""Custom executors, in the place of built-in ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def why_no_executor(found: object) -> str | None:
 def watched(executors: Mapping[InstructionKind, Executor]) -> dict[InstructionKind, Executor]:
     """These executors, each of which must get somewhere, and whose errors are told as theirs.
 
-    One that comes back without an event would be called again for ever, and nothing else could run.
+    One that comes back without an event would be called again forever, and nothing else could run.
     """
     return {kind: partial(_run, kind, executor) for kind, executor in executors.items()}
 

@@ -210,16 +210,17 @@ class EmbeddedLLM:
                     if used is not None:
                         yield used
                     return
+            prompt = plain(messages)
             if response_schema is not None:
                 parts = client.stream(
-                    messages,
+                    prompt,
                     response_schema=response_schema,
                     max_tokens=bound,
                     temperature=warmth,
                 )
             else:
                 answer = partial(client.stream, max_tokens=bound, temperature=warmth)
-                parts = _willing(answer, plain(messages))
+                parts = _willing(answer, prompt)
             async with aclosing(parts):
                 async for part in parts:
                     if isinstance(part, TokenUsage):
