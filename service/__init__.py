@@ -1,6 +1,12 @@
-"""Rondo: a personal-assistant daemon that remembers every matter, word for word.
+"""Rondo: a personal-assistant daemon that remembers every conversation, word for word.
 
-The house, from the ground up (imports run downwards only):
+    from service import create_agent, tool
+
+What `__all__` names is the library: it keeps its meaning, and docs/library.md tells what it is for.
+All else in the package may change with any version. Each name is loaded when it is first used, so
+that importing the package costs nothing. An installed Rondo is also there as ``rondo``.
+
+The packages, from the ground up (imports run downwards only):
 
 - ``service.domain``: the shared words as pure types; no I/O.
 - ``service.config``: the effective settings.
@@ -8,8 +14,302 @@ The house, from the ground up (imports run downwards only):
 - ``service.memory``: journal, short-term store, long-term memory.
 - ``service.tools``: what the assistant can do.
 - ``service.agent``: models, the run loop, the router, the `Agent` facade.
-- ``service.server``: the HTTP face.
+- ``service.server``: the HTTP API.
 - ``service.cli``, ``service.bench``: commands and benchmarks.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the same for the rest
+    from service.agent.agent import Agent, create_agent
+    from service.agent.answer_reading import Answer
+    from service.agent.assemble import agent_from_settings
+    from service.agent.backoff import Backoff
+    from service.agent.brain import Brain, Limits, landing
+    from service.agent.callbacks import Callbacks
+    from service.agent.consolidation.options import ConsolidationOptions, ConsolidationStatus
+    from service.agent.hooks import Hooks
+    from service.agent.llm.anthropic_messages import AnthropicModel
+    from service.agent.llm.named import NamedModel
+    from service.agent.llm.openai_compatible import OpenAIModel
+    from service.agent.llm.protocol import LLM, LLMStatus
+    from service.agent.llm.script import Script, parse_script
+    from service.agent.llm.scripted import ScriptedModel
+    from service.agent.loop import Executor, Loop
+    from service.agent.moving.mover import Moved
+    from service.agent.options import AgentOptions
+    from service.agent.questions import Question
+    from service.agent.routing.options import RouterOptions
+    from service.config import Settings, load_settings
+    from service.config_sections import (
+        AgentSettings,
+        ConsolidationSettings,
+        EmbedderSettings,
+        LLMSettings,
+        MemorySettings,
+        PriceSettings,
+        RerankerSettings,
+        RouterSettings,
+        ServerSettings,
+        ToolsSettings,
+    )
+    from service.domain.anchors import (
+        Anchor,
+        AnchorRef,
+        ExpandedContext,
+        MemoryHit,
+        MemoryNote,
+        NoteSentence,
+        SearchResult,
+        Segment,
+    )
+    from service.domain.errors import (
+        BadAnchorError,
+        BudgetError,
+        ConfigurationError,
+        ConflictError,
+        DataFolderInUseError,
+        EmbeddingError,
+        IndexDamagedError,
+        IndexUnreachableError,
+        InvalidInputError,
+        LLMConnectionError,
+        LLMContextError,
+        LLMError,
+        LLMNotReadyError,
+        LLMStatusError,
+        LLMStreamError,
+        LLMTimeoutError,
+        ModelStoreError,
+        NotFoundError,
+        OwnCodeError,
+        Problem,
+        RerankingError,
+        RondoError,
+        StorageError,
+    )
+    from service.domain.events import (
+        CompactionFinished,
+        CompactionRequested,
+        CompactionStarted,
+        ErrorOccurred,
+        Event,
+        EventBody,
+        ForkPoint,
+        IterationAbandoned,
+        IterationStarted,
+        LLMFallback,
+        LLMRetry,
+        MemoryRecalled,
+        MessageCompleted,
+        MessageDelta,
+        MessageMoved,
+        MessageReceived,
+        ReasoningDelta,
+        Recollection,
+        RouteDecided,
+        RunLoopCancelled,
+        RunLoopCompleted,
+        RunLoopFailed,
+        RunLoopIdle,
+        RunLoopImported,
+        RunLoopInterrupted,
+        RunLoopResumed,
+        RunLoopStarted,
+        ToolFinished,
+        ToolStarted,
+        Usage,
+    )
+    from service.domain.exchange import ImportProblem, ImportReport
+    from service.domain.forgetting import (
+        CopiesElsewhere,
+        DoomedIteration,
+        DoomedRunLoop,
+        ForgetConflictError,
+        ForgetPreview,
+        ForgetReceipt,
+        ForgetRequest,
+        Removed,
+        RunLoopMention,
+    )
+    from service.domain.human_input import CallDecision, InputReceived, InputRequired
+    from service.domain.instructions import (
+        CallLLM,
+        CallTools,
+        Compact,
+        Finish,
+        Instruction,
+        RequestHumanApprove,
+        RequestHumanPrompt,
+        RequestHumanSelect,
+    )
+    from service.domain.messages import (
+        ImageUrlPart,
+        Message,
+        NotePart,
+        TextPart,
+        ThinkPart,
+        ToolCall,
+        ToolResult,
+    )
+    from service.domain.routes import Route, RouteCandidate
+    from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
+    from service.domain.state import (
+        BeforeAnswer,
+        PendingCall,
+        Recalled,
+        RunLoopState,
+        UnseenMessage,
+    )
+    from service.domain.stream import (
+        ResponseInfo,
+        StreamPart,
+        TextDelta,
+        ThinkDelta,
+        TokenUsage,
+        ToolCallDelta,
+    )
+    from service.domain.tools import ToolContext, ToolDefinition
+    from service.domain.usage import Prices
+    from service.memory.embedders.openai_endpoint import OpenAIEmbedder
+    from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+    from service.memory.exchange.files import export_memory, import_memory
+    from service.memory.history.feed import Reader
+    from service.memory.history.inbox import Delivery, InboxEntry, Receipt
+    from service.memory.memory import Memory
+    from service.memory.protocol import Embedder, SearchFilters
+    from service.memory.rerankers.protocol import Reranker
+    from service.models.fetch import PullProgress
+    from service.tools.approval import ApprovalPolicy
+    from service.tools.decorator import FunctionTool, tool
+    from service.tools.protocol import Tool, ToolFailure
+    from service.tools.registry import ToolRegistry
+
 __version__ = "0.1.0"
+
+# fmt: off
+__all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
+    "__version__", "Agent", "AgentOptions", "AgentSettings", "Anchor", "AnchorRef", "Answer",
+    "AnthropicModel", "ApprovalPolicy", "Backoff", "BadAnchorError", "BeforeAnswer", "Brain",
+    "BudgetError", "CallDecision", "CallLLM", "CallTools", "Callbacks", "Compact",
+    "CompactionFinished", "CompactionRequested", "CompactionStarted", "ConfigurationError",
+    "ConflictError", "ConsolidationOptions", "ConsolidationSettings", "ConsolidationStatus",
+    "CopiesElsewhere", "DataFolderInUseError", "Delivery", "DoomedIteration", "DoomedRunLoop",
+    "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred", "Event", "EventBody",
+    "Executor", "ExpandedContext", "Finish", "ForgetConflictError", "ForgetPreview",
+    "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Hooks", "ImageUrlPart",
+    "ImportProblem", "ImportReport", "InboxEntry", "IndexDamagedError", "IndexUnreachableError",
+    "InputReceived", "InputRequired", "Instruction", "InvalidInputError", "Iteration",
+    "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError", "LLMContextError",
+    "LLMError", "LLMFallback", "LLMNotReadyError", "LLMRetry", "LLMSettings", "LLMStatus",
+    "LLMStatusError", "LLMStreamError", "LLMTimeoutError", "Limits", "Loop", "Memory", "MemoryHit",
+    "MemoryNote", "MemoryRecalled", "MemorySettings", "Message", "MessageCompleted", "MessageDelta",
+    "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel", "NotFoundError",
+    "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel", "OwnCodeError", "PendingCall",
+    "PriceSettings", "Prices", "Problem", "PullProgress", "Question", "Reader", "ReasoningDelta",
+    "Recalled", "Receipt", "Recollection", "Removed", "RequestHumanApprove", "RequestHumanPrompt",
+    "RequestHumanSelect", "Reranker", "RerankerSettings", "RerankingError", "ResponseInfo",
+    "RondoError", "Route", "RouteCandidate", "RouteDecided", "RouterOptions", "RouterSettings",
+    "RunLoop", "RunLoopCancelled", "RunLoopCompleted", "RunLoopFailed", "RunLoopIdle",
+    "RunLoopImported", "RunLoopInterrupted", "RunLoopMention", "RunLoopResumed", "RunLoopStarted",
+    "RunLoopState", "RunLoopSummary", "Script", "ScriptedModel", "SearchFilters", "SearchResult",
+    "Segment", "SentenceTransformerEmbedder", "ServerSettings", "Settings", "StorageError",
+    "StreamPart", "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenUsage", "Tool",
+    "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition", "ToolFailure", "ToolFinished",
+    "ToolRegistry", "ToolResult", "ToolStarted", "ToolsSettings", "UnseenMessage", "Usage",
+    "agent_from_settings", "create_agent", "export_memory", "import_memory", "landing",
+    "load_settings", "parse_script", "tool",
+]
+
+_NAMES_IN = {
+    "service.config_sections":
+        "AgentSettings ConsolidationSettings EmbedderSettings LLMSettings MemorySettings "
+        "PriceSettings RerankerSettings RouterSettings ServerSettings ToolsSettings",
+    "service.models.fetch": "PullProgress",
+    "service.agent.agent": "Agent create_agent",
+    "service.agent.answer_reading": "Answer",
+    "service.agent.assemble": "agent_from_settings",
+    "service.agent.backoff": "Backoff",
+    "service.agent.brain": "Brain Limits landing",
+    "service.agent.callbacks": "Callbacks",
+    "service.agent.consolidation.options": "ConsolidationOptions ConsolidationStatus",
+    "service.agent.hooks": "Hooks",
+    "service.agent.llm.anthropic_messages": "AnthropicModel",
+    "service.agent.llm.named": "NamedModel",
+    "service.agent.llm.openai_compatible": "OpenAIModel",
+    "service.agent.llm.protocol": "LLM LLMStatus",
+    "service.agent.llm.script": "Script parse_script",
+    "service.agent.llm.scripted": "ScriptedModel",
+    "service.agent.loop": "Executor Loop",
+    "service.agent.moving.mover": "Moved",
+    "service.agent.options": "AgentOptions",
+    "service.agent.questions": "Question",
+    "service.agent.routing.options": "RouterOptions",
+    "service.config": "Settings load_settings",
+    "service.domain.anchors":
+        "Anchor AnchorRef ExpandedContext MemoryHit MemoryNote NoteSentence SearchResult "
+        "Segment",
+    "service.domain.errors":
+        "BadAnchorError BudgetError ConfigurationError ConflictError DataFolderInUseError "
+        "EmbeddingError IndexDamagedError IndexUnreachableError InvalidInputError "
+        "LLMConnectionError LLMContextError LLMError LLMNotReadyError LLMStatusError "
+        "LLMStreamError LLMTimeoutError ModelStoreError NotFoundError OwnCodeError Problem "
+        "RerankingError RondoError StorageError",
+    "service.domain.events":
+        "CompactionFinished CompactionRequested CompactionStarted ErrorOccurred Event EventBody "
+        "ForkPoint IterationAbandoned IterationStarted LLMFallback LLMRetry MemoryRecalled "
+        "MessageCompleted MessageDelta MessageMoved MessageReceived ReasoningDelta Recollection "
+        "RouteDecided RunLoopCancelled RunLoopCompleted RunLoopFailed RunLoopIdle "
+        "RunLoopImported RunLoopInterrupted RunLoopResumed RunLoopStarted ToolFinished "
+        "ToolStarted Usage",
+    "service.domain.exchange": "ImportProblem ImportReport",
+    "service.domain.forgetting":
+        "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
+        "ForgetReceipt ForgetRequest Removed RunLoopMention",
+    "service.domain.human_input": "CallDecision InputReceived InputRequired",
+    "service.domain.instructions":
+        "CallLLM CallTools Compact Finish Instruction RequestHumanApprove RequestHumanPrompt "
+        "RequestHumanSelect",
+    "service.domain.messages":
+        "ImageUrlPart Message NotePart TextPart ThinkPart ToolCall ToolResult",
+    "service.domain.routes": "Route RouteCandidate",
+    "service.domain.run_loops": "Iteration RunLoop RunLoopSummary",
+    "service.domain.state": "BeforeAnswer PendingCall Recalled RunLoopState UnseenMessage",
+    "service.domain.stream":
+        "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
+    "service.domain.tools": "ToolContext ToolDefinition",
+    "service.domain.usage": "Prices",
+    "service.memory.embedders.openai_endpoint": "OpenAIEmbedder",
+    "service.memory.embedders.sentence_transformer": "SentenceTransformerEmbedder",
+    "service.memory.exchange.files": "export_memory import_memory",
+    "service.memory.history.feed": "Reader",
+    "service.memory.history.inbox": "Delivery InboxEntry Receipt",
+    "service.memory.memory": "Memory",
+    "service.memory.protocol": "Embedder SearchFilters",
+    "service.memory.rerankers.protocol": "Reranker",
+    "service.tools.approval": "ApprovalPolicy",
+    "service.tools.decorator": "FunctionTool tool",
+    "service.tools.protocol": "Tool ToolFailure",
+    "service.tools.registry": "ToolRegistry",
+}
+# fmt: on
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is named, on its first use.
+
+    Raises:
+        AttributeError: the library has no such name.
+    """
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(module), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,8 +6,9 @@ yields is only a view of what the agent's own tasks do.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,11 +18,17 @@ from reactivex import Observable
 from service.agent.answer_reading import Answer
 from service.agent.brain import Brain
 from service.agent.callbacks import Callbacks, tell
+from service.agent.configured import (
+    memory_from_settings,
+    models_from_settings,
+    options_from_settings,
+)
 from service.agent.consolidation.options import ConsolidationStatus
 from service.agent.engine import start_engine
 from service.agent.executors.replaced import check_executors
 from service.agent.following import follow
 from service.agent.hook_runner import HookRunner
+from service.agent.llm import create_llm
 from service.agent.llm.named import Models, NamedModel
 from service.agent.llm.protocol import LLM
 from service.agent.loop import Executor
@@ -31,6 +38,7 @@ from service.agent.own_brain import check_brain
 from service.agent.owners_actions import OwnersActions
 from service.agent.questions import Question
 from service.agent.routing.recalibration import Recalibration
+from service.config import load_settings
 from service.domain.errors import Problem
 from service.domain.events import NEW_MATTER, CallDecision, Event, Remember
 from service.domain.ids import new_id
@@ -40,33 +48,54 @@ from service.domain.run_loops import SendMode
 from service.memory.history.feed import Reader
 from service.memory.history.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
+from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
 
 def create_agent(
-    llm: LLM,
-    tools: ToolRegistry,
-    memory: Memory,
+    llm: LLM | None = None,
+    tools: ToolRegistry | Iterable[Tool | Callable[..., object]] = (),
+    memory: Memory | str | Path | None = None,
     options: AgentOptions | None = None,
     *,
     models: Mapping[str, NamedModel] | None = None,
     brain: Brain | None = None,
     executors: Mapping[InstructionKind, Executor] | None = None,
 ) -> Agent:
-    """Put an agent together. It works inside ``async with``.
+    """Put an agent together. It works inside ``async with``; nothing is opened or loaded before.
 
-    `llm` answers where no message names one of the `models`; see `AgentOptions.fallback`.
-
-    `brain` and `executors` are the agent's own: they go before those of the options, and these
-    before the built-in ones.
+    Args:
+        llm: answers where no message names one of the `models`. None: the model that the settings
+            name (``rondo.toml``, ``RONDO_*``, ``OPENAI_API_KEY`` and its like); without any, a
+            small one on this machine, which is fetched at first.
+        tools: what the model may call: made by `tool`, or plain functions with types and a
+            docstring. The built-in tools are not among them, see `agent_from_settings`.
+        memory: an own one; or the folder to keep it in, with the embedder of the settings; None:
+            the data folder of the settings, which is the daemon's, too.
+        options: how it behaves. None: the defaults, or as the settings say where `llm` is None.
+        models: others that a message can name; see also `AgentOptions.fallback`.
+        brain: decides instead of the built-in one; goes before that of the options.
+        executors: do what the brain says, instead of the built-in ones; before those of the
+            options.
 
     Raises:
-        ConfigurationError: one of the hooks is not an instance of `Hooks`; or the brain or an
-            executor is none, or there is no such kind of instruction; or a fallback is no model.
+        ConfigurationError: the settings cannot be used; two tools have the same name, or one is no
+            tool; one of the hooks is not an instance of `Hooks`; the brain or an executor is none,
+            or there is no such kind of instruction; or a fallback is no model.
     """
     if brain is not None:
         check_brain(brain)
     check_executors(executors or {})
+    if not isinstance(tools, ToolRegistry):
+        tools = ToolRegistry(tools)
+    if llm is None:
+        settings = load_settings()
+        llm = create_llm(settings)
+        if options is None:
+            options = options_from_settings(settings)
+            models = {**models_from_settings(settings), **(models or {})}
+    if not isinstance(memory, Memory):
+        memory = memory_from_settings(load_settings(), memory)
     chosen = options or AgentOptions()
     default = NamedModel(
         llm,

@@ -62,7 +62,7 @@ class HookRunner:
         for each in hooks:
             if not isinstance(each, Hooks):
                 raise ConfigurationError(
-                    f"{each!r} is not an instance of service.agent.hooks.Hooks",
+                    f"{each!r} is not an instance of service.Hooks",
                     advice="Derive a class from Hooks, and give an instance of it.",
                 )
         self._timeout = timeout_seconds

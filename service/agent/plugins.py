@@ -96,7 +96,7 @@ def _hooks(reference: str) -> Hooks:
     if not isinstance(found, Hooks):
         raise ConfigurationError(
             f"{setting}: {reference!r} is {_kind(found)}",
-            advice="Name a class derived from service.agent.hooks.Hooks, or an instance of one.",
+            advice="Name a class derived from service.Hooks, or an instance of one.",
         )
     return found
 

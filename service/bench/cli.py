@@ -254,7 +254,7 @@ def routing(
     as_json: bool,
 ) -> None:
     """How often the router brings a message where it belongs, on data of anybody's own."""
-    from service.agent.assemble import options_from_settings
+    from service.agent.configured import options_from_settings
     from service.agent.llm import create_llm
     from service.bench.routing import summary
     from service.bench.routing.report import Plan, run

@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from service.config import MemorySettings
+from service.domain.anchors import Anchor, AnchorRef, ExpandedContext, SearchResult
 from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
 from service.domain.events import TERMINAL, MessageMoved, RunLoopResumed
@@ -37,7 +38,7 @@ from service.memory.history.journal import Journal
 from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
 from service.memory.outline import Outline
-from service.memory.protocol import Embedder
+from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.tasks import run_to_end
 
@@ -51,14 +52,21 @@ class Memory:
 
     def __init__(
         self,
-        folder: Path,
-        embedder: Embedder | None,
+        folder: str | Path,
+        embedder: Embedder | None = None,
         *,
         chroma: MemorySettings | None = None,
         reranker: Reranker | None = None,
     ) -> None:
-        """Name the parts; see `LongTermMemory`."""
-        self._folder = DataFolder(folder)
+        """Name the parts; nothing is opened yet.
+
+        Args:
+            folder: where all of it is kept; made when the memory is opened.
+            embedder: finds by meaning; None: search goes by words alone.
+            chroma: where the vector index is; None: in the folder.
+            reranker: may be asked to put hits into another order.
+        """
+        self._folder = DataFolder(Path(folder))
         folder = self._folder.path
         self.journal = Journal(folder / "journal.sqlite3")
         self.feed = Feed(self.journal)
@@ -114,6 +122,70 @@ class Memory:
     ) -> None:
         """Close the files and give the folder back."""
         await self._stack.aclose()
+
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str = "me",
+        limit: int = 8,
+        max_tokens: int | None = None,
+        filters: SearchFilters | None = None,
+        explain: bool = False,
+        rerank: bool = False,
+    ) -> SearchResult:
+        """Find what was said, best first; what is done of open run loops is found, too.
+
+        See `LongTermMemory.search`.
+
+        Raises:
+            InvalidInputError: the query is blank, or a bound is below 1.
+            StorageError: the files cannot be read.
+        """
+        for state in self.short_term.states(owner):
+            await self.remember_now(state.id)
+        return await self.long_term.search(
+            query,
+            owner=owner,
+            limit=limit,
+            max_tokens=max_tokens,
+            filters=filters,
+            explain=explain,
+            rerank=rerank,
+        )
+
+    async def expand(
+        self,
+        anchor: str | Anchor | AnchorRef,
+        *,
+        owner: str = "me",
+        before: int = 3,
+        after: int = 3,
+        unit: Unit = "segments",
+        max_tokens: int | None = None,
+    ) -> ExpandedContext:
+        """What stood around a segment. See `LongTermMemory.expand`.
+
+        Args:
+            anchor: of a hit; or its short form, as people paste it.
+            owner: whose memory.
+            before: how many units before it.
+            after: how many units after it.
+            unit: what is counted.
+            max_tokens: bound of all of it, estimated.
+
+        Raises:
+            BadAnchorError: the text is no anchor.
+            NotFoundError: this owner has no such segment.
+            InvalidInputError: a bound is negative.
+            StorageError: the files cannot be read.
+        """
+        if isinstance(anchor, str):
+            anchor = AnchorRef.parse(anchor)
+        ref = anchor.ref if isinstance(anchor, Anchor) else anchor
+        return await self.long_term.expand(
+            ref, owner=owner, before=before, after=after, unit=unit, max_tokens=max_tokens
+        )
 
     async def work(self) -> None:
         """Load what is heavy, finish what a crash left undone, and archive, for ever."""

@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import get_args, overload
 
 import anyio.to_thread
 from anyio.lowlevel import RunVar
@@ -140,6 +140,11 @@ def _threads() -> anyio.CapacityLimiter:
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("threads of tools")
 
 
+@overload
+def tool(function: Callable[..., object], /) -> FunctionTool: ...
+
+
+@overload
 def tool(
     *,
     name: str | None = None,
@@ -148,10 +153,24 @@ def tool(
     needs_approval: bool = False,
     scope: Scope | None = None,
     timeout_seconds: float = 30,
-) -> Callable[[Callable[..., object]], FunctionTool]:
-    """Make a `Tool` of a typed function, sync or async.
+) -> Callable[[Callable[..., object]], FunctionTool]: ...
+
+
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: ToolEffect = "side_effects",
+    needs_approval: bool = False,
+    scope: Scope | None = None,
+    timeout_seconds: float = 30,
+) -> FunctionTool | Callable[[Callable[..., object]], FunctionTool]:
+    """Make a `Tool` of a typed function, sync or async. Stands over it as a decorator.
 
     Args:
+        function: what is called; None where the decorator is given other arguments.
         name: what the model calls it; None for the function's name.
         description: what the model is told; None for the first paragraph of the docstring.
         effect: what running it twice would do.
@@ -196,7 +215,7 @@ def tool(
             scope=scope,
         )
 
-    return made
+    return made if function is None else made(function)
 
 
 def check_effect(effect: object, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar, cast, overload
 
 import anyio
@@ -33,12 +33,28 @@ Registered = TypeVar("Registered", bound=Tool)
 class ToolRegistry:
     """Tools by name. Nothing that a tool does is ever raised out of `execute`."""
 
-    def __init__(self, *, output_limit: int = OUTPUT_LIMIT) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        *,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> None:
+        """Offer tools from the start; see `register`.
+
+        Args:
+            tools: in this order.
+            output_limit: characters of one result that a model is given.
+
+        Raises:
+            ConfigurationError: as `register`.
+        """
         self._tools: dict[str, Tool] = {}
         # Found out once: to check a protocol takes longer than many a tool.
         self._asking: dict[str, AsksPerson] = {}
         self._changing: dict[str, ComesAndGoes] = {}
         self._output_limit = output_limit
+        for each in tools:
+            self.register(each)
 
     @overload
     def register(self, tool: Registered) -> Registered: ...
@@ -162,7 +178,7 @@ def _as_tool(given: object) -> Tool:
     if lacking and len(lacking) < len(_PARTS):
         raise ConfigurationError(
             f"`{type(given).__name__}` is no whole tool: it lacks {_listed(lacking)}.",
-            advice="Give it what `service.tools.protocol.Tool` asks for.",
+            advice="Give it what the protocol `Tool` asks for.",
         )
     if lacking:
         raise ConfigurationError(

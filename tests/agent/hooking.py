@@ -11,6 +11,7 @@ import anyio
 from service.agent.hooks import Hooks
 from service.domain.events import ErrorOccurred, Event, ToolFinished
 from service.domain.messages import Message
+from service.domain.tools import ToolEffect
 from service.tools.decorator import FunctionTool, tool
 from tests.agent.support import Answer, call
 
@@ -24,10 +25,10 @@ def calls_then_tells(messages: Sequence[Message]) -> Answer:
 class Looks:
     """A tool that notes how often it ran."""
 
-    def __init__(self, effect: str = "side_effects") -> None:
+    def __init__(self, effect: ToolEffect = "side_effects") -> None:
         self.ran = 0
 
-        @tool(effect=effect)  # type: ignore[arg-type]
+        @tool(effect=effect)
         async def look() -> str:
             """Look."""
             self.ran += 1

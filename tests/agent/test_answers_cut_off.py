@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.assemble import options_from_settings
 from service.agent.brain import DefaultBrain, Limits
 from service.agent.callbacks import Callbacks
+from service.agent.configured import options_from_settings
 from service.config import AgentSettings, LLMSettings, Settings
 from service.domain.anchors import AnchorRef
 from service.domain.errors import LLMStatusError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.assemble import options_from_settings
+from service.agent.configured import options_from_settings
 from service.agent.context import messages_tokens
 from service.agent.hooks import Hooks
 from service.agent.loop import Loop

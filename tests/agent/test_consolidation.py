@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.assemble import options_from_settings
+from service.agent.configured import options_from_settings
 from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.hooks import Hooks
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings

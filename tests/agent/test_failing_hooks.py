@@ -14,6 +14,7 @@ from service.agent.loop import Loop
 from service.domain.errors import ConfigurationError, StorageError
 from service.domain.events import ErrorOccurred, EventBody
 from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.tools import ToolEffect
 from service.memory.history.appends import Commit
 from tests.agent.hooking import (
     MISHAPS,
@@ -58,7 +59,7 @@ async def test_a_hook_that_does_not_work_is_reported_once_a_time_and_the_loop_go
 @pytest.mark.parametrize("effect", ["side_effects", "read_only"])
 @pytest.mark.parametrize("mishap", MISHAPS)
 async def test_a_check_that_does_not_work_has_not_allowed_anything(
-    tmp_path: Path, mishap: str, effect: str
+    tmp_path: Path, mishap: str, effect: ToolEffect
 ) -> None:
     async def wrong() -> bool:
         return True  # whatever was meant by it: words or None are asked for

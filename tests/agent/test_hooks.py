@@ -16,6 +16,7 @@ from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.stream import TextDelta
+from service.domain.tools import ToolEffect
 from service.memory.history.inbox import InboxEntry
 from service.tools.decorator import tool
 from tests.agent.hooking import (
@@ -138,7 +139,7 @@ async def test_what_the_model_said_is_changed_before_it_is_acted_upon(tmp_path: 
 
 @pytest.mark.parametrize("effect", ["side_effects", "read_only"])
 async def test_words_block_a_call_and_are_what_the_model_is_told(
-    tmp_path: Path, effect: str
+    tmp_path: Path, effect: ToolEffect
 ) -> None:
     class Guards(Hooks):
         async def before_tool_call(self, loop: Loop, call: ToolCall) -> str | None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from service.agent.assemble import models_from_settings
+from service.agent.configured import models_from_settings
 from service.agent.llm.named import Models, NamedModel
 from service.agent.llm.protocol import LLMStatus
 from service.config import load_settings

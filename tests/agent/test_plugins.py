@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.agent.agent import Agent, create_agent
-from service.agent.assemble import options_from_settings
+from service.agent.configured import options_from_settings
 from service.agent.hooks import Hooks
 from service.agent.loop import Executor, Loop
 from service.agent.options import AgentOptions

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.assemble import models_from_settings, options_from_settings
 from service.agent.backoff import Backoff
+from service.agent.configured import models_from_settings, options_from_settings
 from service.agent.retry import retrying
 from service.config import load_settings
 from service.domain.errors import LLMError, LLMStatusError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.assemble import options_from_settings
+from service.agent.configured import options_from_settings
 from service.agent.router import Router, agreed
 from service.agent.routing.options import RouterOptions
 from service.config import Settings

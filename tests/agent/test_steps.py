@@ -13,6 +13,7 @@ from service.domain.errors import LLMStreamError
 from service.domain.events import IterationStarted, MessageCompleted, ToolFinished
 from service.domain.messages import Message
 from service.domain.stream import TextDelta, TokenUsage
+from service.domain.tools import ToolEffect
 from service.tools.decorator import tool
 from tests.agent.support import (
     Answer,
@@ -38,11 +39,11 @@ def last_role(messages: Sequence[Message]) -> str:
 
 @pytest.mark.parametrize("effect", ["read_only", "idempotent"])
 async def test_what_may_run_twice_runs_while_the_answer_still_arrives(
-    tmp_path: Path, effect: str
+    tmp_path: Path, effect: ToolEffect
 ) -> None:
     ran, rest = anyio.Event(), anyio.Event()
 
-    @tool(effect=effect)  # type: ignore[arg-type]
+    @tool(effect=effect)
     async def look(where: str) -> str:
         """Look."""
         ran.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.assemble import options_from_settings
+from service.agent.configured import options_from_settings
 from service.agent.options import AgentOptions
 from service.config import Settings
 from service.domain.errors import ConfigurationError

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedLLM
+from service.agent.llm.scripted import ScriptedModel
 from service.agent.routing.model import shipped
 from service.agent.routing.options import RouterOptions
 from service.agent.routing.turns import candidate_of
@@ -75,8 +75,8 @@ def plan(data: Path = EVERYDAY, **changes: Any) -> Plan:
     return Plan(**{"data": data, "loops": 0, "make_embedder": lambda: None, **changes})
 
 
-def saying(answer: str) -> ScriptedLLM:
-    return ScriptedLLM(parse_script(f"== schema .\n{answer}\n== default\ntext: Yes.\n"))
+def saying(answer: str) -> ScriptedModel:
+    return ScriptedModel(parse_script(f"== schema .\n{answer}\n== default\ntext: Yes.\n"))
 
 
 NEVER_JOINS = 'text: {"continues": "a new matter"}'

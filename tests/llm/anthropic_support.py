@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicLLM
+from service.agent.llm.anthropic_messages import AnthropicModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import MessageAssembler, StreamPart
@@ -18,13 +18,13 @@ HELLO = [Message.user("Hello")]
 Event = dict[str, Any]
 
 
-def client(base_url: str, **options: Any) -> AnthropicLLM:
+def client(base_url: str, **options: Any) -> AnthropicModel:
     address = base_url.removesuffix("/v1")
-    return AnthropicLLM(model="claude-x", base_url=address, api_key="sk-ant-test", **options)
+    return AnthropicModel(model="claude-x", base_url=address, api_key="sk-ant-test", **options)
 
 
 async def collect(
-    llm: AnthropicLLM, messages: Sequence[Message] = HELLO, **options: Any
+    llm: AnthropicModel, messages: Sequence[Message] = HELLO, **options: Any
 ) -> list[StreamPart]:
     try:
         return [part async for part in llm.stream(messages, **options)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
@@ -17,12 +17,12 @@ HELLO = [Message.user("Hello")]
 USAGE = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
 
 
-def client(base_url: str, **options: Any) -> OpenAICompatibleLLM:
-    return OpenAICompatibleLLM(model="m", base_url=base_url, api_key="k", **options)
+def client(base_url: str, **options: Any) -> OpenAIModel:
+    return OpenAIModel(model="m", base_url=base_url, api_key="k", **options)
 
 
 async def collect(
-    llm: OpenAICompatibleLLM, messages: Sequence[Message] = HELLO, **options: Any
+    llm: OpenAIModel, messages: Sequence[Message] = HELLO, **options: Any
 ) -> list[StreamPart]:
     try:
         return [part async for part in llm.stream(messages, **options)]

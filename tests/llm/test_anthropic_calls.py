@@ -394,7 +394,7 @@ async def test_a_closed_client_says_so() -> None:
 
 async def test_an_address_may_be_given_with_its_version_too() -> None:
     async with endpoint(playing_events(*answer("ok"))) as served:
-        from service.agent.llm.anthropic_messages import AnthropicLLM
+        from service.agent.llm.anthropic_messages import AnthropicModel
 
-        await collect(AnthropicLLM(model="claude-x", base_url=f"{served.base_url}/"))
+        await collect(AnthropicModel(model="claude-x", base_url=f"{served.base_url}/"))
     assert {call.path for call in served.calls} == {"/v1/models/claude-x", "/v1/messages"}

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicLLM
+from service.agent.llm.anthropic_messages import AnthropicModel
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
@@ -63,7 +63,7 @@ RICH_OUTCOME = Outcome(
 
 
 @pytest.fixture(scope="module")
-async def player() -> AsyncIterator[tuple[AnthropicLLM, Replay]]:
+async def player() -> AsyncIterator[tuple[AnthropicModel, Replay]]:
     replay = Replay()
     llm = client("http://127.0.0.1", transport=replay)
     yield llm, replay
@@ -71,7 +71,7 @@ async def player() -> AsyncIterator[tuple[AnthropicLLM, Replay]]:
 
 
 async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
-    player: tuple[AnthropicLLM, Replay],
+    player: tuple[AnthropicModel, Replay],
 ) -> None:
     for pieces in in_two(RICH):
         assert await outcome(*player, pieces) == RICH_OUTCOME, f"cut at {len(pieces[0])}"
@@ -80,7 +80,7 @@ async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
 
 
 async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
-    player: tuple[AnthropicLLM, Replay],
+    player: tuple[AnthropicModel, Replay],
 ) -> None:
     for cut in range(len(RICH)):
         found = await outcome(*player, [RICH[:cut]])
@@ -300,7 +300,7 @@ async def test_keys_in_the_words_of_an_endpoint_do_not_show() -> None:
 
     async with endpoint(handler) as served:
         address = served.base_url.removesuffix("/v1")
-        llm = AnthropicLLM(model="m", base_url=address, api_key="s3cret-of-mine")
+        llm = AnthropicModel(model="m", base_url=address, api_key="s3cret-of-mine")
         with pytest.raises(LLMError) as raised:
             await collect(llm)
     assert "Wrong key ***, not ***." in raised.value.detail

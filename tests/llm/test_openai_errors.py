@@ -8,7 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.retry import retrying
 from service.domain.errors import (
     LLMConnectionError,
@@ -142,7 +142,7 @@ async def test_keys_in_the_words_of_an_endpoint_do_not_show() -> None:
         await call.reply("401 Unauthorized", {"error": {"message": said}})
 
     async with endpoint(handler) as served:
-        llm = OpenAICompatibleLLM(model="m", base_url=served.base_url, api_key="s3cret-of-mine")
+        llm = OpenAIModel(model="m", base_url=served.base_url, api_key="s3cret-of-mine")
         with pytest.raises(LLMStatusError) as raised:
             await collect(llm)
     assert "Wrong key ***, not ***, nor ***." in raised.value.detail

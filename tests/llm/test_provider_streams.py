@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicLLM
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.anthropic_messages import AnthropicModel
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.stream import TokenUsage
 from tests.llm.replay import (
     Outcome,
@@ -43,13 +43,13 @@ _SMALL = 8_000
 """Bytes of a stream that is cut in two at every place, which takes time by the square."""
 _PIECE = 64
 
-Player = tuple[OpenAICompatibleLLM | AnthropicLLM, Replay]
+Player = tuple[OpenAIModel | AnthropicModel, Replay]
 
 
 @pytest.fixture(scope="module")
 async def openai() -> AsyncIterator[Player]:
     replay = Replay()
-    llm = OpenAICompatibleLLM(
+    llm = OpenAIModel(
         model="m", base_url="http://127.0.0.1/v1", max_tokens=100_000, transport=replay
     )
     yield llm, replay
@@ -59,7 +59,7 @@ async def openai() -> AsyncIterator[Player]:
 @pytest.fixture(scope="module")
 async def anthropic() -> AsyncIterator[Player]:
     replay = Replay()
-    llm = AnthropicLLM(model="m", base_url="http://127.0.0.1", transport=replay)
+    llm = AnthropicModel(model="m", base_url="http://127.0.0.1", transport=replay)
     yield llm, replay
     await llm.aclose()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.stream import TokenUsage
 from tests.llm.replay import (
     Outcome,
@@ -33,9 +33,9 @@ WHOLE, BROKEN = EXPECTED["whole"], EXPECTED["broken"]
 
 
 @pytest.fixture(scope="module")
-async def player() -> AsyncIterator[tuple[OpenAICompatibleLLM, Replay]]:
+async def player() -> AsyncIterator[tuple[OpenAIModel, Replay]]:
     replay = Replay()
-    llm = OpenAICompatibleLLM(model="m", base_url="http://127.0.0.1/v1", transport=replay)
+    llm = OpenAIModel(model="m", base_url="http://127.0.0.1/v1", transport=replay)
     yield llm, replay
     await llm.aclose()
 
@@ -46,7 +46,7 @@ def test_every_recording_is_listed() -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
-    name: str, player: tuple[OpenAICompatibleLLM, Replay]
+    name: str, player: tuple[OpenAIModel, Replay]
 ) -> None:
     data = (FOLDER / f"{name}.sse").read_bytes()
     want = WHOLE[name]
@@ -65,7 +65,7 @@ async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_broken_stream_is_an_error_that_can_be_retried_wherever_it_is_cut(
-    name: str, player: tuple[OpenAICompatibleLLM, Replay]
+    name: str, player: tuple[OpenAIModel, Replay]
 ) -> None:
     data = (FOLDER / f"{name}.sse").read_bytes()
     whole = await outcome(*player, [data])
@@ -77,7 +77,7 @@ async def test_a_broken_stream_is_an_error_that_can_be_retried_wherever_it_is_cu
 
 @pytest.mark.parametrize("name", WHOLE)
 async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
-    name: str, player: tuple[OpenAICompatibleLLM, Replay]
+    name: str, player: tuple[OpenAIModel, Replay]
 ) -> None:
     data = (FOLDER / f"{name}.sse").read_bytes()
     whole = replace(await outcome(*player, [data]), usage=None)

@@ -7,7 +7,7 @@ import pytest
 from service.agent.llm import LLM, create_llm
 from service.agent.llm.chaos import ChaosLLM
 from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedLLM
+from service.agent.llm.scripted import ScriptedModel
 from service.config import LLMSettings, Settings
 from service.domain.errors import ConfigurationError, InvalidInputError, LLMError, LLMStatusError
 from service.domain.messages import Message, ToolCall, ToolResult
@@ -49,8 +49,8 @@ async def message(llm: LLM, *messages: Message, offered: bool = True) -> Message
     return assembler.message()
 
 
-def scripted() -> ScriptedLLM:
-    return ScriptedLLM(parse_script(SCRIPT))
+def scripted() -> ScriptedModel:
+    return ScriptedModel(parse_script(SCRIPT))
 
 
 def answered(call: ToolCall, result: str) -> tuple[Message, Message]:
@@ -58,7 +58,7 @@ def answered(call: ToolCall, result: str) -> tuple[Message, Message]:
 
 
 async def test_turns_are_played_in_order_and_then_it_is_an_error() -> None:
-    llm = ScriptedLLM(turns=["text: One", "text: Two\nusage: 3 4"])
+    llm = ScriptedModel(turns=["text: One", "text: Two\nusage: 3 4"])
     assert (await message(llm, Message.user("x"))).text == "One"
     assert (await played(llm, Message.user("x")))[-1] == TokenUsage("scripted", 3, 4)
     with pytest.raises(LLMError, match="no answer"):
@@ -126,12 +126,12 @@ async def test_routing_calls_have_rules_of_their_own() -> None:
 )
 async def test_a_script_can_fail_in_every_way(kind: str, name: str) -> None:
     with pytest.raises(LLMError) as raised:
-        await played(ScriptedLLM(turns=[f"text: Hel\nerror: {kind}"]), Message.user("x"))
+        await played(ScriptedModel(turns=[f"text: Hel\nerror: {kind}"]), Message.user("x"))
     assert raised.value.kind == name
 
 
 async def test_a_cut_comes_after_the_words_before_it() -> None:
-    stream = ScriptedLLM(turns=["text: Hel\ncut:"]).stream([Message.user("x")])
+    stream = ScriptedModel(turns=["text: Hel\ncut:"]).stream([Message.user("x")])
     assert await anext(stream) == TextDelta("Hel")
     with pytest.raises(LLMError, match="cut"):
         await anext(stream)
@@ -164,7 +164,7 @@ async def test_the_daemon_gets_its_script_from_a_file(tmp_path: Path) -> None:
 
 async def outcomes(seed: int) -> list[str]:
     llm = ChaosLLM(
-        ScriptedLLM(parse_script('== when c\ncall: search {"q": 1}\n== when t\ntext/1: Hello')),
+        ScriptedModel(parse_script('== when c\ncall: search {"q": 1}\n== when t\ntext/1: Hello')),
         seed=seed,
         refused=0.3,
         cut=0.3,

@@ -17,7 +17,7 @@ from service.agent.agent import Agent, create_agent
 from service.agent.llm.named import NamedModel
 from service.agent.llm.protocol import LLM, LLMStatus
 from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedLLM
+from service.agent.llm.scripted import ScriptedModel
 from service.agent.options import AgentOptions
 from service.config import EmbedderSettings, ServerSettings, Settings
 from service.domain.messages import Message
@@ -33,7 +33,7 @@ from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
 
-class PatientLLM(ScriptedLLM):
+class PatientLLM(ScriptedModel):
     """Plays its turns, then answers everything; waits before it answers while it is held."""
 
     def __init__(self, *turns: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from service.agent.brain import Limits
-from service.agent.llm.anthropic_messages import AnthropicLLM
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.anthropic_messages import AnthropicModel
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.llm.protocol import LLM
 from service.agent.options import AgentOptions
 from tests.llm.anthropic_support import block, end, start, stream_of, text, without_abilities
@@ -66,9 +66,9 @@ async def test_a_cut_answer_comes_whole_over_either_wire(tmp_path: Path, wire: s
     serve = openai_endpoint if wire == "openai" else anthropic_endpoint
     async with endpoint(serve(*parts)) as served:
         llm: LLM = (
-            OpenAICompatibleLLM(model="m", base_url=served.base_url)
+            OpenAIModel(model="m", base_url=served.base_url)
             if wire == "openai"
-            else AnthropicLLM(model="m", base_url=served.base_url)
+            else AnthropicModel(model="m", base_url=served.base_url)
         )
         async with running(tmp_path, llm=llm, options=options()) as house:
             sent = await house.send("从一数到四。")
@@ -98,7 +98,7 @@ async def test_an_answer_that_stays_cut_is_marked_wherever_it_is_told(
     tmp_path: Path, reason: str
 ) -> None:
     async with endpoint(openai_endpoint(("Half a", reason))) as served:
-        llm = OpenAICompatibleLLM(model="m", base_url=served.base_url)
+        llm = OpenAIModel(model="m", base_url=served.base_url)
         async with running(tmp_path, llm=llm, options=options(max_continuations=0)) as house:
             frames = await house.frames("POST", "/v1/send", json={"message": "Tell all."})
             loop_id = frames[-1].data["run_loop_id"]
@@ -113,7 +113,7 @@ async def test_an_answer_that_stays_cut_is_marked_wherever_it_is_told(
 async def test_what_was_cut_is_exported_and_comes_back_in(tmp_path: Path) -> None:
     parts = (("One, ", "length"), ("two.", "stop"))
     async with endpoint(openai_endpoint(*parts)) as served:
-        llm = OpenAICompatibleLLM(model="m", base_url=served.base_url)
+        llm = OpenAIModel(model="m", base_url=served.base_url)
         async with running(tmp_path / "a", llm=llm, options=options()) as house:
             loop_id = (await house.send("Count."))["run_loop_id"]
             await house.client.post(f"/v1/run-loops/{loop_id}/complete")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicLLM
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.anthropic_messages import AnthropicModel
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.images import LARGEST_IMAGE, image_part
 from tests.llm.answering import asked, saying, saying_as_claude
 from tests.llm.endpoint import Endpoint, endpoint
@@ -42,7 +42,7 @@ def image(url: str = URL, **more: Any) -> dict[str, Any]:
 async def seeing(folder: Path, **options: Any) -> AsyncIterator[tuple[House, Endpoint]]:
     """A daemon whose model is at an endpoint that keeps what it is sent."""
     async with endpoint(saying("A lemur.")) as served:
-        llm = OpenAICompatibleLLM(model="m", base_url=served.base_url, **options)
+        llm = OpenAIModel(model="m", base_url=served.base_url, **options)
         async with running(folder, llm=llm) as house:
             yield house, served
 
@@ -88,7 +88,7 @@ async def test_the_form_of_openai_is_taken_too(tmp_path: Path) -> None:
 async def test_a_claude_model_gets_images_in_its_own_form(tmp_path: Path) -> None:
     async with endpoint(saying_as_claude("A lemur.")) as served:
         address = served.base_url.removesuffix("/v1")
-        llm = AnthropicLLM(model="claude-x", base_url=address, api_key="k")
+        llm = AnthropicModel(model="claude-x", base_url=address, api_key="k")
         async with running(tmp_path, llm=llm) as house:
             parts = said(words("What is this?"), image(), image(ADDRESS))
             assert (await house.client.post("/v1/send", json=parts)).json()["response"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.agent.llm.named import NamedModel
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.options import AgentOptions
 from tests.llm.answering import asked, refusing, saying
 from tests.llm.endpoint import Endpoint, Handler, endpoint
@@ -27,10 +27,10 @@ async def two_models(
 ) -> AsyncIterator[tuple[House, Endpoint, Endpoint]]:
     """A daemon with a default model and one that is called ``large``, each at its endpoint."""
     async with endpoint(first) as one, endpoint(second) as other:
-        large = OpenAICompatibleLLM(model="l", base_url=other.base_url, api_key="of the large one")
+        large = OpenAIModel(model="l", base_url=other.base_url, api_key="of the large one")
         async with running(
             folder,
-            llm=OpenAICompatibleLLM(model="m", base_url=one.base_url, api_key="of the first"),
+            llm=OpenAIModel(model="m", base_url=one.base_url, api_key="of the first"),
             options=AgentOptions(**{**OPTIONS, **options}),
             models={"large": NamedModel(large, max_retries=0)},
         ) as house:

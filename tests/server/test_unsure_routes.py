@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedLLM
+from service.agent.llm.scripted import ScriptedModel
 from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
 from service.tools.builtins.ask_user import ask_user
@@ -106,7 +106,7 @@ async def charge(whom: str) -> str:
 async def test_an_answer_that_the_router_was_unsure_of_goes_wherever_it_is_said_to_go(
     tmp_path: Path,
 ) -> None:
-    llm = ScriptedLLM(parse_script(ASKING))
+    llm = ScriptedModel(parse_script(ASKING))
     async with running(tmp_path, llm=llm, tools=[ask_user], options=UNSURE) as house:
         other = (await house.send("修水管的发票", run_loop_id="new"))["run_loop_id"]
         table = (await house.send("Please book a table", run_loop_id="new"))["run_loop_id"]
@@ -131,7 +131,7 @@ async def test_an_answer_that_the_router_was_unsure_of_goes_wherever_it_is_said_
 
 
 async def test_no_move_is_offered_that_would_be_refused(tmp_path: Path) -> None:
-    llm = ScriptedLLM(parse_script(ASKING))
+    llm = ScriptedModel(parse_script(ASKING))
     async with running(tmp_path, llm=llm, tools=[ask_user, charge], options=UNSURE) as house:
         await house.send("修水管的发票", run_loop_id="new")
         paying = (await house.send("Please pay", run_loop_id="new"))["run_loop_id"]

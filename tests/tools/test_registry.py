@@ -101,7 +101,7 @@ def test_what_cannot_become_a_tool_is_refused_with_what_to_do() -> None:
 
 def test_an_unknown_effect_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ConfigurationError, match=r"'readonly'.*`effect`") as error:
-        tool(effect="readonly")(len)  # type: ignore[arg-type]
+        tool(effect="readonly")(len)  # type: ignore[call-overload]
     assert "Did you mean `read_only`?" in error.value.advice
     odd = dataclasses.replace(echo, effect="harmless")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="'harmless'") as error:

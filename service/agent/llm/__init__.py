@@ -55,9 +55,9 @@ def create_llm(
     llm = llm or settings.llm
     match llm.effective_provider:
         case "openai":
-            from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+            from service.agent.llm.openai_compatible import OpenAIModel
 
-            return OpenAICompatibleLLM(
+            return OpenAIModel(
                 model=llm.model or DEFAULT_OPENAI_MODEL,
                 base_url=llm.base_url,
                 api_key=llm.api_key.get_secret_value(),
@@ -92,22 +92,24 @@ def create_llm(
                 ) from error
         case "scripted":
             from service.agent.llm.script import Script
-            from service.agent.llm.scripted import ScriptedLLM
+            from service.agent.llm.scripted import ScriptedModel
 
-            return ScriptedLLM.from_file(Path(llm.model)) if llm.model else ScriptedLLM(Script())
+            return (
+                ScriptedModel.from_file(Path(llm.model)) if llm.model else ScriptedModel(Script())
+            )
         case provider:
             assert_never(provider)
 
 
 def _anthropic(llm: LLMSettings, configured_as: str) -> LLM:
-    from service.agent.llm.anthropic_messages import AnthropicLLM
+    from service.agent.llm.anthropic_messages import AnthropicModel
 
     if llm.temperature is not None:
         raise ConfigurationError(
             "llm.temperature is set, and Anthropic's API takes none",
             advice="Remove it (RONDO_LLM__TEMPERATURE, or from rondo.toml).",
         )
-    return AnthropicLLM(
+    return AnthropicModel(
         model=llm.model or DEFAULT_ANTHROPIC_MODEL,
         base_url=llm.base_url,
         api_key=llm.api_key.get_secret_value(),

@@ -20,7 +20,7 @@ from service.agent.llm.anthropic_thinking import (
     thinking,
 )
 from service.agent.llm.anthropic_wire import goes_on_from_a_thought, signatures, wire_request
-from service.agent.llm.endpoints import Endpoint
+from service.agent.llm.endpoints import Endpoint, from_environment
 from service.agent.llm.remote import RemoteLLM, SdkStream
 from service.agent.llm.sdk_errors import said_by
 from service.domain.errors import ConfigurationError
@@ -38,7 +38,7 @@ _COME_AGAIN = (408, 429, 503, 529)
 _MOST_REFUSED = 10_000
 
 
-class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
+class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
     """Messages, streamed. Satisfies `service.agent.llm.protocol.LLM`.
 
     The first call is preceded by one look at what the model takes (``GET /v1/models/{id}``).
@@ -50,10 +50,10 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
 
     def __init__(
         self,
-        *,
         model: str,
-        base_url: str = "",
-        api_key: str = "",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
         max_tokens: int | None = None,
         thinking_tokens: int = 0,
         context_tokens: int = 32_768,
@@ -68,8 +68,10 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
 
         Args:
             model: its name there.
-            base_url: what comes before ``/v1/messages``; Anthropic's own when empty.
-            api_key: empty for endpoints that want none.
+            base_url: what comes before ``/v1/messages``; Anthropic's own when empty. None:
+                ``ANTHROPIC_BASE_URL``, and Anthropic's own where that is not set.
+            api_key: empty for endpoints that want none. None: ``ANTHROPIC_API_KEY``, but where a
+                `base_url` is given no key, as that is for whoever the variable names.
             max_tokens: bound of an answer, where a call does not give its own; None for 2,048, as
                 the API wants one.
             thinking_tokens: how much it may think before and beside the answer; 0 for not at all,
@@ -92,6 +94,7 @@ class AnthropicLLM(RemoteLLM["anthropic.AsyncAnthropic"]):
                 advice="Install it with `pip install 'rondo-agent[anthropic]'`, or choose another"
                 " RONDO_LLM__PROVIDER.",
             )
+        base_url, api_key = from_environment("ANTHROPIC", base_url, api_key)
         address = (base_url or ANTHROPIC_BASE_URL).rstrip("/").removesuffix("/v1")
         endpoint = Endpoint(
             address,

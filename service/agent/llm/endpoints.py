@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -17,6 +18,20 @@ _KEY = re.compile(
     r"|(?<![\w-])(?=[a-z_-]*\d)[\w-]{32,}",
     re.ASCII | re.IGNORECASE,
 )
+
+
+def from_environment(
+    vendor: Literal["OPENAI", "ANTHROPIC"], base_url: str | None, api_key: str | None
+) -> tuple[str, str]:
+    """Address and key; what is None is taken from the vendor's variables, as its SDK does.
+
+    A key in a variable is sent to the address of the variables only, or to the vendor's own.
+    """
+    if base_url is not None:
+        return base_url, api_key or ""
+    if api_key is None:
+        api_key = os.environ.get(f"{vendor}_API_KEY", "")
+    return os.environ.get(f"{vendor}_BASE_URL", ""), api_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from service.agent.llm.abilities import without_images
 from service.agent.llm.answer_bound import UNBOUNDED, longest_of
 from service.agent.llm.chunks import ChunkReader
-from service.agent.llm.endpoints import Endpoint
+from service.agent.llm.endpoints import Endpoint, from_environment
 from service.agent.llm.remote import RemoteLLM, SdkStream
 from service.agent.llm.wire import wire_messages, wire_response_format, wire_tools
 from service.domain.messages import Message
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 
-class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
+class OpenAIModel(RemoteLLM["openai.AsyncOpenAI"]):
     """Chat completions, streamed. Satisfies `service.agent.llm.protocol.LLM`."""
 
     def __init__(
         self,
-        *,
         model: str,
-        base_url: str = "",
-        api_key: str = "",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         context_tokens: int = 32_768,
@@ -46,8 +46,10 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
 
         Args:
             model: its name there.
-            base_url: where the API begins, mostly ending in ``/v1``; OpenAI's own when empty.
-            api_key: empty for endpoints that want none.
+            base_url: where the API begins, mostly ending in ``/v1``; OpenAI's own when empty. None:
+                ``OPENAI_BASE_URL``, and OpenAI's own where that is not set.
+            api_key: empty for endpoints that want none. None: ``OPENAI_API_KEY``, but where a
+                `base_url` is given no key, as that is for whoever the variable names.
             temperature: None for the endpoint's default.
             max_tokens: bound of an answer, where a call does not give its own; None for the
                 endpoint's.
@@ -59,6 +61,7 @@ class OpenAICompatibleLLM(RemoteLLM["openai.AsyncOpenAI"]):
             takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
         """
+        base_url, api_key = from_environment("OPENAI", base_url, api_key)
         endpoint = Endpoint(
             base_url or OPENAI_BASE_URL,
             model,

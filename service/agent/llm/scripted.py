@@ -1,6 +1,6 @@
 """A model that answers from a script: for tests, demonstrations and benchmarks.
 
->>> llm = ScriptedLLM(turns=['call: add {"a": 1, "b": 2}', "text: Three."])
+>>> llm = ScriptedModel(turns=['call: add {"a": 1, "b": 2}', "text: Three."])
 >>> llm.model
 'scripted'
 """
@@ -45,7 +45,7 @@ class Request:
     response_schema: dict[str, Any] | None
 
 
-class ScriptedLLM:
+class ScriptedModel:
     """Plays a script. Satisfies `service.agent.llm.protocol.LLM`.
 
     Rules of the script come first: they follow from the conversation alone. Where none matches, the
@@ -84,7 +84,7 @@ class ScriptedLLM:
         """The last calls that were made, oldest first."""
 
     @classmethod
-    def from_file(cls, path: Path) -> ScriptedLLM:
+    def from_file(cls, path: Path) -> ScriptedModel:
         """Read a script file.
 
         Raises:

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from service.agent.llm.embedded_server import SLOTS
-from service.agent.llm.openai_compatible import OpenAICompatibleLLM
+from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.llm.prompt_states import Opening, PromptStates, begins_with
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
@@ -30,7 +30,7 @@ _SILENCE_SECONDS = 600.0
 _ANYTHING = Message.user("Hi")
 
 
-class SlottedLLM(OpenAICompatibleLLM):
+class SlottedLLM(OpenAIModel):
     """A client of one life of the server."""
 
     def __init__(

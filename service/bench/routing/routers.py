@@ -13,7 +13,7 @@ import anyio
 
 from service.agent.llm.protocol import LLM
 from service.agent.llm.script import Script
-from service.agent.llm.scripted import ScriptedLLM
+from service.agent.llm.scripted import ScriptedModel
 from service.agent.router import Router
 from service.agent.routing.options import RouterOptions
 from service.bench.routing.embedding import TimedEmbedder
@@ -50,7 +50,7 @@ async def router_for(
     It is kept ready as in the daemon, which embeds what was said in a loop once it comes to rest.
     `Warm` waits for that.
     """
-    llm = llm or ScriptedLLM(Script())  # is never asked
+    llm = llm or ScriptedModel(Script())  # is never asked
     router = Router(llm, embedder.embed, options_for(method, options))
     readiness = _Readiness(router)
     problem: RondoError | None = None

@@ -1,0 +1,1 @@
+"""Rondo as a library: what `service` exports."""
