@@ -17,6 +17,13 @@ MODULES = [
 ]
 
 
+def test_the_examples_of_the_build_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts" / "wheel")
+    results = doctest.testmod(importlib.import_module("build_hook"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_hold(module: str) -> None:
     results = doctest.testmod(importlib.import_module(module))
