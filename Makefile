@@ -8,7 +8,7 @@ WORKERS ?= 2
 pytest := $(bin)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format demo lock clean
+.PHONY: help setup run test check coverage format demo lock clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ check: setup ## format, lint, types, imports, fast tests: what a contributor run
 test: setup ## the whole test suite
 	$(pytest)
 
+coverage: setup ## which lines the fast tests run through; details in htmlcov/index.html
+	$(pytest) -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html
+
 format: setup ## mend format and lint where that can be done by itself
 	$(bin)/ruff format .
 	$(bin)/ruff check --fix .
@@ -40,5 +43,5 @@ lock: setup ## write constraints.txt from what is installed
 	@scripts/lock.sh
 
 clean: ## remove .venv and caches; data and models stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist htmlcov .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

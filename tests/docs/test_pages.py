@@ -14,7 +14,10 @@ import pytest
 from tests.model_servers import Asked, answered, delta, serving
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
