@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
     from service.agent.llm.scripted import ScriptedModel
     from service.agent.loop import Executor, Loop
     from service.agent.moving.mover import Moved
-    from service.agent.options import AgentOptions
+    from service.agent.options import AgentOptions, Waits
     from service.agent.questions import Question
     from service.agent.routing.options import RouterOptions
     from service.config import Settings, load_settings
@@ -217,7 +217,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "Segment", "SentenceTransformerEmbedder", "ServerSettings", "Settings", "StorageError",
     "StreamPart", "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenUsage", "Tool",
     "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition", "ToolFailure", "ToolFinished",
-    "ToolRegistry", "ToolResult", "ToolStarted", "ToolsSettings", "UnseenMessage", "Usage",
+    "ToolRegistry", "ToolResult", "ToolStarted", "ToolsSettings", "UnseenMessage", "Usage", "Waits",
     "agent_from_settings", "create_agent", "export_memory", "import_memory", "landing",
     "load_settings", "parse_script", "tool",
 ]
@@ -243,7 +243,7 @@ _NAMES_IN = {
     "service.agent.llm.scripted": "ScriptedModel",
     "service.agent.loop": "Executor Loop",
     "service.agent.moving.mover": "Moved",
-    "service.agent.options": "AgentOptions",
+    "service.agent.options": "AgentOptions Waits",
     "service.agent.questions": "Question",
     "service.agent.routing.options": "RouterOptions",
     "service.config": "Settings load_settings",

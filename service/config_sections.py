@@ -69,6 +69,9 @@ class ServerSettings(_Section):
     max_body_bytes: int = Field(default=16_000_000, gt=0)
     max_connections: int = Field(default=4096, ge=1)
     """At once; fewer where the system lets the daemon open fewer files."""
+    heartbeat_seconds: float = Field(default=15.0, gt=0, le=60)
+    """After how long a silence an event stream sends a comment: clients, and proxies between, take
+    longer ones for the end."""
 
 
 class PriceSettings(_Section):

@@ -97,7 +97,13 @@ def start_engine(
     if own_brain is not None:
         decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
     replaced = watched({**options.executors, **executors})
-    scheduler = Scheduler(group, memory, decide, {**builtin_executors(bench), **replaced})
+    scheduler = Scheduler(
+        group,
+        memory,
+        decide,
+        {**builtin_executors(bench), **replaced},
+        storage_retry_seconds=options.waits.storage_retry,
+    )
     recalibration = Recalibration(memory.folder, memory.journal)
     router = Router(
         llm,
@@ -107,8 +113,15 @@ def start_engine(
         auto_classify=options.auto_classify,
         prices=options.prices,
     )
-    reception = Reception(group, memory, router, scheduler, hooks)
-    mover = Mover(memory, scheduler, tools)
+    reception = Reception(
+        group,
+        memory,
+        router,
+        scheduler,
+        hooks,
+        storage_retry_seconds=options.waits.storage_retry,
+    )
+    mover = Mover(memory, scheduler, tools, patience_seconds=options.waits.move)
     answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
     async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
@@ -128,7 +141,8 @@ def start_engine(
         consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
     )
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
-    _begin(engine, group, memory, router, hooks, Lifecycle(memory, options.linger_seconds))
+    lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
+    _begin(engine, group, memory, router, hooks, lifecycle)
     return engine
 
 
@@ -196,6 +210,7 @@ def _bench(
         recall_tokens=options.recall_tokens,
         enhance_prompt=options.auto_enhance_prompt,
         compaction=options.compaction,
+        archive_seconds=options.waits.archive,
     )
 
 

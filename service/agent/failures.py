@@ -7,9 +7,6 @@ import asyncio
 from service.domain.errors import Problem, RondoError, StorageError
 from service.tools.cancelled import caller_is_cancelled
 
-STORAGE_RETRY_SECONDS = 5.0
-"""After the disk has refused: how long until it is asked again."""
-
 
 def leaves(error: BaseException) -> list[BaseException]:
     """The errors of a group and of the groups within it; of any other error, itself."""
@@ -26,8 +23,8 @@ def passes_through(error: BaseException, task: asyncio.Task[object] | None) -> b
 
     Args:
         error: what was raised.
-        task: the task in which it is caught. A coroutine that is being closed is in none, or in
-            another one.
+        task: the task that runs the code around which it is caught, taken before it was raised: a
+            coroutine that is being closed is closed from another one, or from none.
     """
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves(error)):
         return True

@@ -22,6 +22,10 @@ class InOrder:
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
 
+    def __len__(self) -> int:
+        """In how many places somebody is, or waits."""
+        return len(self._queues)
+
     @asynccontextmanager
     async def turn(self, place: str) -> AsyncGenerator[None]:
         """Wait for those who came before; whoever comes later waits until the end of ``with``."""

@@ -26,9 +26,19 @@ class Lifecycle:
         memory: Memory,
         linger_seconds: float,
         *,
+        retry_seconds: float = 5.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """Name what it works with.
+
+        Args:
+            memory: open.
+            linger_seconds: how long a loop rests before it completes.
+            retry_seconds: after the disk has refused: until it is asked again.
+            now: the clock by which loops were last changed.
+        """
         self._memory = memory
+        self._retry = retry_seconds
         self._linger = linger_seconds
         self._now = now
         self._first_seen: dict[tuple[str, int], float] = {}
@@ -50,10 +60,10 @@ class Lifecycle:
                     rest = (state.id, state.last_seq)
                     resting[rest] = self._first_seen.get(rest, anyio.current_time())
                     left = self._linger - self._age(state, resting[rest])
-                    if left <= 0:
-                        await self._complete(state)
-                    else:
+                    if left > 0:
                         sleep = min(sleep, left)
+                    elif not await self._complete(state):
+                        sleep = min(sleep, self._retry)
             self._first_seen = resting
             with anyio.move_on_after(sleep):
                 await self._bell.wait()
@@ -63,7 +73,8 @@ class Lifecycle:
         by_the_clock = (self._now() - state.updated_at).total_seconds()
         return max(by_the_clock, anyio.current_time() - first_seen)
 
-    async def _complete(self, state: RunLoopState) -> None:
+    async def _complete(self, state: RunLoopState) -> bool:
+        """Complete a loop; False where the disk refuses."""
         try:
             await self._memory.journal.append(
                 state.id,
@@ -71,6 +82,8 @@ class Lifecycle:
                 if_last_seq=state.last_seq,
             )
         except ConflictError:
-            return  # a follow-up came just now
+            pass  # a follow-up came just now
         except StorageError as error:
             log.error("run loop %s cannot be completed yet: %s", state.id, error)
+            return False
+        return True

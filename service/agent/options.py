@@ -15,11 +15,24 @@ from service.agent.llm.named import ANSWER_TOKENS
 from service.agent.loop import Executor
 from service.agent.own_brain import check_brain
 from service.agent.routing.options import RouterOptions
+from service.agent.tuned import MOVE_PATIENCE_SECONDS
 from service.agent.workbench import Compaction
 from service.domain.errors import ConfigurationError
 from service.domain.instructions import InstructionKind
 from service.domain.usage import Prices
 from service.tools.approval import ApprovalPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long the agent waits for what it cannot hurry, in seconds."""
+
+    storage_retry: float = 5.0
+    """After the disk has refused: until it is asked again."""
+    move: float = MOVE_PATIENCE_SECONDS
+    """For a loop at work to come to its next step, where a message is to be moved there."""
+    archive: float = 5.0
+    """For long-term memory to have what a summary stands for, before the summary is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,8 @@ class AgentOptions:
     """The names of the models that are asked, in this order, while the default one is down."""
     prices: Prices | None = None
     """What the model costs; None: calls have no cost."""
+    waits: Waits = field(default_factory=Waits)
+    """How long it waits for the disk, for loops at work, and for long-term memory."""
 
     def __post_init__(self) -> None:
         """Refuse what could not work.

@@ -71,7 +71,10 @@ class Reception:
         router: Router,
         scheduler: Scheduler,
         hooks: HookRunner,
+        *,
+        storage_retry_seconds: float,
     ) -> None:
+        self._storage_retry = storage_retry_seconds
         self._group = group
         self._memory = memory
         self._router = router
@@ -189,7 +192,7 @@ class Reception:
         self, entry: InboxEntry, routed: _Routed | None
     ) -> tuple[Route, str] | None:
         """Why and where the message has joined; None where that is not, or no longer, for us."""
-        message_id = entry.message_id
+        message_id, task = entry.message_id, asyncio.current_task()
         besides = [] if routed is None else routed.besides
         while True:
             try:
@@ -198,10 +201,10 @@ class Reception:
                 # It is safe in the inbox: whoever waits is told, and we try again.
                 log.error("message %s cannot be delivered yet: %s", message_id, error)
                 self._tell(message_id, error.problem())
-                await anyio.sleep(failures.STORAGE_RETRY_SECONDS)
+                await anyio.sleep(self._storage_retry)
                 routed = None
             except BaseException as error:
-                if failures.passes_through(error, asyncio.current_task()):
+                if failures.passes_through(error, task):
                     raise
                 log.exception("message %s cannot be delivered before the next start", message_id)
                 self._done_with(message_id, _not_worked_on(error))
@@ -269,6 +272,7 @@ class Reception:
             words = without_announcement(words)
             siblings = await opened_by_earlier_parts(entry, self._memory.journal)
             active = [state for state in active if state.id not in siblings]
+        task = asyncio.current_task()
         below = self._router.options.ask_below if entry.mode == "steer" else 0.0
         try:
             route = await self._router.route(
@@ -282,7 +286,7 @@ class Reception:
         except StorageError:
             raise
         except BaseException as error:
-            if failures.passes_through(error, asyncio.current_task()):
+            if failures.passes_through(error, task):
                 raise
             # A mistake of the router's must not keep a message from being answered.
             log.exception("message %s could not be routed", entry.message_id)

@@ -59,7 +59,10 @@ class Scheduler:
         memory: Memory,
         decide: Decide,
         executors: Mapping[InstructionKind, Executor],
+        *,
+        storage_retry_seconds: float,
     ) -> None:
+        self._storage_retry = storage_retry_seconds
         self._group = group
         self._memory = memory
         self._decide = decide
@@ -154,13 +157,13 @@ class Scheduler:
         return running is not None and self._runs.get(run_loop_id) is running
 
     async def _run(self, run_loop_id: str) -> None:
-        running = self._runs[run_loop_id]
+        running, task = self._runs[run_loop_id], asyncio.current_task()
         _within.set(running)
         try:
             with running.scope:
                 await self._persist(running.handle)
         except BaseException as error:
-            if failures.passes_through(error, asyncio.current_task()):
+            if failures.passes_through(error, task):
                 raise
             # The last resort. Woken again at once it would come here again: a message wakes it.
             log.critical("run loop %s is left where it is", run_loop_id, exc_info=error)
@@ -182,7 +185,7 @@ class Scheduler:
             except StorageError as error:
                 log.error("run loop %s waits where it is: %s", handle.id, error)
                 handle.stream(ErrorOccurred(problem=error.problem()))
-                await anyio.sleep(failures.STORAGE_RETRY_SECONDS)
+                await anyio.sleep(self._storage_retry)
             else:
                 return
 

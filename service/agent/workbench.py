@@ -54,6 +54,8 @@ class Workbench:
     """With what the model is asked to look over its answer; empty: with the built-in words."""
     recall_tokens: int = 800
     compaction: Compaction = "model"
+    archive_seconds: float = 5.0
+    """How long a summary waits for long-term memory to have what it stands for."""
 
     def model(self, state: RunLoopState) -> NamedModel:
         """The model that a loop's next call asks."""

@@ -25,8 +25,6 @@ from service.server.http_protocol import LAST_WORDS
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_SECONDS = 15.0
-
 _HEARTBEAT = b": heartbeat\n\n"
 _FAREWELL_SECONDS = 1.0
 # No line ends of this format, but of many a client that splits lines as Python does.
@@ -135,16 +133,27 @@ class EventStream(StreamingResponse):
         frames: AsyncGenerator[bytes, None],
         *,
         closing: anyio.Event,
+        heartbeat_seconds: float,
         headers: Mapping[str, str] | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`closing` is set when the daemon stops; `on_end` is called once, however it ends."""
+        """Name what is sent.
+
+        Args:
+            frames: in their order.
+            closing: set when the daemon stops.
+            heartbeat_seconds: after how long a silence a comment is sent, by which a client knows
+                that the connection lives.
+            headers: beside those of every stream.
+            on_end: called once, however it ends.
+        """
         super().__init__(
             frames,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})},
         )
         self._frames = frames
         self._closing = closing
+        self._heartbeat = heartbeat_seconds
         self._on_end = on_end
         self._sending = anyio.Lock()
         self._sent = 0
@@ -186,7 +195,7 @@ class EventStream(StreamingResponse):
     async def _beat(self, send: Send) -> None:
         while True:
             before = self._sent
-            await anyio.sleep(HEARTBEAT_SECONDS)
+            await anyio.sleep(self._heartbeat)
             if self._sent == before:
                 await self._write(send, _HEARTBEAT)
 

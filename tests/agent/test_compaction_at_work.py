@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import anyio
 import pytest
 
 from service.agent.context import messages_tokens
+from service.agent.options import Waits
 from service.agent.rounds import anchors_in
 from service.domain.anchors import AnchorRef
 from service.domain.closed_part import closed_part
@@ -135,16 +135,12 @@ async def test_what_is_summarised_is_in_long_term_memory_before_the_conversation
         assert last[-1].type == "run_loop.idle"
 
 
-async def test_an_archive_that_never_comes_to_an_end_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = import_module("service.agent.executors.compact")
-    monkeypatch.setattr(module, "_REMEMBERED_WITHIN_SECONDS", 0.05)
-
+async def test_an_archive_that_never_comes_to_an_end_is_not_waited_for(tmp_path: Path) -> None:
     async def never(run_loop: RunLoop) -> None:
         await anyio.sleep_forever()
 
-    async with running_agent(tmp_path, talks, context_tokens=LIMIT) as agent:
+    waits = Waits(archive=0.05)
+    async with running_agent(tmp_path, talks, context_tokens=LIMIT, waits=waits) as agent:
         agent.memory.archivist.before = never
         with anyio.fail_after(30):
             loop_id, last = await conversation(agent, 5)

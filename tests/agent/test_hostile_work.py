@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import anyio.from_thread
 import pytest
 
 from service.agent.agent import Agent, create_agent
+from service.agent.executors.replaced import watched
 from service.agent.loop import Loop
-from service.agent.options import AgentOptions
+from service.agent.options import AgentOptions, Waits
+from service.agent.scheduler import LoopHandle
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import IterationStarted, MessageCompleted, RunLoopCompleted
 from service.domain.instructions import CallLLM
@@ -43,12 +46,12 @@ async def _answer(instruction: CallLLM, loop: Loop) -> None:
     await loop.emit(MessageCompleted(message=Message.assistant("Fine.")))
 
 
-def _agent(folder: Path, executor: Any) -> Agent:
+def _agent(folder: Path, executor: Any, **options: Any) -> Agent:
     return create_agent(
         FunctionLLM(echo),
         ToolRegistry(),
         Memory(folder, None),
-        AgentOptions(auto_classify=False),
+        AgentOptions(auto_classify=False, **options),
         executors={"call_llm": executor},
     )
 
@@ -112,10 +115,7 @@ async def test_a_model_that_is_cancelled_by_itself_fails_the_loop_and_not_the_ag
             assert answer_of(await sent(agent, "Hello")) == "You said: Hello"
 
 
-async def test_a_disk_that_refuses_within_a_group_of_tasks_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.agent.failures.STORAGE_RETRY_SECONDS", 0.01)
+async def test_a_disk_that_refuses_within_a_group_of_tasks_is_waited_for(tmp_path: Path) -> None:
     refusals = [StorageError("full"), StorageError("still full")]
 
     async def refuse() -> None:
@@ -127,7 +127,7 @@ async def test_a_disk_that_refuses_within_a_group_of_tasks_is_waited_for(
             await anyio.sleep_forever()
         await _answer(instruction, loop)
 
-    async with _agent(tmp_path, executor) as agent:
+    async with _agent(tmp_path, executor, waits=Waits(storage_retry=0.01)) as agent:
         await agent.accept("Hello")
         await until(
             lambda: [s.status for s in agent.memory.short_term.states()] == ["idle"],
@@ -183,3 +183,25 @@ async def test_a_tool_that_cancels_its_own_loop_is_told_why_that_cannot_be(
             assert "by its own work" in told[0]
             assert "from outside" in told[0]
             assert types(events)[-1] == "run_loop.idle"
+
+
+async def test_work_that_is_closed_from_outside_its_task_is_no_failure_of_the_executor(
+    tmp_path: Path,
+) -> None:
+    """As when an event loop is thrown away, and with it the coroutines that were under way."""
+    at_work = anyio.Event()
+
+    async def executor(instruction: CallLLM, loop: Loop) -> None:
+        at_work.set()
+        await asyncio.Future()
+
+    async with running_agent(tmp_path) as agent:
+        handle = LoopHandle(agent.memory, (await sent(agent, "Hello"))[0].run_loop_id)
+        work = watched({"call_llm": executor})["call_llm"](CallLLM(()), handle)
+        assert inspect.iscoroutine(work)
+        task = asyncio.create_task(work)
+        await at_work.wait()
+        work.close()  # raises what comes out of it, but for `GeneratorExit`
+        task.cancel()
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await task

@@ -50,4 +50,4 @@ async def test_one_who_gives_up_waiting_or_fails_within_keeps_nobody_out() -> No
     with anyio.fail_after(5):
         async with order.turn("a"):
             pass
-    assert order._queues == {}
+    assert len(order) == 0

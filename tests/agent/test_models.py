@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import anyio
 import pytest
 
+from service.agent.agent import Agent
 from service.agent.configured import models_from_settings
 from service.agent.llm.named import Models, NamedModel
 from service.agent.llm.protocol import LLMStatus
+from service.agent.options import AgentOptions
 from service.config import load_settings
 from service.domain.errors import (
     ConfigurationError,
@@ -29,7 +29,9 @@ from service.domain.fold import fold
 from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.usage import Prices
+from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user
+from service.tools.registry import ToolRegistry
 from tests.agent.support import (
     Answer,
     FunctionLLM,
@@ -187,22 +189,19 @@ async def test_words_of_the_model_that_broke_off_are_dropped(tmp_path: Path) -> 
         assert [each.response for each in loop.iterations] == ["Spare: Hello"]
 
 
-async def test_one_that_is_down_is_not_asked_again_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_is_down_is_not_asked_again_at_once(tmp_path: Path) -> None:
+    now = 0.0
     down = FunctionLLM(fails(DOWN))
-    models = {"spare": model(says("Spare"))}
-    async with running_agent(
-        tmp_path, down, models=models, fallback=("spare",), max_retries=3
-    ) as agent:
+    default = NamedModel(down, fallback=("spare",))
+    models = Models(default, {"spare": model(says("Spare"))}, clock=lambda: now)
+    async with Agent(models, ToolRegistry(), Memory(tmp_path), AgentOptions(), None, {}) as agent:
         await sent(agent, "one", "new")
         # Once more, as it may have been a moment's failure; not as often as without a fallback.
         assert len(down.calls) == 2
         events = await sent(agent, "two", "new")
         assert len(down.calls) == 2
         assert fallbacks(events) == [("default", "spare", "llm-connection")]
-        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 60)
-        monkeypatch.setattr("service.agent.llm.named.time", later)
+        now = 60.0
         down.respond = says("Up again")
         events = await sent(agent, "three", "new")
         assert (answer_of(events), fallbacks(events)) == ("Up again: three", [])

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.moving import mover
+from service.agent.options import Waits
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
@@ -29,16 +29,13 @@ from tests.agent.support import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_loop_that_works_for_long_is_told_to_be_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mover, "MOVE_PATIENCE_SECONDS", 0.05)
+async def test_a_loop_that_works_for_long_is_told_to_be_waited_for(tmp_path: Path) -> None:
     ready = anyio.Event()
 
     def respond(messages: Sequence[Message]) -> Answer:
         return [ready, TextDelta("At last.")] if messages[-1].text == "Think long" else "Yes."
 
-    async with running(tmp_path, respond) as agent:
+    async with running(tmp_path, respond, waits=Waits(move=0.05)) as agent:
         bill = await opened(agent, "By train")
         async with sending(agent, "Think long") as events:
             await until(lambda: "iteration.started" in types(events))

@@ -291,7 +291,7 @@ async def test_several_messages_that_land_together_are_one_matter(tmp_path: Path
     llm = FunctionLLM(respond)
     async with remembering_agent(tmp_path, llm, {"shed": (SHED,)}) as agent:
         receipt = await agent.accept("Explain regular expressions.")
-        delivered = await agent._engine.reception.delivery(receipt.message_id)
+        delivered = await agent.delivery(receipt.message_id)
         loop_id = getattr(delivered, "run_loop_id", "")
         await agent.accept("By the way,", run_loop_id=loop_id)
         with agent.reader() as reader:

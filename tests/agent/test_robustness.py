@@ -13,12 +13,14 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.agent.hooks import Hooks
+from service.agent.options import Waits
 from service.domain.errors import InvalidInputError, StorageError
 from service.domain.events import EventBody
 from service.domain.messages import ImageUrlPart, Message, ToolCall
 from service.domain.routes import Route
 from service.memory.history.appends import Commit
-from service.memory.history.inbox import Delivery
+from service.memory.history.inbox import Delivery, InboxEntry
 from service.tools.decorator import tool
 from tests.agent.support import (
     Answer,
@@ -66,11 +68,9 @@ def looks(messages: Sequence[Message]) -> Answer:
     return "Done." if messages[-1].role == "tool" else [call("look")]
 
 
-async def test_a_loop_that_meets_a_full_disk_goes_on_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.agent.failures.STORAGE_RETRY_SECONDS", 0.05)
-    async with running_agent(tmp_path, looks, look) as agent:
+async def test_a_loop_that_meets_a_full_disk_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    waits = Waits(storage_retry=0.05)
+    async with running_agent(tmp_path, looks, look, waits=waits) as agent:
         refused = refuse_once(agent, lambda body: body.type == "tool.finished")
         events = await sent(agent, "look")
         assert events[-1].type == "error"  # whoever waits is told
@@ -81,11 +81,9 @@ async def test_a_loop_that_meets_a_full_disk_goes_on_once_there_is_room(
         assert loop.iterations[1].response == "Done."
 
 
-async def test_a_full_disk_while_a_loop_lapses_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.agent.lifecycle._LONGEST_SLEEP", 0.05)
-    async with running_agent(tmp_path, linger_seconds=0.05) as agent:
+async def test_a_full_disk_while_a_loop_lapses_ends_nothing(tmp_path: Path) -> None:
+    waits = Waits(storage_retry=0.05)
+    async with running_agent(tmp_path, linger_seconds=0.05, waits=waits) as agent:
         refused = refuse_once(agent, lambda body: body.type == "run_loop.completed")
         events = await sent(agent, "hello")
         await until(agent, events[0].run_loop_id, "run_loop.completed")
@@ -262,7 +260,7 @@ async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path
         heard: list[object] = []
 
         async def wait() -> None:
-            heard.append(await agent._engine.reception.delivery("m"))
+            heard.append(await agent.delivery("m"))
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
@@ -271,3 +269,29 @@ async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path
                 known.append(Delivery("loop", 1))  # committed, and nobody was told yet
                 group.start_soon(wait)
         assert heard == [Delivery("loop", 1)] * 2
+
+
+async def test_a_message_that_is_sent_again_while_it_is_routed_is_routed_once(
+    tmp_path: Path,
+) -> None:
+    routed: list[str] = []
+    first, go_on = anyio.Event(), anyio.Event()
+
+    class Slow(Hooks):
+        async def before_routing(self, entry: InboxEntry, words: str) -> str:
+            routed.append(words)
+            first.set()
+            await go_on.wait()
+            return words
+
+    async with running_agent(tmp_path, hooks=[Slow()]) as agent:
+        options: dict[str, Any] = {"idempotency_key": "k", "request_hash": "h"}
+        receipt = await agent.accept("Hello", **options)
+        with anyio.fail_after(20):
+            await first.wait()
+        again = await agent.accept("Hello", **options)
+        assert (again.message_id, again.replayed) == (receipt.message_id, True)
+        go_on.set()
+        # Messages without an id are routed in their order: the second time would come before this.
+        await sent(agent, "And then?")
+    assert routed == ["Hello", "And then?"]

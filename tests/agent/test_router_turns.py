@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
-from service.agent.routing import turns as turns_module
 from service.agent.routing.reading import MOST_TURNS, Turn
 from service.agent.routing.turns import candidate_of
 from service.domain.events import (
@@ -67,17 +64,14 @@ def test_only_the_newest_turns_are_read_and_the_number_of_all_is_told() -> None:
     assert found.turn_count == 80
 
 
-def test_of_a_loop_that_works_for_long_without_a_word_only_so_much_is_looked_through(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_a_loop_that_works_for_long_without_a_word_only_so_much_is_looked_through() -> None:
     talk = Conversation().say("Begin.")
     talk.answer("I begin.")
     for _ in range(12):
         talk.add(IterationStarted(index=talk.state.iteration_count, message_ids=()))
         talk.add(MessageCompleted(message=Message.assistant("")))
     assert words(candidate_of(talk.state).turns) == ["Begin.", "I begin."]
-    monkeypatch.setattr(turns_module, "ROUTER_MOST_STEPS", 10)
-    assert candidate_of(talk.state).turns == ()
+    assert candidate_of(talk.state, most_steps=10).turns == ()
 
 
 def test_messages_that_nobody_has_answered_yet_are_turns_with_their_own_times() -> None:

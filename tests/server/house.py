@@ -137,6 +137,7 @@ async def running(
     tools: Sequence[Tool] = (),
     options: AgentOptions | None = None,
     max_body_bytes: int = 4_000_000,
+    heartbeat_seconds: float = 15.0,
     embedder: Embedder | None = None,
     limits: Limits | None = None,
     models: Mapping[str, NamedModel] | None = None,
@@ -145,7 +146,9 @@ async def running(
     llm = llm or PatientLLM()
     settings = Settings(
         data_dir=folder,
-        server=ServerSettings(port=0, max_body_bytes=max_body_bytes),
+        server=ServerSettings(
+            port=0, max_body_bytes=max_body_bytes, heartbeat_seconds=heartbeat_seconds
+        ),
         embedder=EmbedderSettings(kind="none"),
     )
     registry = ToolRegistry()

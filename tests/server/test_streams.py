@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-import service.server.sse as sse
 from service.domain.events import (
     BODY,
     CompactionFinished,
@@ -121,11 +120,11 @@ async def test_a_client_that_disconnects_is_forgotten_at_once(tmp_path: Path) ->
             await house.until(listeners=0)
 
 
-async def test_a_silent_stream_has_heartbeats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.05)
-    async with running(tmp_path) as house, house.client.stream("GET", "/v1/events") as response:
+async def test_a_silent_stream_has_heartbeats(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, heartbeat_seconds=0.05) as house,
+        house.client.stream("GET", "/v1/events") as response,
+    ):
         lines = response.aiter_lines()
         with anyio.fail_after(10):
             assert [await anext(lines) for _ in range(4)] == [": heartbeat", ""] * 2

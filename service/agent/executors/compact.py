@@ -37,7 +37,6 @@ from service.domain.messages import Message
 from service.domain.state import RunLoopState
 
 _LEAST_RATIO = 0.5
-_REMEMBERED_WITHIN_SECONDS = 5.0
 
 
 async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
@@ -58,7 +57,7 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
         history = summarised(history, await writer.write(history, pieces))
         if (merged := plan_merge(history, room)) is not None:
             history = summarised(history, await writer.write(history, [merged]))
-        with anyio.move_on_after(_REMEMBERED_WITHIN_SECONDS):
+        with anyio.move_on_after(bench.archive_seconds):
             await bench.remembered()
     count, replacement = difference(state.history, history)
     after = (room.beside + messages_tokens(history)) / estimate if count else 1.0

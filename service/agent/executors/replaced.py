@@ -58,11 +58,11 @@ def watched(executors: Mapping[InstructionKind, Executor]) -> dict[InstructionKi
 
 
 async def _run(kind: InstructionKind, executor: Executor, instruction: Any, loop: Loop) -> None:
-    before = loop.state.last_seq
+    before, task = loop.state.last_seq, asyncio.current_task()
     try:
         await executor(instruction, loop)
     except BaseException as error:
-        if failures.passes_through(error, asyncio.current_task()):
+        if failures.passes_through(error, task):
             raise
         cause = failures.one_of(error)
         if isinstance(cause, RondoError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from service.agent.backoff import Backoff
@@ -64,8 +64,19 @@ class Turn:
 class Models:
     """All models of an agent. `DEFAULT_MODEL_NAME` is the one that answers where none is named."""
 
-    def __init__(self, default: NamedModel, others: Mapping[str, NamedModel]) -> None:
+    def __init__(
+        self,
+        default: NamedModel,
+        others: Mapping[str, NamedModel],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Check that the names fit together.
+
+        Args:
+            default: answers where none is named.
+            others: by their names.
+            clock: seconds that only grow, by which one that is down is passed over for a while.
 
         Raises:
             ConfigurationError: another one is called as the default one is, or a fallback is no
@@ -77,6 +88,7 @@ class Models:
                 advice="Give it another name.",
             )
         self._models = {DEFAULT_MODEL_NAME: default, **others}
+        self._clock = clock
         self._down: dict[str, tuple[float, Problem]] = {}
         for name, model in self._models.items():
             for fallback in model.fallback:
@@ -132,7 +144,7 @@ class Models:
         """Note that a model has failed: one that is down is passed over for a while."""
         if is_down(error) and not isinstance(error, LLMStreamError):
             pause = min(max(error.retry_after or 0, MODEL_DOWN_SECONDS), MODEL_DOWN_MOST_SECONDS)
-            self._down[name] = (time.monotonic() + pause, error.problem())
+            self._down[name] = (self._clock() + pause, error.problem())
 
     def status(self) -> LLMStatus:
         """Whether messages can be answered now: by the default model, or by a fallback of its."""
@@ -151,7 +163,7 @@ class Models:
 
     def _problem(self, name: str) -> Problem | None:
         until, problem = self._down.get(name, (0.0, None))
-        return problem if time.monotonic() < until else None
+        return problem if self._clock() < until else None
 
 
 def is_down(error: LLMError) -> bool:

@@ -18,7 +18,7 @@ from service.agent.moving.planning import is_free, plan
 from service.agent.moving.rounds import Round, WentBefore, all_waiting, place_of, round_of
 from service.agent.moving.undoing import check_came_alone, last_move, left_last
 from service.agent.scheduler import Scheduler
-from service.agent.tuned import MOVE_MOST_ATTEMPTS, MOVE_PATIENCE_SECONDS
+from service.agent.tuned import MOVE_MOST_ATTEMPTS
 from service.domain.closed_part import closed_part
 from service.domain.errors import (
     ConflictError,
@@ -80,7 +80,18 @@ class Mover:
     has gone on since it was read, and then begins anew.
     """
 
-    def __init__(self, memory: Memory, scheduler: Scheduler, tools: ToolRegistry) -> None:
+    def __init__(
+        self, memory: Memory, scheduler: Scheduler, tools: ToolRegistry, *, patience_seconds: float
+    ) -> None:
+        """Name what it works with.
+
+        Args:
+            memory: open.
+            scheduler: of the loops at work.
+            tools: what they may call.
+            patience_seconds: how long a move waits for a loop that is at work.
+        """
+        self._patience = patience_seconds
         self._memory = memory
         self._journal = memory.journal
         self._scheduler = scheduler
@@ -180,7 +191,7 @@ class Mover:
 
     async def _try_on(self, wish: _Wish) -> Moved:
         """Move when the target has done with what it is at."""
-        deadline = anyio.current_time() + MOVE_PATIENCE_SECONDS
+        deadline = anyio.current_time() + self._patience
         while anyio.current_time() < deadline:
             try:
                 return await run_to_end(self._until_moved(wish))

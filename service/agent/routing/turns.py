@@ -12,7 +12,7 @@ from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 
 
-def candidate_of(state: RunLoopState) -> Candidate:
+def candidate_of(state: RunLoopState, *, most_steps: int = ROUTER_MOST_STEPS) -> Candidate:
     """A run loop with its newest turns, oldest first, without vectors.
 
     Read from the iterations, which compaction leaves as they are. Takes time for the turns that it
@@ -21,7 +21,7 @@ def candidate_of(state: RunLoopState) -> Candidate:
     turns = _not_yet_answered(state)
     steps = 0
     for step in _backwards(state):
-        if len(turns) >= MOST_TURNS or steps >= ROUTER_MOST_STEPS:
+        if len(turns) >= MOST_TURNS or steps >= most_steps:
             break
         turns += _of_step(step, state)
         steps += 1

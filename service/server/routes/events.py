@@ -42,7 +42,8 @@ async def all_events(
     if begin is None:
         begin = journal.last_seq  # nothing that happens while the answer begins is missed
     frames = event_frames(agent.events(owner=owner, after=begin))
-    return EventStream(frames, closing=daemon.closing)
+    heartbeat = daemon.settings.server.heartbeat_seconds
+    return EventStream(frames, closing=daemon.closing, heartbeat_seconds=heartbeat)
 
 
 @router.get(
@@ -76,7 +77,11 @@ async def loop_events(
         return ends and (event.seq or 0) >= state.last_seq
 
     events = agent.events(owner=owner, run_loop_id=run_loop_id, after=begin)
-    return EventStream(event_frames(events, until=is_the_end), closing=daemon.closing)
+    return EventStream(
+        event_frames(events, until=is_the_end),
+        closing=daemon.closing,
+        heartbeat_seconds=daemon.settings.server.heartbeat_seconds,
+    )
 
 
 def _known(begin: int | None, journal: Journal) -> int | None:

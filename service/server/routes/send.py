@@ -210,6 +210,7 @@ async def send(
             return EventStream(
                 _frames(agent, receipt, events, owner),
                 closing=daemon.closing,
+                heartbeat_seconds=daemon.settings.server.heartbeat_seconds,
                 headers=await _headers(agent, receipt),
                 on_end=held.pop_all().close,
             )
