@@ -44,13 +44,20 @@ OnBreak = Callable[[Broken, int], None]
 class Daemon:
     """A connection to the daemon of these settings. Makes no request before it is asked to."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, silence_seconds: float = _SILENCE_SECONDS) -> None:
+        """Name the daemon.
+
+        Args:
+            settings: where it is, and its data folder with the token.
+            silence_seconds: the longest that it may say nothing.
+        """
+        self._silence = silence_seconds
         self.url = base_url(settings)
         self.token_file = settings.data_dir / "token"
         self._http = httpx2.Client(
             base_url=self.url,
             auth=TokenAuth(self.token_file),
-            timeout=httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
+            timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
             trust_env=False,  # a proxy of the environment has no business with our own daemon
         )
 
@@ -154,7 +161,7 @@ class Daemon:
         body: Json | None = None,
         seconds: float | None = None,
     ) -> Json:
-        timeout = httpx2.Timeout(seconds or _SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        timeout = httpx2.Timeout(seconds or self._silence, connect=_CONNECT_SECONDS)
         with self._told():
             response = self._http.request(method, path, params=params, json=body, timeout=timeout)
         self._check(response)

@@ -15,7 +15,7 @@ from service.server.acceptor import Crowded
 from service.server.auth import BearerAuth
 from service.server.body_form import PlainBodies
 from service.server.body_limit import BodyLimit
-from service.server.daemon import Daemon
+from service.server.daemon import LEAST_FREE_BYTES, Daemon
 from service.server.description import DescribedAPI
 from service.server.hosts import SameOrigin
 from service.server.problems import ProblemDetails, add_problem_handlers
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from service.agent.agent import Agent
 
 
-def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, agent: Agent | None = None, least_free_bytes: int = LEAST_FREE_BYTES
+) -> FastAPI:
     """The app of these settings. Its agent starts and stops with it.
 
     ``app.state.daemon`` is its `Daemon`.
@@ -54,12 +56,13 @@ def create_app(settings: Settings, *, agent: Agent | None = None) -> FastAPI:
     Args:
         settings: where the data folder is, which hosts are served, how long a body may be.
         agent: the one to work with; None: as the settings have it, put together in the background.
+        least_free_bytes: with less room than this, the disk is told to be full.
 
     Raises:
         ConfigurationError: the token file cannot be used.
         StorageError: the data folder cannot be used.
     """
-    daemon = Daemon(settings, agent)
+    daemon = Daemon(settings, agent, least_free_bytes=least_free_bytes)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LEAST_FREE_BYTES = 5_000_000
 _PATIENCE_SECONDS = 20.0
 _LOOK_AT_THE_MODEL_SECONDS = 0.25
 
@@ -49,8 +50,21 @@ class StoppingError(RondoError):
 class Daemon:
     """An agent that starts, works and stops together with the app."""
 
-    def __init__(self, settings: Settings, agent: Agent | None) -> None:
-        """`agent` is made from the settings where none is given."""
+    def __init__(
+        self,
+        settings: Settings,
+        agent: Agent | None,
+        *,
+        least_free_bytes: int = LEAST_FREE_BYTES,
+    ) -> None:
+        """Name what it works with.
+
+        Args:
+            settings: all of them.
+            agent: the one to work with; None: it is made from the settings.
+            least_free_bytes: with less room than this, the disk is told to be full.
+        """
+        self.least_free_bytes = least_free_bytes
         self.settings = settings
         self.closing = anyio.Event()
         """Set when the daemon stops: whoever streams or waits comes to an end."""

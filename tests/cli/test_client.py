@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import client
 from service.cli.client import Broken, Daemon, base_url
 from service.cli.errors import ConnectionLostError
 from service.config import ServerSettings, Settings
@@ -121,9 +120,8 @@ def test_a_daemon_that_listens_everywhere_is_reached_on_this_machine(host: str, 
 
 @pytest.mark.parametrize("takes_long", [True, False])
 def test_long_work_of_the_daemon_is_waited_for_beyond_the_usual_silence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_long: bool
+    tmp_path: Path, takes_long: bool
 ) -> None:
-    monkeypatch.setattr(client, "_SILENCE_SECONDS", 0.2)
     given_up = threading.Event()
 
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -132,7 +130,9 @@ def test_long_work_of_the_daemon_is_waited_for_beyond_the_usual_silence(
 
     with (
         answering(answer) as port,
-        Daemon(Settings(data_dir=tmp_path, server=ServerSettings(port=port))) as daemon,
+        Daemon(
+            Settings(data_dir=tmp_path, server=ServerSettings(port=port)), silence_seconds=0.2
+        ) as daemon,
     ):
         if takes_long:
             assert daemon.post("/v1/x", takes_long=True) == {"done": True}

@@ -138,6 +138,7 @@ async def running(
     options: AgentOptions | None = None,
     max_body_bytes: int = 4_000_000,
     heartbeat_seconds: float = 15.0,
+    least_free_bytes: int = 0,
     embedder: Embedder | None = None,
     limits: Limits | None = None,
     models: Mapping[str, NamedModel] | None = None,
@@ -161,7 +162,7 @@ async def running(
         options or AgentOptions(auto_classify=False, max_retries=0),
         models=models,
     )
-    app = create_app(settings, agent=agent)
+    app = create_app(settings, agent=agent, least_free_bytes=least_free_bytes)
     server = UvicornServer(app, limits=limits)
     listener = listen(settings.server)
     url = url_of(listener)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
 from service import __version__
 from service.agent.agent import create_agent
 from service.config import Settings
-from service.domain.errors import Problem
+from service.domain.errors import EmbeddingError
 from service.memory.memory import Memory
+from service.memory.protocol import Vectors
 from service.server.app import create_app
-from service.server.routes import probes
 from service.tools.builtins.calculator import calculator
 from service.tools.registry import ToolRegistry
+from tests.memory.remembering import WordEmbedder
 from tests.server.house import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
@@ -41,24 +44,29 @@ async def test_a_daemon_is_ready_when_its_model_is(tmp_path: Path) -> None:
         assert asleep.json()["memory"]["ready"] is True
 
 
-async def test_a_daemon_whose_disk_is_full_is_not_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(tmp_path) as house:
+async def test_a_daemon_whose_disk_is_full_is_not_ready(tmp_path: Path) -> None:
+    async with running(tmp_path, least_free_bytes=1 << 62) as house:
         await house.send("hello")
-        monkeypatch.setattr(probes, "_LEAST_FREE_BYTES", 1 << 62)
         response = await house.client.get("/readyz")
         assert response.status_code == 503
         assert "full" in response.json()["memory"]["detail"]
 
 
-async def test_what_an_endpoint_said_is_not_told_to_strangers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(tmp_path) as house:
-        await house.send("hello")
-        said = Problem(kind="embedding", title="Refused", detail="the endpoint said: sk-12345678")
-        monkeypatch.setattr(house.agent.memory.long_term.index, "_problem", said)
+class RefusedEmbedder(WordEmbedder):
+    """At an endpoint that quotes the key."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        raise EmbeddingError("the endpoint said: sk-12345678")
+
+
+async def test_what_an_endpoint_said_is_not_told_to_strangers(tmp_path: Path) -> None:
+    async with running(tmp_path, embedder=RefusedEmbedder()) as house:
+        answer = await house.send("hello")
+        await house.agent.complete(answer["run_loop_id"])
+        with anyio.fail_after(20):
+            while (await house.agent.memory.long_term.stats()).problem is None:
+                await anyio.sleep(0.01)
+        assert "sk-12345678" in (await house.client.get("/v1/memory/stats")).text
         ready = await house.client.get("/readyz")
         assert ready.status_code == 200
         assert "words only" in ready.json()["memory"]["detail"]

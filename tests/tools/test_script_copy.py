@@ -125,15 +125,15 @@ def test_what_cannot_be_copied_is_left_out_and_named(folder: Path, tmp_path: Pat
     }
 
 
-def test_a_folder_that_is_too_large_is_refused_with_what_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_too_large_is_refused_with_what_to_do(folder: Path) -> None:
     with (folder / "video.mp4").open("wb") as file:
         file.truncate(script_copy.MOST_BYTES + 1)
     with pytest.raises(ToolFailure, match=r"more than 20 MB.*video\.mp4.*move out of it"):
         contents_of(folder)
-    monkeypatch.setattr(script_copy, "MOST_ENTRIES", 3)
-    with pytest.raises(ToolFailure, match="more than 3 files and folders"):
+    (folder / "video.mp4").unlink()
+    for number in range(script_copy.MOST_ENTRIES):
+        (folder / f"{number}.txt").touch()
+    with pytest.raises(ToolFailure, match="more than 2,000 files and folders"):
         contents_of(folder)
 
 

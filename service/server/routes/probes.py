@@ -17,8 +17,6 @@ from service.server.daemon import Daemon, TheDaemon
 
 router = APIRouter(tags=["probes"])
 
-_LEAST_FREE_BYTES = 5_000_000
-
 
 class Health(BaseModel):
     """The process is alive."""
@@ -95,7 +93,9 @@ async def _readiness(daemon: Daemon) -> Readiness:
 async def _memory_part(daemon: Daemon) -> Part:
     """Memory works without an embedder too, only less well: it is ready then."""
     agent = await daemon.agent()
-    trouble = await anyio.to_thread.run_sync(_disk_trouble, daemon.settings.data_dir)
+    trouble = await anyio.to_thread.run_sync(
+        _disk_trouble, daemon.settings.data_dir, daemon.least_free_bytes
+    )
     if trouble is not None:
         return Part(ready=False, detail=trouble)
     damage = agent.memory.journal.damage
@@ -117,13 +117,13 @@ async def _memory_part(daemon: Daemon) -> Part:
     return Part(ready=True, detail=detail)
 
 
-def _disk_trouble(folder: Path) -> str | None:
+def _disk_trouble(folder: Path, least_free_bytes: int) -> str | None:
     """Why nothing can be written in a folder. Asks the file system only: anybody may call this."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return f"the data folder cannot be used: {error.strerror}"
-    if free < _LEAST_FREE_BYTES:
+    if free < least_free_bytes:
         return f"the disk of the data folder is full: {free / 1e6:.1f} MB are free"
     if not os.access(folder, os.W_OK | os.X_OK):
         return "the data folder cannot be written"
