@@ -70,9 +70,9 @@ RECALL_TIMES = 3
 # --- recall on a change of matter. Set by hand on 44 English and 44 Chinese continuations of our
 # own (multilingual-e5-small): of 40 about another matter that memory knows, all are recalled (by
 # words alone 33); of 48 others, two are given something needless (by words alone one). On 40 that
-# were written afterwards (tests/agent/continuations.py), with all of these conversations open and
-# remembered beside each other: all of 20, and none of 20. These 40 have also shown that questions
-# and requests are not to count where no word is shared.
+# were written afterwards (tests/support/agent/continuations.py), with all of these conversations
+# open and remembered beside each other: all of 20, and none of 20. These 40 have also shown that
+# questions and requests are not to count where no word is shared.
 RECALL_COMPARED_TURNS = 6
 """How many of a loop's newest turns a message is compared with, besides the goal."""
 RECALL_NEARER = 0.04
@@ -173,7 +173,7 @@ ASKED_LEAST_PROBABILITY = 0.05
 """How likely each of them is at least, but for the likeliest."""
 
 # --- several matters in one message. Reasoned, and checked on 40 lists of our own, written before
-# the rules (tests/agent/matter_lists.py): longer lists are rather texts to be worked on.
+# the rules (tests/support/agent/matter_lists.py): longer lists are rather texts to be worked on.
 MATTERS_MOST = 9
 """How many matters one message may hold; what lists more stays whole."""
 MATTERS_MOST_CHARACTERS = 4000

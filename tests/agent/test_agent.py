@@ -20,7 +20,7 @@ from service.domain.events import RouteDecided, RunLoopFailed
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,

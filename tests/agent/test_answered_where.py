@@ -13,7 +13,8 @@ from service.agent.routing.options import RouterOptions
 from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.events import InputRequired
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
-from tests.agent.asking_where import (
+from tests.support.agent.agents import sent, until
+from tests.support.agent.asking_where import (
     TRIP,
     VAGUE,
     asked,
@@ -22,10 +23,9 @@ from tests.agent.asking_where import (
     trip_of,
     waits,
 )
-from tests.agent.moves import heard, whole
-from tests.agent.support import sent, until
-from tests.memory.forgetting_support import archived, finished, traces
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.moves import heard, whole
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, finished, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.agent.continuations import Turns
-from tests.agent.support import FunctionLLM, echo, sent
 from tests.agent.test_recall import bundled, recalled, remembering_agent
+from tests.support.agent.agents import FunctionLLM, echo, sent
+from tests.support.agent.continuations import Turns
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

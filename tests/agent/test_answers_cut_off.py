@@ -29,7 +29,7 @@ from service.domain.messages import FinishReason, Message
 from service.domain.spoken import Spoken
 from service.domain.stream import ResponseInfo, TextDelta
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     call,
@@ -39,7 +39,7 @@ from tests.agent.support import (
     types,
     until,
 )
-from tests.agent.waiting import rested
+from tests.support.agent.waiting import rested
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,9 @@ from service.domain.events import (
     ToolFinished,
 )
 from service.tools.builtins.ask_user import ask_user, choose
-from tests.agent.moves import whole
-from tests.agent.support import running_agent, sent
-from tests.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
+from tests.support.agent.agents import running_agent, sent
+from tests.support.agent.moves import whole
+from tests.support.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

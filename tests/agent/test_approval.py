@@ -13,8 +13,8 @@ from service.domain.errors import ConflictError, InvalidInputError, NotFoundErro
 from service.domain.events import CallDecision, InputReceived, MessageReceived
 from service.domain.messages import Message
 from service.memory.history.appends import Commit
-from tests.agent.support import request_of, running_agent, sending, sent, types, until
-from tests.agent.waiting import (
+from tests.support.agent.agents import request_of, running_agent, sending, sent, types, until
+from tests.support.agent.waiting import (
     Launches,
     asked,
     launch_call,

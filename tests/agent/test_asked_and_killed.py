@@ -13,9 +13,9 @@ import pytest
 from service.agent.agent import Agent
 from service.agent.routing.options import RouterOptions
 from service.memory.memory import Memory
-from tests.agent.mortal import _arm, _forkserver
-from tests.agent.moves import assert_well_formed, heard
-from tests.agent.support import echo, running_agent
+from tests.support.agent.agents import echo, running_agent
+from tests.support.agent.mortal import _arm, _forkserver
+from tests.support.agent.moves import assert_well_formed, heard
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ from service.agent.questions import Question
 from service.agent.routing.options import RouterOptions
 from service.domain.errors import ConflictError
 from service.domain.events import RouteDecided
-from tests.agent.asking_where import (
+from tests.support.agent.agents import answer_of, request_of, sent, types, until
+from tests.support.agent.asking_where import (
     TRIP,
     VAGUE,
     asked,
@@ -23,8 +24,7 @@ from tests.agent.asking_where import (
     trip_of,
     waits,
 )
-from tests.agent.moves import answers, heard, whole
-from tests.agent.support import answer_of, request_of, sent, types, until
+from tests.support.agent.moves import answers, heard, whole
 
 pytestmark = pytest.mark.anyio
 

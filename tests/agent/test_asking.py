@@ -16,7 +16,7 @@ from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.read_result import read_result_tool
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     FunctionLLM,
     answer_of,
     call,
@@ -26,7 +26,7 @@ from tests.agent.support import (
     sent,
     until,
 )
-from tests.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

@@ -27,7 +27,7 @@ from service.domain.events import InputRequired, ToolFinished, ToolStarted
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.tools.decorator import tool
-from tests.agent.support import Answer, call, running_agent, sent, until
+from tests.support.agent.agents import Answer, call, running_agent, sent, until
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from service.domain.anchors import AnchorRef
 from service.domain.events import Event
 from service.domain.fold import fold
 from service.domain.state import RunLoopState
-from tests.agent.conversations import HAN, WORDS, Conversation, long_conversations
-from tests.histories import histories, received
+from tests.support.agent.conversations import HAN, WORDS, Conversation, long_conversations
+from tests.support.histories import histories, received
 
 
 def assert_well_formed(state: RunLoopState) -> None:

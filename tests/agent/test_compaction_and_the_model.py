@@ -19,15 +19,22 @@ from service.domain.events import (
 )
 from service.domain.messages import Message, TextPart
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
-from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
-from tests.agent.conversations import WORDS
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     running_agent,
     sent,
     types,
 )
+from tests.support.agent.compacting import (
+    LIMIT,
+    all_events,
+    conversation,
+    finished,
+    is_request,
+    talks,
+)
+from tests.support.agent.conversations import WORDS
 
 pytestmark = pytest.mark.anyio
 

@@ -27,9 +27,7 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.decorator import tool
-from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
-from tests.agent.conversations import HAN, WORDS, Conversation
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,
@@ -37,8 +35,17 @@ from tests.agent.support import (
     running_agent,
     sent,
 )
-from tests.histories import received
-from tests.memory.remembering import remembering
+from tests.support.agent.compacting import (
+    LIMIT,
+    all_events,
+    conversation,
+    finished,
+    is_request,
+    talks,
+)
+from tests.support.agent.conversations import HAN, WORDS, Conversation
+from tests.support.histories import received
+from tests.support.memory.remembering import remembering
 
 pytestmark = pytest.mark.anyio
 

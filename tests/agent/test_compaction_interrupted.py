@@ -14,11 +14,7 @@ from service.domain.messages import Message
 from service.domain.state import RunLoopState
 from service.domain.stream import TextDelta
 from service.memory.forgetting.histories import history_of
-from tests.agent.compacting import LIMIT, all_events, conversation, finished, is_request, talks
-from tests.agent.conversations import WORDS
-from tests.agent.moves import whole
-from tests.agent.moving import at_rest, message_ids
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     running_agent,
@@ -26,6 +22,17 @@ from tests.agent.support import (
     types,
     until,
 )
+from tests.support.agent.compacting import (
+    LIMIT,
+    all_events,
+    conversation,
+    finished,
+    is_request,
+    talks,
+)
+from tests.support.agent.conversations import WORDS
+from tests.support.agent.moves import whole
+from tests.support.agent.moving import at_rest, message_ids
 
 pytestmark = pytest.mark.anyio
 

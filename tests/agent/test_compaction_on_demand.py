@@ -15,9 +15,7 @@ from service.domain.fold import fold
 from service.domain.messages import Message
 from service.memory.memory import Memory
 from service.tools.decorator import tool
-from tests.agent.compacting import all_events, conversation, finished, is_request, talks
-from tests.agent.conversations import WORDS
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,
@@ -28,7 +26,9 @@ from tests.agent.support import (
     types,
     until,
 )
-from tests.agent.waiting import Launches, launch_call, rested, wanting
+from tests.support.agent.compacting import all_events, conversation, finished, is_request, talks
+from tests.support.agent.conversations import WORDS
+from tests.support.agent.waiting import Launches, launch_call, rested, wanting
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,8 @@ from service.agent.consolidation.asking import Question, read_answer
 from service.agent.consolidation.checking import checked
 from service.domain.anchors import Anchor, MemoryNote, Segment
 from service.memory.notes.note_writing import UnreadSegment
-from tests.agent.consolidating import (
+from tests.support.agent.agents import until
+from tests.support.agent.consolidating import (
     NotingLLM,
     agent_with,
     all_read,
@@ -23,8 +24,7 @@ from tests.agent.consolidating import (
     remember,
     texts,
 )
-from tests.agent.support import until
-from tests.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
 
 pytestmark = pytest.mark.anyio
 

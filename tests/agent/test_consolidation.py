@@ -15,7 +15,8 @@ from service.config import ConsolidationSettings, LLMSettings, MemorySettings, S
 from service.domain.errors import ConfigurationError, LLMConnectionError, LLMStreamError
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
-from tests.agent.consolidating import (
+from tests.support.agent.agents import sent, until
+from tests.support.agent.consolidating import (
     NotingLLM,
     agent_with,
     all_read,
@@ -24,8 +25,7 @@ from tests.agent.consolidating import (
     remember,
     texts,
 )
-from tests.agent.support import sent, until
-from tests.memory.remembering import run_loop
+from tests.support.memory.remembering import run_loop
 
 pytestmark = pytest.mark.anyio
 

@@ -32,7 +32,7 @@ from service.domain.growing import Growing
 from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
-from tests.histories import BEGINNING, event_at, histories, received
+from tests.support.histories import BEGINNING, event_at, histories, received
 
 SYSTEM = system_message(BEGINNING, instructions="Call me Ada.")
 

@@ -16,7 +16,13 @@ from service.domain.events import ErrorOccurred, EventBody
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolEffect
 from service.memory.history.appends import Commit
-from tests.agent.hooking import (
+from tests.support.agent.agents import (
+    answer_of,
+    running_agent,
+    sent,
+    types,
+)
+from tests.support.agent.hooking import (
     MISHAPS,
     Looks,
     broken,
@@ -25,12 +31,6 @@ from tests.agent.hooking import (
     impatient,
     raises,
     results,
-)
-from tests.agent.support import (
-    answer_of,
-    running_agent,
-    sent,
-    types,
 )
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.fold import fold
 from service.domain.messages import Message
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     answer_of,
     call,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from service.domain.events import Event
-from tests.agent.support import running_agent, sent, types, until
+from tests.support.agent.agents import running_agent, sent, types, until
 
 pytestmark = pytest.mark.anyio
 

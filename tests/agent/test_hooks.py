@@ -19,13 +19,7 @@ from service.domain.stream import TextDelta
 from service.domain.tools import ToolEffect
 from service.memory.history.inbox import InboxEntry
 from service.tools.decorator import tool
-from tests.agent.hooking import (
-    Looks,
-    calls_then_tells,
-    failures,
-    results,
-)
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,
@@ -33,6 +27,12 @@ from tests.agent.support import (
     running_agent,
     sent,
     until,
+)
+from tests.support.agent.hooking import (
+    Looks,
+    calls_then_tells,
+    failures,
+    results,
 )
 
 pytestmark = pytest.mark.anyio

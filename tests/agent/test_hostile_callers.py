@@ -19,7 +19,7 @@ from service.domain.errors import ConflictError, InvalidInputError, NotFoundErro
 from service.domain.messages import Message
 from service.memory.history.inbox import InboxEntry
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     answer_of,
     call,

@@ -25,7 +25,7 @@ from service.domain.stream import StreamPart
 from service.memory.memory import Memory
 from service.tools.decorator import tool
 from service.tools.registry import ToolRegistry
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,

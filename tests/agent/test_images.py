@@ -12,8 +12,8 @@ from service.agent.image_files import image_from_file
 from service.domain.errors import InvalidInputError
 from service.domain.images import LARGEST_IMAGE, image_part, image_type
 from service.domain.messages import ImageUrlPart, Message, TextPart
-from tests.agent.conversations import Conversation
-from tests.agent.support import running_agent
+from tests.support.agent.agents import running_agent
+from tests.support.agent.conversations import Conversation
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.domain.stream import ResponseInfo, TextDelta
 from service.memory.memory import Memory
-from tests.agent.mortal import WORDS, Moment, live
-from tests.agent.support import Answer
+from tests.support.agent.agents import Answer
+from tests.support.agent.mortal import WORDS, Moment, live
 
 pytestmark = pytest.mark.slow
 

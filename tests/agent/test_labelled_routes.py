@@ -19,8 +19,8 @@ from service.domain.events import (
 from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
-from tests.agent.support import running_agent
-from tests.memory.forgetting_support import archived, finished
+from tests.support.agent.agents import running_agent
+from tests.support.memory.secrets import archived, finished
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.agent.routing.matters import matters_of
 from service.agent.tuned import MATTERS_MOST, MATTERS_MOST_CHARACTERS
-from tests.agent.matter_lists import ONE, SEVERAL
+from tests.support.agent.matter_lists import ONE, SEVERAL
 
 
 @pytest.mark.parametrize(("text", "keys"), SEVERAL)

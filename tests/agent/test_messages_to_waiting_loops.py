@@ -17,8 +17,7 @@ from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.run_loops import SendMode
 from service.domain.stream import StreamPart, ToolCallDelta
 from service.tools.builtins.ask_user import ask_user, choose
-from tests.agent.heist import forget
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     Respond,
     answer_of,
@@ -28,7 +27,8 @@ from tests.agent.support import (
     types,
     until,
 )
-from tests.agent.waiting import (
+from tests.support.agent.heist import forget
+from tests.support.agent.waiting import (
     Launches,
     asked,
     launch_call,
@@ -38,7 +38,7 @@ from tests.agent.waiting import (
     wanted,
     wanting,
 )
-from tests.memory.forgetting_support import traces
+from tests.support.memory.secrets import traces
 
 pytestmark = pytest.mark.anyio
 

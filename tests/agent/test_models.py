@@ -32,7 +32,7 @@ from service.domain.usage import Prices
 from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user
 from service.tools.registry import ToolRegistry
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     Respond,
@@ -43,7 +43,7 @@ from tests.agent.support import (
     types,
     until,
 )
-from tests.agent.waiting import asked, wanted, wanting
+from tests.support.agent.waiting import asked, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.mortal_moves import WORDS, Moment, move_and_die
-from tests.agent.moves import answers, heard, whole
-from tests.agent.support import running_agent, sent
-from tests.memory.forgetting_support import archived
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import running_agent, sent
+from tests.support.agent.mortal_moves import WORDS, Moment, move_and_die
+from tests.support.agent.moves import answers, heard, whole
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived
 
 pytestmark = pytest.mark.anyio
 

@@ -15,12 +15,12 @@ from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
-from tests.agent.heist import forget
-from tests.agent.moves import heard, whole
-from tests.agent.support import Answer, answer_of, running_agent, sent, until
-from tests.agent.waiting import Launches, request_id, rested, results_of, wanted
-from tests.memory.forgetting_support import archived, traces
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import Answer, answer_of, running_agent, sent, until
+from tests.support.agent.heist import forget
+from tests.support.agent.moves import heard, whole
+from tests.support.agent.waiting import Launches, request_id, rested, results_of, wanted
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, traces
 
 SECRET = "Zanzibarquine"
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ import pytest
 from service.agent.workbench import Workbench
 from service.domain.events import EventBody, RunLoopCancelled
 from service.domain.state import RunLoopState
-from tests.agent.moves import answers, heard, whole
-from tests.agent.moving import at_rest, message_ids, opened, running, unseen
-from tests.agent.support import FunctionLLM, until
+from tests.support.agent.agents import FunctionLLM, until
+from tests.support.agent.moves import answers, heard, whole
+from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
 
 pytestmark = pytest.mark.anyio
 

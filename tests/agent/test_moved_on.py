@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import ConflictError
-from tests.agent.moves import heard, whole
-from tests.agent.moving import message_ids, opened, running
-from tests.agent.support import sent
+from tests.support.agent.agents import sent
+from tests.support.agent.moves import heard, whole
+from tests.support.agent.moving import message_ids, opened, running
 
 pytestmark = pytest.mark.anyio
 

@@ -14,12 +14,22 @@ from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
-from tests.agent.heist import RESULT, SECRET, SECRETS, forget, house, look, moved, places, respond
-from tests.agent.moves import heard, whole
-from tests.agent.moving import at_rest, message_ids, opened, unseen
-from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
-from tests.memory.forgetting_support import archived, traces
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import Answer, call, running_agent, sending, sent, types, until
+from tests.support.agent.heist import (
+    RESULT,
+    SECRET,
+    SECRETS,
+    forget,
+    house,
+    look,
+    moved,
+    places,
+    respond,
+)
+from tests.support.agent.moves import heard, whole
+from tests.support.agent.moving import at_rest, message_ids, opened, unseen
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -13,11 +13,11 @@ from service.domain.events import MessageReceived, RunLoopImported, RunLoopStart
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.memory.history.imports import Import
-from tests.agent.heist import SECRET, SECRETS, forget, house
-from tests.agent.moves import heard, whole
-from tests.agent.moving import at_rest, message_ids, opened
-from tests.agent.support import sent
-from tests.memory.forgetting_support import archived, traces
+from tests.support.agent.agents import sent
+from tests.support.agent.heist import SECRET, SECRETS, forget, house
+from tests.support.agent.moves import heard, whole
+from tests.support.agent.moving import at_rest, message_ids, opened
+from tests.support.memory.secrets import archived, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.memory.archive.segmenter import segment
 from service.memory.history.imports import Import
-from tests.agent.moves import heard, whole
-from tests.agent.moving import message_ids, opened
-from tests.agent.support import running_agent, sent
+from tests.support.agent.agents import running_agent, sent
+from tests.support.agent.moves import heard, whole
+from tests.support.agent.moving import message_ids, opened
 
 pytestmark = pytest.mark.anyio
 

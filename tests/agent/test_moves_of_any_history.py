@@ -18,8 +18,8 @@ from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 from service.memory.forgetting.histories import history_of
 from service.memory.history.appends import Append
-from tests.agent.moves import assert_well_formed
-from tests.histories import BEGINNING, event_at, histories, received
+from tests.support.agent.moves import assert_well_formed
+from tests.support.histories import BEGINNING, event_at, histories, received
 
 
 def moved_somewhere(

@@ -13,13 +13,13 @@ from service.domain.events import MessageMoved, RouteDecided
 from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
-from tests.agent.heist import SECRET, SECRETS, forget, house, moved, places
-from tests.agent.mortal_moves import WORDS, Moment, move_and_die
-from tests.agent.moves import answers, heard, spoken, whole
-from tests.agent.moving import at_rest, message_ids, opened, running
-from tests.agent.support import Answer, running_agent, sending, sent, until
-from tests.memory.forgetting_support import archived, traces
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import Answer, running_agent, sending, sent, until
+from tests.support.agent.heist import SECRET, SECRETS, forget, house, moved, places
+from tests.support.agent.mortal_moves import WORDS, Moment, move_and_die
+from tests.support.agent.moves import answers, heard, spoken, whole
+from tests.support.agent.moving import at_rest, message_ids, opened, running
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -15,15 +15,15 @@ from service.domain.errors import ConflictError
 from service.domain.events import Event, RouteDecided, Usage
 from service.domain.messages import Message
 from service.tools.decorator import tool
-from tests.agent.moves import answers, heard, spoken, whole
-from tests.agent.moving import at_rest, message_ids, opened, running
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     call,
     sent,
     types,
 )
+from tests.support.agent.moves import answers, heard, spoken, whole
+from tests.support.agent.moving import at_rest, message_ids, opened, running
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,7 @@ from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.domain.tools import ToolContext
 from service.tools.decorator import tool
-from tests.agent.moves import answers, heard, whole
-from tests.agent.moving import at_rest, message_ids, opened, running, unseen
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     call,
@@ -24,6 +22,8 @@ from tests.agent.support import (
     types,
     until,
 )
+from tests.support.agent.moves import answers, heard, whole
+from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
 
 pytestmark = pytest.mark.anyio
 

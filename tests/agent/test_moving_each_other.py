@@ -14,8 +14,8 @@ from service.domain.events import MessageReceived
 from service.domain.messages import Message
 from service.domain.tools import ToolContext
 from service.tools.decorator import tool
-from tests.agent.moves import heard, whole
-from tests.agent.support import Answer, call, running_agent, sending, sent, until
+from tests.support.agent.agents import Answer, call, running_agent, sending, sent, until
+from tests.support.agent.moves import heard, whole
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from service.domain.stream import StreamPart
 from service.tools.builtins.memory_search import memory_search_tool
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
-from tests.agent.support import Answer, call, running_agent, sent
-from tests.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
+from tests.support.agent.agents import Answer, call, running_agent, sent
+from tests.support.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

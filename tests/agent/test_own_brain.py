@@ -31,7 +31,7 @@ from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user
 from service.tools.decorator import tool
 from service.tools.registry import ToolRegistry
-from tests.agent.support import (
+from tests.support.agent.agents import (
     FunctionLLM,
     answer_of,
     call,
@@ -41,7 +41,7 @@ from tests.agent.support import (
     sent,
     types,
 )
-from tests.agent.waiting import Launches, launch_call, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import Launches, launch_call, rested, results_of, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from service.domain.instructions import CallLLM
 from service.domain.messages import Message
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
-from tests.agent.support import FunctionLLM, answer_of, echo, running_agent, sent
+from tests.support.agent.agents import FunctionLLM, answer_of, echo, running_agent, sent
 
 HOUSE = """
 from service.agent.hooks import Hooks

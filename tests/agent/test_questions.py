@@ -18,9 +18,17 @@ from service.domain.events import Event
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.tools.builtins.ask_user import ask_user
-from tests.agent.support import running_agent, until
-from tests.agent.waiting import Launches, asked, launch_call, rested, results_of, wanted, wanting
-from tests.histories import received
+from tests.support.agent.agents import running_agent, until
+from tests.support.agent.waiting import (
+    Launches,
+    asked,
+    launch_call,
+    rested,
+    results_of,
+    wanted,
+    wanting,
+)
+from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,17 @@ from service.memory.embedders.sentence_transformer import SentenceTransformerEmb
 from service.memory.protocol import Embedder, Vectors
 from service.memory.tokens import estimate_tokens
 from service.tools.builtins.memory_search import memory_search_tool
-from tests.agent.continuations import (
+from tests.memory.conftest import bundled
+from tests.support.agent.agents import (
+    FunctionLLM,
+    answer_of,
+    call,
+    echo,
+    running_agent,
+    sent,
+    types,
+)
+from tests.support.agent.continuations import (
     REMEMBERED_EN,
     REMEMBERED_ZH,
     SAID_EN,
@@ -27,9 +37,7 @@ from tests.agent.continuations import (
     Continuation,
     Turns,
 )
-from tests.agent.support import FunctionLLM, answer_of, call, echo, running_agent, sent, types
-from tests.memory.conftest import bundled
-from tests.memory.remembering import WordEmbedder, run_loop
+from tests.support.memory.remembering import WordEmbedder, run_loop
 
 pytestmark = pytest.mark.anyio
 

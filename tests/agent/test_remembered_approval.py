@@ -12,8 +12,8 @@ from service.domain.events import CallDecision, Remember
 from service.tools.approval import ApprovalMode, ApprovalPolicy
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import FunctionTool, tool
-from tests.agent.support import running_agent, sent, types
-from tests.agent.waiting import (
+from tests.support.agent.agents import running_agent, sent, types
+from tests.support.agent.waiting import (
     Launches,
     asked,
     launch_call,

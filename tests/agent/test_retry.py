@@ -11,8 +11,8 @@ from service.agent.configured import models_from_settings, options_from_settings
 from service.agent.retry import retrying
 from service.config import load_settings
 from service.domain.errors import LLMError, LLMStatusError
-from tests.llm.endpoint import Call, endpoint
-from tests.llm.openai_support import client, collect
+from tests.support.llm.endpoint import Call, endpoint
+from tests.support.llm.openai_client import client, collect
 
 pytestmark = pytest.mark.anyio
 

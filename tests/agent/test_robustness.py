@@ -22,7 +22,7 @@ from service.domain.routes import Route
 from service.memory.history.appends import Commit
 from service.memory.history.inbox import Delivery, InboxEntry
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,

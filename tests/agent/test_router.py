@@ -19,8 +19,8 @@ from service.domain.errors import ConfigurationError, LLMConnectionError
 from service.domain.events import RunLoopCancelled, RunLoopCompleted
 from service.domain.fold import evolve
 from service.domain.routes import Route
-from tests.agent.routing_loops import INVOICE, LISBON, NOW, Judge, loop, no_embedder
-from tests.histories import event_at
+from tests.support.agent.routing_loops import INVOICE, LISBON, NOW, Judge, loop, no_embedder
+from tests.support.histories import event_at
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from service.domain.tools import ToolDefinition
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
-from tests.agent.support import FunctionLLM, echo, running_agent, sent, until
+from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 
 pytestmark = pytest.mark.anyio
 

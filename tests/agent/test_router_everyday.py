@@ -16,7 +16,7 @@ from service.domain.state import RunLoopState
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
-from tests.agent.routing_loops import (
+from tests.support.agent.routing_loops import (
     BERLIN,
     INVOICE,
     LEAVE,

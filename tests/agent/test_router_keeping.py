@@ -21,7 +21,7 @@ from service.agent.routing.reading import Candidate, Turn, let_go, read
 from service.agent.routing.vectors import EmbedQueries, TurnVectors
 from service.memory.protocol import Vectors
 from service.memory.search import lexical
-from tests.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
+from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from service.agent.routing.reading import Candidate
 from service.agent.routing.turns import candidate_of
 from service.domain.errors import LLMStreamError
 from service.memory.tokens import estimate_tokens
-from tests.agent.routing_loops import INVOICE, LISBON, TABLE, Judge, loop
+from tests.support.agent.routing_loops import INVOICE, LISBON, TABLE, Judge, loop
 
 pytestmark = pytest.mark.anyio
 

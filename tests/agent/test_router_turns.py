@@ -16,9 +16,9 @@ from service.domain.events import (
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN
 from service.domain.messages import Message
-from tests.agent.conversations import Conversation
-from tests.agent.routing_loops import LISBON, TABLE
-from tests.histories import BEGINNING, event_at, received
+from tests.support.agent.conversations import Conversation
+from tests.support.agent.routing_loops import LISBON, TABLE
+from tests.support.histories import BEGINNING, event_at, received
 
 
 def words(turns: object) -> list[str]:

@@ -14,7 +14,7 @@ from service.agent.routing.pieces import pieces
 from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, let_go, read
 from service.agent.routing.scripts import NO_SCRIPT, script
 from service.agent.routing.shapes import shape
-from tests.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
+from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
 
 
 def of(found: Features, name: str) -> list[float]:

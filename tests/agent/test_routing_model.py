@@ -22,7 +22,7 @@ from service.agent.routing.reading import Candidate
 from service.agent.routing.reasons import JOIN_THEMES, NEW_THEMES, for_join
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.agent.routing_cases import (
+from tests.support.agent.routing_cases import (
     NOW,
     Embed,
     dumplings_zh,

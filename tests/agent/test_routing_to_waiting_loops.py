@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from service.tools.builtins.ask_user import ask_user, choose
-from tests.agent.support import Respond, answer_of, running_agent, sent
-from tests.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
+from tests.support.agent.agents import Respond, answer_of, running_agent, sent
+from tests.support.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
 
 pytestmark = pytest.mark.anyio
 

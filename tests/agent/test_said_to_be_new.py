@@ -10,8 +10,8 @@ from service.agent.routing.options import RouterOptions
 from service.domain.events import RouteDecided
 from service.domain.messages import Message
 from service.memory.history.inbox import InboxEntry
-from tests.agent.support import running_agent, sent
-from tests.memory.exchanging import bring_in
+from tests.support.agent.agents import running_agent, sent
+from tests.support.memory.exchanging import bring_in
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.history.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
-from tests.agent.support import answer_of, running_agent, sent, until
+from tests.support.agent.agents import answer_of, running_agent, sent, until
 
 pytestmark = pytest.mark.anyio
 

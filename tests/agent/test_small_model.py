@@ -15,7 +15,7 @@ from service.domain.anchors import Anchor, SegmentType
 from service.domain.events import EventBody, Recollection, RunLoopStarted
 from service.domain.fold import fold
 from service.memory.search.scripts import Script
-from tests.histories import BEGINNING, event_at, received
+from tests.support.histories import BEGINNING, event_at, received
 
 
 class OfSize:

@@ -15,7 +15,7 @@ from service.domain.messages import Message
 from service.domain.stream import TextDelta, TokenUsage
 from service.domain.tools import ToolEffect
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,

@@ -13,7 +13,7 @@ from service.domain.errors import ConflictError, LLMStatusError
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.tools.decorator import tool
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     FunctionLLM,
     answer_of,

@@ -18,8 +18,8 @@ from service.domain.messages import ToolCall
 from service.domain.tools import ToolContext
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import tool
-from tests.agent.support import running_agent, sent, types
-from tests.agent.waiting import asked, rested, results_of, wanted, wanting
+from tests.support.agent.agents import running_agent, sent, types
+from tests.support.agent.waiting import asked, rested, results_of, wanted, wanting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

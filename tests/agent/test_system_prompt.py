@@ -14,7 +14,7 @@ from service.config import Settings
 from service.domain.errors import ConfigurationError
 from service.domain.messages import Message
 from service.tools.decorator import tool
-from tests.agent.support import Answer, FunctionLLM, answer_of, call, running_agent, sent
+from tests.support.agent.agents import Answer, FunctionLLM, answer_of, call, running_agent, sent
 
 pytestmark = pytest.mark.anyio
 

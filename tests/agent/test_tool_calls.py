@@ -18,8 +18,16 @@ from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolContext, ToolEffect
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
-from tests.agent.support import Answer, call, running_agent, sending, sent, types, until
-from tests.agent.waiting import Launches, asked, launch_call, rested, results_of, wanted, wanting
+from tests.support.agent.agents import Answer, call, running_agent, sending, sent, types, until
+from tests.support.agent.waiting import (
+    Launches,
+    asked,
+    launch_call,
+    rested,
+    results_of,
+    wanted,
+    wanting,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from service.agent.routing.unsure import with_alternatives
 from service.domain.errors import ConfigurationError
 from service.domain.events import RouteDecided
 from service.domain.routes import Route, RouteCandidate, alternatives_of
-from tests.agent.support import running_agent, sent
+from tests.support.agent.agents import running_agent, sent
 
 anyio = pytest.mark.anyio
 

@@ -18,7 +18,15 @@ from service.domain.messages import Message
 from service.domain.stream import TextDelta, ThinkDelta, TokenUsage
 from service.domain.usage import Prices
 from service.tools.decorator import tool
-from tests.agent.support import Answer, FunctionLLM, answer_of, call, running_agent, sent, types
+from tests.support.agent.agents import (
+    Answer,
+    FunctionLLM,
+    answer_of,
+    call,
+    running_agent,
+    sent,
+    types,
+)
 
 pytestmark = pytest.mark.anyio
 

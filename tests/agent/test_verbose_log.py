@@ -10,9 +10,9 @@ import pytest
 
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
-from tests.agent.compacting import is_request
-from tests.agent.support import Answer, call, running_agent, sent
-from tests.agent.waiting import Launches, rested
+from tests.support.agent.agents import Answer, call, running_agent, sent
+from tests.support.agent.compacting import is_request
+from tests.support.agent.waiting import Launches, rested
 
 pytestmark = pytest.mark.anyio
 

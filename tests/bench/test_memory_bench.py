@@ -17,7 +17,7 @@ from service.bench.memory.house import Searched, Taken
 from service.bench.memory.report import Plan, of_archiving, of_searching, run
 from service.bench.memory.texts import Corpus
 from service.bench.memory.vectors import MixedEmbedder
-from tests.memory.remembering import WordEmbedder
+from tests.support.memory.remembering import WordEmbedder
 
 SMALL = ("--sizes", "200", "--sample", "20", "--queries", "2")
 

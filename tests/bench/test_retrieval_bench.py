@@ -15,7 +15,7 @@ import pytest
 from service.bench.errors import BenchmarkError
 from service.bench.retrieval.dataset import find_sets, read_set
 from service.bench.retrieval.report import Plan, run
-from tests.memory.remembering import WordEmbedder
+from tests.support.memory.remembering import WordEmbedder
 
 SAID = {
     "boat": ("Where did I moor the boat?", "In the harbour of Lund, at pier nine."),

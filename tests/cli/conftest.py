@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from service.cli.daemon_process import DaemonProcess
-from tests.cli.house import SCRIPT, daemon_with, terminal_of
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import SCRIPT, daemon_with, terminal_of
 
 
 @pytest.fixture(scope="package")

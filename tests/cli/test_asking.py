@@ -13,9 +13,9 @@ import pytest
 
 from service.cli.daemon_process import DaemonProcess, running_daemon
 from service.config import EmbedderSettings, Settings
-from tests.cli.house import ENVIRONMENT, sent
-from tests.cli.screen import Screen
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import ENVIRONMENT, sent
 
 pytestmark = pytest.mark.slow
 

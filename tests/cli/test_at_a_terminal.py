@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.house import sent
-from tests.cli.screen import Screen
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import sent
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import pytest
 from service.cli.client import Broken, Daemon, base_url
 from service.cli.errors import ConnectionLostError
 from service.config import ServerSettings, Settings
-from tests.cli.events import ACCEPTED, IDLE, ROUTED, frame, said, seen
-from tests.cli.support import answering, write
+from tests.support.cli.commands import answering, write
+from tests.support.cli.wire_events import ACCEPTED, IDLE, ROUTED, frame, said, seen
 
 DELTA = seen(None, "message.delta", text="Hel")
 WHOLE = seen(7, "message.completed", message=said("Hello"))

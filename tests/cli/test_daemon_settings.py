@@ -7,9 +7,9 @@ import tomllib
 
 import pytest
 
-from tests.cli.house import ENVIRONMENT
-from tests.cli.screen import Screen
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 ELSEWHERE = {"RONDO_LLM__MODEL": "gpt-elsewhere", "OPENAI_API_KEY": "sk-hush"}

@@ -14,9 +14,9 @@ from rich.console import Console
 from service.cli.answer_writer import AnswerWriter
 from service.cli.daemon_process import DaemonProcess
 from service.cli.markdown_stream import complete_blocks, open_fence
-from tests.cli.house import daemon_with, terminal_of
-from tests.cli.screen import Screen
-from tests.cli.support import on_screen
+from tests.support.cli.commands import on_screen
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import daemon_with, terminal_of
 
 ANSWER = """\
 # A plan for 里斯本

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from service.cli.daemon_process import DaemonProcess
-from tests.cli.house import daemon_with, terminal_of
-from tests.cli.support import Terminal, answering
-from tests.daemon import environment
-from tests.memory.archives import CHATGPT, CLAUDE, chatgpt, written
-from tests.memory.exchanging import lines, loop, turn
+from tests.support.cli.commands import Terminal, answering
+from tests.support.cli.scripted_daemon import daemon_with, terminal_of
+from tests.support.daemon import environment
+from tests.support.memory.archives import CHATGPT, CLAUDE, chatgpt, written
+from tests.support.memory.exchanging import lines, loop, turn
 
 
 @pytest.fixture(scope="module")

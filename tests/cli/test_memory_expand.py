@@ -10,8 +10,8 @@ import pytest
 from service.cli.window_views import print_window
 from service.domain.anchors import Anchor, ExpandedWindow, Segment
 from service.domain.run_loops import RunLoopSummary
-from tests.cli.house import sent
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import sent
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

@@ -16,9 +16,9 @@ from service.cli.forget_views import print_receipt
 from service.cli.memory_views import print_hits
 from service.domain.anchors import Anchor, MemoryHit, SearchResult
 from service.domain.forgetting import ForgetReceipt
-from tests.cli.support import Terminal, answering, write
-from tests.memory.archives import chatgpt, written
-from tests.memory.exchanging import MOMENT, lines, loop, turn
+from tests.support.cli.commands import Terminal, answering, write
+from tests.support.memory.archives import chatgpt, written
+from tests.support.memory.exchanging import MOMENT, lines, loop, turn
 
 PREVIEW: dict[str, Any] = {
     "run_loops": [],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.house import sent
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import sent
 
 
 def test_nothing_is_forgotten_without_a_clear_yes(terminal: Terminal) -> None:

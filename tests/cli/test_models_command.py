@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.models.catalog import SMALL_MODEL, known
-from tests.daemon import environment, serving
+from tests.support.daemon import environment, serving
 
 LARGE = "qwen2.5-coder-1.5b"
 pytestmark = pytest.mark.slow

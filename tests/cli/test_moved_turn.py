@@ -9,7 +9,7 @@ from rich.console import Console
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
 from service.cli.wire import Accepted, SeenEvent
-from tests.cli.events import ACCEPTED, LANDED, ROUTED, said, seen
+from tests.support.cli.wire_events import ACCEPTED, LANDED, ROUTED, said, seen
 
 MOVED = seen(
     7,

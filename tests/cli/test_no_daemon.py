@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Terminal, answering, write
+from tests.support.cli.commands import Terminal, answering, write
 
 ASKING = (
     ("send", "hello"),

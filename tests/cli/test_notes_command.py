@@ -13,8 +13,8 @@ from service.cli.checks_notes import check_notes
 from service.cli.note_views import print_notes
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings
 from service.domain.anchors import MemoryNote
-from tests.cli.house import daemon_with, sent, terminal_of
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import daemon_with, sent, terminal_of
 
 WORDS = "我的自行车停在火车站北边"
 NOTE = {

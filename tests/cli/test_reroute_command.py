@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.house import sent
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import sent
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
-from tests.cli.house import daemon_with, sent, terminal_of
-from tests.cli.screen import Screen
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import daemon_with, sent, terminal_of
 
 pytestmark = pytest.mark.slow
 

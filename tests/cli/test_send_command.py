@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.house import sent
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import sent
 
 pytestmark = pytest.mark.slow
 

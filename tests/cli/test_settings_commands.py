@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 
 from service.agent.discovery.providers import PROVIDERS
 from service.cli.daemon_process import DaemonProcess
-from tests.cli.house import terminal_of
-from tests.cli.screen import Screen
-from tests.cli.support import Terminal
-from tests.model_servers import Asked, Served, listing, ollama, serving, silent
+from tests.support.cli.commands import Terminal
+from tests.support.cli.screen import Screen
+from tests.support.cli.scripted_daemon import terminal_of
+from tests.support.model_servers import Asked, Served, listing, ollama, serving, silent
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from service.agent.discovery.providers import PROVIDERS
-from tests.cli.support import Terminal
-from tests.model_servers import Asked, Served, answered, listing, ollama, serving
+from tests.support.cli.commands import Terminal
+from tests.support.model_servers import Asked, Served, answered, listing, ollama, serving
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.cli.events import ACCEPTED, IDLE, LANDED, ROUTED, frame, said, seen
-from tests.cli.support import Terminal, answering, write
+from tests.support.cli.commands import Terminal, answering, write
+from tests.support.cli.wire_events import ACCEPTED, IDLE, LANDED, ROUTED, frame, said, seen
 
 ANSWER = "你好 😀"
 NOT_UTF_8 = "bad \udcff"  # as Python gives an argument with the byte 0xff

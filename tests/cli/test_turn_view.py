@@ -12,8 +12,8 @@ from rich.console import Console
 from service.cli.turn import Turn
 from service.cli.turn_view import TurnView
 from service.cli.wire import Accepted, SeenEvent
-from tests.cli.events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
-from tests.cli.support import on_screen
+from tests.support.cli.commands import on_screen
+from tests.support.cli.wire_events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
 
 ANCHOR: dict[str, JsonValue] = {
     "run_loop_id": "x",

@@ -10,7 +10,7 @@ import pytest
 
 from service.cli.moment import Moment
 from service.cli.run_loop_ids import resolve
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
 
 
 @pytest.fixture

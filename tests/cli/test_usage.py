@@ -14,7 +14,7 @@ import pytest
 
 from service.domain.run_loops import RunLoop
 from service.domain.usage import UsageLine, UsageReport, UsageTotals
-from tests.cli.support import Terminal, answering, write
+from tests.support.cli.commands import Terminal, answering, write
 
 LINES = (
     UsageLine(key="2026-03-02", calls=2, input_tokens=1_234_567, output_tokens=89, cost=2.5),

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.daemon import environment, serving
 from tests.docs.test_pages import blocks
+from tests.support.daemon import environment, serving
 
 pytestmark = pytest.mark.slow
 

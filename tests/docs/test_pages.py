@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_servers import Asked, answered, delta, serving
+from tests.support.model_servers import Asked, answered, delta, serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -29,7 +29,7 @@ from service.domain.fold import evolve, fold
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from tests.histories import event_at, histories, received
+from tests.support.histories import event_at, histories, received
 
 CALL = ToolCall(id="c1", name="add", arguments='{"a": 1}')
 

@@ -27,9 +27,9 @@ from service import (
     load_settings,
     tool,
 )
-from tests import model_servers
-from tests.memory.archives import chatgpt, written
-from tests.model_servers import Asked, delta
+from tests.support import model_servers
+from tests.support.memory.archives import chatgpt, written
+from tests.support.model_servers import Asked, delta
 
 pytestmark = pytest.mark.anyio
 

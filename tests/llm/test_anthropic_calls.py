@@ -20,7 +20,7 @@ from service.domain.messages import (
 )
 from service.domain.stream import TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
-from tests.llm.anthropic_support import (
+from tests.support.llm.anthropic_endpoint import (
     HELLO,
     Event,
     answer,
@@ -38,7 +38,7 @@ from tests.llm.anthropic_support import (
     with_thinking,
     without_abilities,
 )
-from tests.llm.endpoint import Call, Endpoint, endpoint
+from tests.support.llm.endpoint import Call, Endpoint, endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from service.domain.errors import (
     LLMTimeoutError,
 )
 from service.domain.stream import MessageAssembler, TextDelta, TokenUsage
-from tests.llm.anthropic_support import (
+from tests.support.llm.anthropic_endpoint import (
     HELLO,
     Event,
     answer,
@@ -33,8 +33,15 @@ from tests.llm.anthropic_support import (
     thoughts,
     without_abilities,
 )
-from tests.llm.endpoint import Call, endpoint
-from tests.llm.replay import Outcome, Replay, in_two, one_by_one, outcome, with_other_ends_of_line
+from tests.support.llm.endpoint import Call, endpoint
+from tests.support.llm.replay import (
+    Outcome,
+    Replay,
+    in_two,
+    one_by_one,
+    outcome,
+    with_other_ends_of_line,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,11 @@ import pytest
 
 from service.domain.errors import LLMContextError, LLMStatusError
 from service.domain.stream import TextDelta
-from tests.llm.anthropic_support import answer, collect, playing_events
-from tests.llm.anthropic_support import client as anthropic_client
-from tests.llm.anthropic_support import failure as anthropic_failure
-from tests.llm.endpoint import Call, chunk, endpoint, playing
-from tests.llm.openai_support import failure
+from tests.support.llm.anthropic_endpoint import answer, collect, playing_events
+from tests.support.llm.anthropic_endpoint import client as anthropic_client
+from tests.support.llm.anthropic_endpoint import failure as anthropic_failure
+from tests.support.llm.endpoint import Call, chunk, endpoint, playing
+from tests.support.llm.openai_client import failure
 
 pytestmark = pytest.mark.anyio
 

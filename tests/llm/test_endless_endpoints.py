@@ -28,9 +28,10 @@ from service.domain.errors import (
     LLMTimeoutError,
 )
 from service.domain.stream import TextDelta
-from tests.llm import anthropic_support, openai_support
-from tests.llm.anthropic_support import answer, stream_of, without_abilities
-from tests.llm.endpoint import Call, Handler, chunk, endpoint
+from tests.support.llm import anthropic_endpoint as anthropic_support
+from tests.support.llm import openai_client as openai_support
+from tests.support.llm.anthropic_endpoint import answer, stream_of, without_abilities
+from tests.support.llm.endpoint import Call, Handler, chunk, endpoint
 
 pytestmark = pytest.mark.anyio
 

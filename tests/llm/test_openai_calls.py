@@ -21,8 +21,8 @@ from service.domain.messages import (
 )
 from service.domain.stream import TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
-from tests.llm.endpoint import Call, chunk, endpoint, playing
-from tests.llm.openai_support import HELLO, USAGE, client, collect
+from tests.support.llm.endpoint import Call, chunk, endpoint, playing
+from tests.support.llm.openai_client import HELLO, USAGE, client, collect
 
 pytestmark = pytest.mark.anyio
 

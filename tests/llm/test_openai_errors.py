@@ -16,8 +16,8 @@ from service.domain.errors import (
     LLMStatusError,
     LLMTimeoutError,
 )
-from tests.llm.endpoint import Call, chunk, endpoint
-from tests.llm.openai_support import client, collect, failure
+from tests.support.llm.endpoint import Call, chunk, endpoint
+from tests.support.llm.openai_client import client, collect, failure
 
 pytestmark = pytest.mark.anyio
 

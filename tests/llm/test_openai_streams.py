@@ -11,8 +11,8 @@ from service.agent.llm.chunks import ChunkReader
 from service.domain.errors import LLMError, LLMStatusError, LLMStreamError
 from service.domain.messages import ToolCall
 from service.domain.stream import MessageAssembler, TextDelta
-from tests.llm.endpoint import Call, chunk, endpoint, playing
-from tests.llm.openai_support import USAGE, client, collect, failure
+from tests.support.llm.endpoint import Call, chunk, endpoint, playing
+from tests.support.llm.openai_client import USAGE, client, collect, failure
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ import pytest
 
 from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.stream import TokenUsage
-from tests.llm.replay import (
+from tests.support.llm.replay import (
     Outcome,
     Replay,
     in_two,

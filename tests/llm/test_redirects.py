@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from service.domain.errors import LLMError, LLMStatusError
-from tests.llm import anthropic_support, openai_support
-from tests.llm.endpoint import Call, Endpoint, Handler, endpoint
+from tests.support.llm import anthropic_endpoint as anthropic_support
+from tests.support.llm import openai_client as openai_support
+from tests.support.llm.endpoint import Call, Endpoint, Handler, endpoint
 
 pytestmark = pytest.mark.anyio
 

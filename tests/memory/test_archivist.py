@@ -15,7 +15,7 @@ from service.memory.archive.archivist import Archivist
 from service.memory.history.run_loop_table import millis_of
 from service.memory.long_term import LongTermMemory
 from service.memory.outline import Outline
-from tests.memory.remembering import WordEmbedder, anchors, remembering, run_loop
+from tests.support.memory.remembering import WordEmbedder, anchors, remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

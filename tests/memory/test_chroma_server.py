@@ -18,8 +18,8 @@ from service.config import MemorySettings
 from service.domain.errors import IndexUnreachableError
 from service.memory.index.chroma import RemotePlace, chroma_places, collection_names
 from service.memory.long_term import LongTermMemory
-from tests.memory.indexing import folders, index_of, nearest, rows
-from tests.memory.remembering import WordEmbedder, remembering, run_loop
+from tests.support.memory.indexing import folders, index_of, nearest, rows
+from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 LOOPS = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(20)]
 

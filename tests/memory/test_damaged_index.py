@@ -16,8 +16,8 @@ from service.domain.run_loops import RunLoop
 from service.memory.index.chroma import EmbeddedPlace
 from service.memory.index.vectors import ChromaIndex
 from service.memory.long_term import LongTermMemory
-from tests.memory.indexing import DistinctEmbedder, folders, index_of, nearest, rows
-from tests.memory.remembering import WordEmbedder, remembering, run_loop
+from tests.support.memory.indexing import DistinctEmbedder, folders, index_of, nearest, rows
+from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from service.domain.errors import DataFolderInUseError, StorageError
 from service.domain.events import RunLoopStarted
 from service.memory.data_folder import DataFolder
 from service.memory.memory import Memory
-from tests.memory.remembering import run_loop
+from tests.support.memory.remembering import run_loop
 
 _OWNER = """
 import sys, time

@@ -24,7 +24,7 @@ from service.memory.exchange import exchange
 from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exchange_lines import lines_of
 from service.memory.memory import Memory
-from tests.memory.exchanging import (
+from tests.support.memory.exchanging import (
     MOMENT,
     at_work,
     bring_in,
@@ -35,7 +35,7 @@ from tests.memory.exchanging import (
     pieces,
     turn,
 )
-from tests.memory.remembering import WordEmbedder, anchors
+from tests.support.memory.remembering import WordEmbedder, anchors
 
 pytestmark = pytest.mark.anyio
 

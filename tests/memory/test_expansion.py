@@ -18,7 +18,7 @@ from service.domain.state import RunLoopState
 from service.memory.archive.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.tokens import estimate_tokens
-from tests.memory.remembering import NOON, remembering, run_loop, tool_turn
+from tests.support.memory.remembering import NOON, remembering, run_loop, tool_turn
 
 pytestmark = pytest.mark.anyio
 

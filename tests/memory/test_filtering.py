@@ -12,7 +12,7 @@ from service.domain.run_loops import Iteration
 from service.memory.archive.ledger import Ledger
 from service.memory.protocol import SearchFilters
 from service.memory.tuned import DISTINCT_METADATA
-from tests.memory.remembering import NOON, run_loop
+from tests.support.memory.remembering import NOON, run_loop
 
 SENT: Mapping[str, Mapping[str, Any]] = {
     "text": {"project": "lisbon"},

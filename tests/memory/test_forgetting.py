@@ -15,7 +15,8 @@ from service.domain.forgetting import FORGOTTEN, ForgetConflictError, ForgetRequ
 from service.domain.routes import RouteCandidate
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
-from tests.memory.forgetting_support import (
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
@@ -24,7 +25,6 @@ from tests.memory.forgetting_support import (
     told,
     traces,
 )
-from tests.memory.remembering import WordEmbedder
 
 pytestmark = pytest.mark.anyio
 

@@ -29,9 +29,9 @@ from service.memory.forgetting.quotes import Quotes
 from service.memory.history.imports import Import
 from service.memory.memory import Memory
 from service.memory.sqlite import SqliteFile
-from tests.memory.forgetting_support import Loop, archived, forget, house, piece, told, traces
-from tests.memory.remembering import NOON, run_loop, tool_turn
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ from service.domain.forgetting import ForgetRequest
 from service.memory.forgetting import forgetting, records
 from service.memory.forgetting.records import Record
 from service.memory.memory import Memory
-from tests.memory.forgetting_support import archived, finished, house, told, traces
-from tests.memory.remembering import WordEmbedder, run_loop
 from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in
+from tests.support.memory.remembering import WordEmbedder, run_loop
+from tests.support.memory.secrets import archived, finished, house, told, traces
 
 pytestmark = pytest.mark.anyio
 

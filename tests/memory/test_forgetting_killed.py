@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from service.domain.forgetting import ForgetRequest
-from tests.memory.forgetting_support import Loop, archived, forget, house, piece, traces
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, traces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

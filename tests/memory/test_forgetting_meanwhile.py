@@ -26,11 +26,11 @@ from service.memory.notes.note_writing import NewSentence, NewSentences, UnreadS
 from service.memory.notes.notes import Notes
 from service.memory.protocol import Vectors
 from service.memory.search.lexical import terms
-from tests.memory.exchanging import counts, lines, loop, pieces, turn
-from tests.memory.forgetting_support import archived, finished, forget, house, told, traces
-from tests.memory.indexing import assert_whole, rows
-from tests.memory.remembering import WordEmbedder
-from tests.server.house import PatientLLM, running
+from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
+from tests.support.memory.indexing import assert_whole, rows
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, finished, forget, house, told, traces
+from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,8 @@ from service.domain.run_loops import Iteration, RunLoop
 from service.memory.exchange.exchange import Importing
 from service.memory.history.imports import Import
 from service.memory.memory import Memory
-from tests.memory.forgetting_support import Loop, archived, forget, house, piece, told, traces
-from tests.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
 
 pytestmark = pytest.mark.anyio
 

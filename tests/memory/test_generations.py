@@ -15,8 +15,15 @@ from service.memory.index.vectors import ChromaIndex
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import IndexEntry
 from service.memory.tuned import EMBEDDING_BATCH
-from tests.memory.indexing import DistinctEmbedder, assert_whole, folders, index_of, nearest, rows
-from tests.memory.remembering import WordEmbedder, remembering, run_loop
+from tests.support.memory.indexing import (
+    DistinctEmbedder,
+    assert_whole,
+    folders,
+    index_of,
+    nearest,
+    rows,
+)
+from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

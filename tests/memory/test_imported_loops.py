@@ -20,7 +20,7 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.memory.exchange import exchange
 from service.memory.memory import Memory
-from tests.memory.exchanging import (
+from tests.support.memory.exchanging import (
     at_work,
     bring_in,
     counts,

@@ -30,7 +30,7 @@ from service.domain.messages import Message
 from service.memory.history.appends import Append, Commit
 from service.memory.history.inbox import InboxEntry
 from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
-from tests.histories import received
+from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.memory.archive.ledger import Ledger
-from tests.memory.killed_archiving import LOOPS, archive_all, check
+from tests.support.memory.killed_archiving import LOOPS, archive_all, check
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 
 def killed(folder: Path, rng: random.Random) -> tuple[int, int] | None:
     """Archive in a process of its own, and kill it after some commit; the last one that it told."""
-    program = [sys.executable, "-m", "tests.memory.killed_archiving", str(folder)]
+    program = [sys.executable, "-m", "tests.support.memory.killed_archiving", str(folder)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         assert process.stdout is not None
         told = None

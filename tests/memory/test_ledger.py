@@ -19,8 +19,8 @@ from service.memory.archive.ledger import Ledger
 from service.memory.protocol import SearchFilters
 from service.memory.search.lexical import query_terms
 from service.memory.sqlite import SqliteFile
-from tests.memory.killed_archiving import check_words
-from tests.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.killed_archiving import check_words
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
 
 
 @pytest.fixture

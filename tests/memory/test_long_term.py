@@ -18,7 +18,14 @@ from service.memory.embedders.sentence_transformer import SentenceTransformerEmb
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.tokens import estimate_tokens
-from tests.memory.remembering import NOON, WordEmbedder, anchors, remembering, run_loop, tool_turn
+from tests.support.memory.remembering import (
+    NOON,
+    WordEmbedder,
+    anchors,
+    remembering,
+    run_loop,
+    tool_turn,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -22,11 +22,11 @@ from service.memory.archive.segmenter import segment
 from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exporting import Exporting
 from service.memory.memory import Memory
-from tests.memory.exchanging import at_work, bring_in, pieces
-from tests.memory.exchanging import loop as line
-from tests.memory.exchanging import turn as line_turn
-from tests.memory.forgetting_support import Loop, archived, house
-from tests.memory.remembering import NOON, run_loop
+from tests.support.memory.exchanging import at_work, bring_in, pieces
+from tests.support.memory.exchanging import loop as line
+from tests.support.memory.exchanging import turn as line_turn
+from tests.support.memory.remembering import NOON, run_loop
+from tests.support.memory.secrets import Loop, archived, house
 
 pytestmark = pytest.mark.anyio
 

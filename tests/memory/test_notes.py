@@ -16,7 +16,7 @@ from service.memory.notes.note_writing import NewSentence, NewSentences, NoteKin
 from service.memory.notes.notes import Notes
 from service.memory.protocol import SearchFilters
 from service.memory.tuned import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
-from tests.memory.remembering import remembering, run_loop
+from tests.support.memory.remembering import remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

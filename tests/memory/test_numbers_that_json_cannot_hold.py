@@ -21,11 +21,11 @@ from service.memory.protocol import SearchFilters
 from service.tools.arguments import json_object
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
-from tests.agent.support import running_agent, sent
-from tests.memory.archives import chatgpt, read, written
-from tests.memory.exchanging import loop, turn
-from tests.memory.remembering import remembering, run_loop
-from tests.tools.support import CONTEXT
+from tests.support.agent.agents import running_agent, sent
+from tests.support.memory.archives import chatgpt, read, written
+from tests.support.memory.exchanging import loop, turn
+from tests.support.memory.remembering import remembering, run_loop
+from tests.support.tools.tool_calls import CONTEXT
 
 pytestmark = pytest.mark.anyio
 

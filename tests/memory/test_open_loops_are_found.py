@@ -29,8 +29,8 @@ from service.memory.archive.ledger import Ledger, count_run_loops
 from service.memory.archive.segmenter import segments_of
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters
-from tests.histories import received
-from tests.memory.remembering import anchors, run_loop
+from tests.support.histories import received
+from tests.support.memory.remembering import anchors, run_loop
 
 pytestmark = pytest.mark.anyio
 

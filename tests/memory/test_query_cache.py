@@ -9,7 +9,7 @@ import numpy as np
 
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.protocol import Vectors
-from tests.memory.remembering import WordEmbedder
+from tests.support.memory.remembering import WordEmbedder
 
 
 class Counting(WordEmbedder):

@@ -14,9 +14,9 @@ from service.domain.events import RunLoopFailed, RunLoopImported, RunLoopResumed
 from service.domain.forgetting import ForgetRequest
 from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
-from tests.memory.exchanging import at_work, bring_in, exported, loop, turn
-from tests.memory.forgetting_support import Loop, archived, forget, house, told, traces
-from tests.memory.remembering import run_loop
+from tests.support.memory.exchanging import at_work, bring_in, exported, loop, turn
+from tests.support.memory.remembering import run_loop
+from tests.support.memory.secrets import Loop, archived, forget, house, told, traces
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ import pytest
 from service.domain.errors import InvalidInputError
 from service.memory.exchange.exchange_lines import BadLineError, Line, parse
 from service.memory.exchange.importers.nesting import Nesting, TooDeepError
-from tests.memory.archives import chatgpt, read, written
-from tests.memory.exchanging import loop, turn
+from tests.support.memory.archives import chatgpt, read, written
+from tests.support.memory.exchanging import loop, turn
 
 
 def test_a_file_of_brackets_is_refused_and_not_read_to_its_end(tmp_path: Path) -> None:

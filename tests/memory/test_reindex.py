@@ -16,7 +16,7 @@ import pytest
 from service.domain.errors import ConflictError, EmbeddingError
 from service.domain.run_loops import RunLoop
 from service.memory.protocol import Vectors
-from tests.memory.indexing import (
+from tests.support.memory.indexing import (
     OTHER_IDENTITY,
     assert_whole,
     folders,
@@ -25,7 +25,7 @@ from tests.memory.indexing import (
     other_embedder,
     rows,
 )
-from tests.memory.remembering import WordEmbedder, remembering, run_loop
+from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 LOOPS = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(40)]
 
@@ -168,7 +168,7 @@ _REINDEXING = """
 import sys, time
 from pathlib import Path
 import anyio
-from tests.memory.indexing import other_embedder
+from tests.support.memory.indexing import other_embedder
 
 from service.memory.long_term import LongTermMemory
 

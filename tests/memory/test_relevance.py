@@ -14,7 +14,7 @@ from service.memory.protocol import Embedder
 from service.memory.search.question import read_question
 from service.memory.search.relevance import Found, judge
 from tests.memory.conftest import bundled
-from tests.memory.remembering import WordEmbedder, remembering, run_loop
+from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 __all__ = ["bundled"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from service.memory.embedders.openai_endpoint import OpenAIEmbedder
-from tests.memory.indexing import index_of, rows
-from tests.memory.remembering import remembering, run_loop
 from tests.memory.test_embedders import Endpoint
+from tests.support.memory.indexing import index_of, rows
+from tests.support.memory.remembering import remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,14 @@ from service.domain.run_loops import Iteration
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters
 from service.memory.search import candidates
-from tests.memory.remembering import NOON, WordEmbedder, anchors, remembering, run_loop, tool_turn
+from tests.support.memory.remembering import (
+    NOON,
+    WordEmbedder,
+    anchors,
+    remembering,
+    run_loop,
+    tool_turn,
+)
 
 pytestmark = pytest.mark.anyio
 

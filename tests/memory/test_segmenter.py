@@ -14,7 +14,7 @@ from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration
 from service.memory.archive.segmenter import segment, split
 from service.memory.tokens import estimate_dense_tokens, estimate_tokens
-from tests.memory.remembering import NOON, run_loop, tool_turn
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
 
 _TEXTS = st.text(
     alphabet=st.one_of(

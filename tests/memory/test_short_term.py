@@ -25,7 +25,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.history.feed import Feed
 from service.memory.history.journal import Journal
 from service.memory.history.short_term import ShortTermMemory
-from tests.histories import event_at, received
+from tests.support.histories import event_at, received
 
 pytestmark = pytest.mark.anyio
 

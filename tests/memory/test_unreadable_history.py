@@ -10,7 +10,7 @@ import pytest
 
 from service.domain.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.memory.memory import Memory
-from tests.histories import received
+from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ import pytest
 
 from service.domain.errors import StorageError
 from service.memory.index.chroma import EmbeddedPlace
-from tests.memory.indexing import DistinctEmbedder, folders, index_of, nearest
-from tests.memory.remembering import remembering, run_loop
+from tests.support.memory.indexing import DistinctEmbedder, folders, index_of, nearest
+from tests.support.memory.remembering import remembering, run_loop
 
 pytestmark = pytest.mark.anyio
 

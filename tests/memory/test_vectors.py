@@ -16,7 +16,7 @@ from service.memory.index.chroma import EmbeddedPlace
 from service.memory.index.embedding_states import PendingSegment
 from service.memory.index.vectors import ChromaIndex
 from service.memory.protocol import IndexEntry
-from tests.memory.remembering import WordEmbedder, run_loop
+from tests.support.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()
 TEXTS = ("apples are red", "pears are green", "plums are blue")

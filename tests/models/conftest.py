@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from service.models.catalog import FileSource
-from tests.models.support import WEIGHTS
-from tests.models.web import Web, web_server
+from tests.support.models.stores import WEIGHTS
+from tests.support.models.web import Web, web_server
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from service.models.catalog import CATALOG, FileSource, HttpSource, WheelsSource
 from service.models.errors import PullCancelledError, PullFailedError
 from service.models.fetch import HURRIED, Patience, PullProgress
 from service.models.store import ModelStore
-from tests.models.support import WEIGHTS, entry, left_over, store
-from tests.models.web import Web, web_server
+from tests.support.models.stores import WEIGHTS, entry, left_over, store
+from tests.support.models.web import Web, web_server
 
 LONG = replace(HURRIED, reach=60, answer=60, silence=60)
 """For publishers that answer: however busy this machine is, they are not given up."""
@@ -306,7 +306,7 @@ import sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from pathlib import Path
 from service.models.catalog import HttpSource
-from tests.models.support import store
+from tests.support.models.stores import store
 def tell(progress):
     if progress.done_bytes:
         print(progress.done_bytes, flush=True)

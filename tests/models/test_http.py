@@ -9,8 +9,8 @@ import pytest
 
 from service.models.catalog import FileSource, HttpSource
 from service.models.errors import PullCancelledError, PullFailedError
-from tests.models.support import WEIGHTS, store
-from tests.models.web import Web
+from tests.support.models.stores import WEIGHTS, store
+from tests.support.models.web import Web
 
 
 def test_a_file_is_fetched_over_http(tmp_path: Path, web: Web) -> None:

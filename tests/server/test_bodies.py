@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from service.domain.errors import LLMStatusError
-from tests.server.house import House, PatientLLM, running
 from tests.server.test_doors import told
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

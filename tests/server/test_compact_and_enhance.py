@@ -10,7 +10,7 @@ import pytest
 from service.agent.options import AgentOptions
 from service.domain.instructions import Instruction, RequestHumanPrompt
 from service.domain.state import RunLoopState
-from tests.server.house import PatientLLM, running
+from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

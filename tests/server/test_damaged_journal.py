@@ -13,8 +13,8 @@ from service.cli.checks_files import check_databases
 from service.config import Settings
 from service.domain.events import RunLoopStarted
 from service.memory.memory import Memory
-from tests.histories import received
-from tests.server.house import running
+from tests.support.histories import received
+from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import anyio.to_thread
 import httpx2
 import pytest
 
-from tests.server.house import House
+from tests.support.server.http_daemon import House
 
 pytestmark = pytest.mark.anyio
 

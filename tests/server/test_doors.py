@@ -12,7 +12,7 @@ import pytest
 
 from service.config import ServerSettings
 from service.server.main import listen, warn_when_others_can_reach
-from tests.server.house import House, running
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

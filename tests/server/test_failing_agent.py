@@ -13,7 +13,7 @@ from service.config import Settings
 from service.memory.memory import Memory
 from service.server.daemon import Daemon
 from service.tools.registry import ToolRegistry
-from tests.agent.support import FunctionLLM, echo
+from tests.support.agent.agents import FunctionLLM, echo
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.daemon import serving
+from tests.support.daemon import serving
 
 pytestmark = pytest.mark.slow
 

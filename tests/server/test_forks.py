@@ -10,7 +10,7 @@ import pytest
 
 from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.messages import Message
-from tests.server.house import Frame, House, running
+from tests.support.server.http_daemon import Frame, House, running
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ import pytest
 from service.agent.llm.anthropic_messages import AnthropicModel
 from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.images import LARGEST_IMAGE, image_part
-from tests.llm.answering import asked, saying, saying_as_claude
-from tests.llm.endpoint import Endpoint, endpoint
-from tests.memory.forgetting_support import traces
-from tests.server.house import House, PatientLLM, running
+from tests.support.llm.answering import asked, saying, saying_as_claude
+from tests.support.llm.endpoint import Endpoint, endpoint
+from tests.support.memory.secrets import traces
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

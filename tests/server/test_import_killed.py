@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.daemon import serving
-from tests.memory.exchanging import lines, loop, turn
+from tests.support.daemon import serving
+from tests.support.memory.exchanging import lines, loop, turn
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from service.tools.builtins.ask_user import ask_user, choose
-from tests.agent.waiting import Launches
-from tests.server.house import House, PatientLLM, running
 from tests.server.test_doors import told
+from tests.support.agent.waiting import Launches
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from service.server.limits import Limits
-from tests.server.house import House, running
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from service.tools.decorator import tool
-from tests.memory.exchanging import lines, loop, turn
-from tests.server.house import House, PatientLLM, running
+from tests.support.memory.exchanging import lines, loop, turn
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

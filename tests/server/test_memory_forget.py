@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.memory.forgetting_support import traces
-from tests.server.house import House, PatientLLM, running
+from tests.support.memory.secrets import traces
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

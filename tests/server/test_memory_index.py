@@ -11,10 +11,10 @@ import pytest
 
 from service.cli.checks_models import check_vectors
 from service.config import ServerSettings, Settings
-from tests.cli.support import Terminal
-from tests.memory.indexing import assert_whole, other_embedder
-from tests.memory.remembering import WordEmbedder
-from tests.server.house import House, running
+from tests.support.cli.commands import Terminal
+from tests.support.memory.indexing import assert_whole, other_embedder
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

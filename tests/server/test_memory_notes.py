@@ -17,8 +17,8 @@ from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta
 from service.memory.notes.note_writing import NewSentence, NewSentences
 from service.tools.builtins.memory_search import memory_search_tool
-from tests.server.house import House, PatientLLM, running
-from tests.tools.support import result_of
+from tests.support.server.http_daemon import House, PatientLLM, running
+from tests.support.tools.tool_calls import result_of
 
 pytestmark = pytest.mark.anyio
 

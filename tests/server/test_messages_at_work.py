@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from service.agent.options import AgentOptions
-from tests.server.gates import Listener, Work
-from tests.server.house import Frame, House, PatientLLM, running
 from tests.server.test_send import Launch
+from tests.support.server.gates import Listener, Work
+from tests.support.server.http_daemon import Frame, House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

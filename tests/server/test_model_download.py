@@ -20,8 +20,8 @@ import pytest
 from service.config import default_models_dir
 from service.models.catalog import known
 from service.models.store import ModelStore
-from tests.daemon import Running, environment, serving
-from tests.models.web import Web, web_server
+from tests.support.daemon import Running, environment, serving
+from tests.support.models.web import Web, web_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

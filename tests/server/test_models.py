@@ -12,9 +12,9 @@ import pytest
 from service.agent.llm.named import NamedModel
 from service.agent.llm.openai_compatible import OpenAIModel
 from service.agent.options import AgentOptions
-from tests.llm.answering import asked, refusing, saying
-from tests.llm.endpoint import Endpoint, Handler, endpoint
-from tests.server.house import House, running
+from tests.support.llm.answering import asked, refusing, saying
+from tests.support.llm.endpoint import Endpoint, Handler, endpoint
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

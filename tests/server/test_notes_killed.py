@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.daemon import serving
+from tests.support.daemon import serving
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import serving, started
+from tests.support.daemon import serving, started
 
 pytestmark = pytest.mark.slow
 

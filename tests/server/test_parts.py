@@ -9,7 +9,7 @@ import pytest
 
 from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
-from tests.server.house import running
+from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio
 

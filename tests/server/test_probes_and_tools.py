@@ -18,8 +18,8 @@ from service.memory.protocol import Vectors
 from service.server.app import create_app
 from service.tools.builtins.calculator import calculator
 from service.tools.registry import ToolRegistry
-from tests.memory.remembering import WordEmbedder
-from tests.server.house import PatientLLM, running
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

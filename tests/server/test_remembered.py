@@ -10,10 +10,10 @@ import anyio.to_thread
 import pytest
 
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.agent.support import FunctionLLM, echo
 from tests.agent.test_recall import bundled
-from tests.cli.support import Terminal
-from tests.server.house import House, running
+from tests.support.agent.agents import FunctionLLM, echo
+from tests.support.cli.commands import Terminal
+from tests.support.server.http_daemon import House, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

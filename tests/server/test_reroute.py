@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.server.house import House, running
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from service.agent.options import AgentOptions
 from service.agent.routing.model import shipped
 from service.agent.routing.recalibration import FILE
 from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
-from tests.server.house import running
+from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio
 

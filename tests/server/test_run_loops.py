@@ -9,7 +9,7 @@ import pytest
 
 from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.messages import Message
-from tests.server.house import running
+from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio
 

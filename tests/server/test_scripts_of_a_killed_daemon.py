@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import Running, serving
+from tests.support.daemon import Running, serving
 
 pytestmark = pytest.mark.slow
 

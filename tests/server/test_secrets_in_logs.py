@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from service.server.log_scrubbing import ScrubbingFormatter
-from tests.daemon import serving
-from tests.server.house import House
 from tests.server.test_doors import told
+from tests.support.daemon import serving
+from tests.support.server.http_daemon import House
 
 SECRET = "s3cret-token/of+the house"
 

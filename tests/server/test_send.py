@@ -11,7 +11,7 @@ import pytest
 from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
-from tests.server.house import PatientLLM, running
+from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import anyio
 import httpx2
 import pytest
 
-from tests.server.gates import Listener, Work
-from tests.server.house import House, PatientLLM, running
+from tests.support.server.gates import Listener, Work
+from tests.support.server.http_daemon import House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

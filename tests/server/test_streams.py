@@ -21,7 +21,7 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.messages import Message
-from tests.server.house import Frame, House, running
+from tests.support.server.http_daemon import Frame, House, running
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
 from service.tools.builtins.ask_user import ask_user
 from service.tools.decorator import tool
-from tests.server.house import House, running
+from tests.support.server.http_daemon import House, running
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from service.agent.brain import Limits
 from service.agent.options import AgentOptions
 from service.domain.usage import Prices
-from tests.server.house import PatientLLM, running
+from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from service.domain.events import (
 from service.domain.messages import Message
 from service.domain.routes import Route
 from service.server.why import decided_routes, lines_of
-from tests.agent.moving import message_ids, opened
-from tests.agent.support import running_agent, sent
+from tests.support.agent.agents import running_agent, sent
+from tests.support.agent.moving import message_ids, opened
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from service.tools.builtins.ask_user import ask_user
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import tool
 from service.tools.protocol import Tool
-from tests.tools.support import call_of, registry_of
+from tests.support.tools.tool_calls import call_of, registry_of
 
 
 @tool()

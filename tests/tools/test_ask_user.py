@@ -8,7 +8,7 @@ from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.asking import question_of
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
-from tests.tools.support import CONTEXT, call_of, registry_of
+from tests.support.tools.tool_calls import CONTEXT, call_of, registry_of
 
 pytestmark = pytest.mark.anyio
 

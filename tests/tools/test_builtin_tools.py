@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from service.config import LLMSettings, Settings, ToolsSettings
 from service.tools.builtins import ToolOffer, builtin_tools
-from tests.tools.support import registry_of
+from tests.support.tools.tool_calls import registry_of
 from tests.tools.test_memory_tools import Memory
 from tests.tools.test_registry import no_run_loops
 

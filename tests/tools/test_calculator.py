@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from service.tools.builtins.calculator import calculator, evaluate
 from service.tools.protocol import ToolFailure
-from tests.tools.support import result_of
+from tests.support.tools.tool_calls import result_of
 
 
 @pytest.mark.parametrize(

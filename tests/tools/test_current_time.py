@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from service.tools.builtins.current_time import current_time_tool
-from tests.tools.support import result_of
+from tests.support.tools.tool_calls import result_of
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from service.domain.errors import ConfigurationError
 from service.domain.tools import ToolContext
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import Tool, ToolFailure
-from tests.tools.support import CONTEXT
+from tests.support.tools.tool_calls import CONTEXT
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from service.memory.clock import local_now
 from service.memory.protocol import MemoryReader, SearchFilters, Unit
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.builtins.memory_search import memory_search_tool
-from tests.tools.support import call_of, registry_of
+from tests.support.tools.tool_calls import call_of, registry_of
 
 pytestmark = pytest.mark.anyio
 

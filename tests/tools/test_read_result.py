@@ -8,7 +8,7 @@ from service.domain.messages import ToolResult
 from service.domain.run_loops import Iteration, RunLoop
 from service.domain.tools import ToolContext
 from service.tools.builtins.read_result import read_result_tool
-from tests.tools.support import call_of, registry_of
+from tests.support.tools.tool_calls import call_of, registry_of
 
 pytestmark = pytest.mark.anyio
 

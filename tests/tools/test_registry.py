@@ -16,7 +16,7 @@ from service.tools.builtins.read_result import read_result_tool
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
-from tests.tools.support import CONTEXT, call_of, execute_all, registry_of, result_of
+from tests.support.tools.tool_calls import CONTEXT, call_of, execute_all, registry_of, result_of
 
 pytestmark = pytest.mark.anyio
 

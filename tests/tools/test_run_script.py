@@ -11,7 +11,7 @@ import pytest
 
 from service.domain.messages import ToolResult
 from service.tools.builtins.run_script import run_script_tool
-from tests.tools.support import CONTEXT, call_of, execute_all, registry_of, result_of
+from tests.support.tools.tool_calls import CONTEXT, call_of, execute_all, registry_of, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from service.agent.discovery.listing import list_models, read_list
 from service.agent.discovery.offers import keys_found
 from service.agent.discovery.providers import PROVIDERS
 from service.domain.errors import LLMConnectionError, LLMStatusError
-from tests.model_servers import Asked, listing, serving
+from tests.support.model_servers import Asked, listing, serving
 
 anyio_test = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from service.agent.discovery.local import find_servers, window_now
 from service.agent.discovery.offers import LocalServer, OfferedModel
 from service.agent.discovery.providers import LocalPlace, local_places
-from tests.model_servers import Answer, Asked, listing, ollama, serving, silent
+from tests.support.model_servers import Answer, Asked, listing, ollama, serving, silent
 
 pytestmark = pytest.mark.anyio
 

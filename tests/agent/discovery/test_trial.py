@@ -9,7 +9,7 @@ import pytest
 from service.agent.discovery.trial import try_model
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMStatusError
-from tests.model_servers import Asked, answered, ollama, serving
+from tests.support.model_servers import Asked, answered, ollama, serving
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import IndexStats, Vectors
-from tests.memory.remembering import WordEmbedder
+from tests.support.memory.remembering import WordEmbedder
 
 OTHER_IDENTITY = "other-words v2 dimension=1024"
 

@@ -10,7 +10,7 @@ from typing import Any
 from service.domain.run_loops import RunLoop
 from service.memory.exchange.importers.archives import Archive, Format, Found
 
-FIXTURES = Path(__file__).parents[2] / "data" / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "data" / "fixtures"
 CHATGPT = FIXTURES / "chatgpt" / "conversations.json"
 CLAUDE = FIXTURES / "claude" / "conversations.json"
 

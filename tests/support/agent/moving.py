@@ -6,7 +6,7 @@ from pathlib import Path
 
 from service.agent.agent import Agent
 from service.domain.events import MessageReceived
-from tests.agent.support import running_agent, sent, until
+from tests.support.agent.agents import running_agent, sent, until
 
 
 async def opened(agent: Agent, words: str) -> str:

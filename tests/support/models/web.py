@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from service.models.catalog import HttpSource
-from tests.models.support import WEIGHTS
+from tests.support.models.stores import WEIGHTS
 
 
 class Web(ThreadingHTTPServer):

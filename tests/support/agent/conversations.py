@@ -21,7 +21,7 @@ from service.domain.events import (
 from service.domain.fold import evolve, fold
 from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall
 from service.domain.state import RunLoopState
-from tests.histories import event_at, received
+from tests.support.histories import event_at, received
 
 WORDS = "The quick brown fox jumps over the lazy dog and runs through the field. "
 HAN = "敏捷的棕色狐狸跳过了懒狗，然后跑过了田野。"

@@ -17,7 +17,7 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
-from tests.agent.support import FunctionLLM, echo, running_agent, sent, until
+from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 
 AT_ONCE = ConsolidationOptions(
     idle_seconds=0.02, min_new_segments=1, max_tokens_per_day=10**6, first_pause=0.02

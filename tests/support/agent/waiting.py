@@ -12,7 +12,7 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.stream import StreamPart, ToolCallDelta
 from service.tools.decorator import FunctionTool, tool
-from tests.agent.support import Answer, Respond, sent, until
+from tests.support.agent.agents import Answer, Respond, sent, until
 
 
 @dataclass(slots=True)

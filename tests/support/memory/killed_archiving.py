@@ -1,6 +1,7 @@
 """Archives run loops until it is killed, and checks what a ledger holds afterwards.
 
-As a program: ``python -m tests.memory.killed_archiving FOLDER``; tells each loop that it has done.
+As a program: ``python -m tests.support.memory.killed_archiving FOLDER``; tells each loop that it
+has done.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from service.domain.run_loops import RunLoop
 from service.memory.archive.ledger import Ledger
 from service.memory.archive.segmenter import segment
-from tests.memory.remembering import run_loop, tool_turn
+from tests.support.memory.remembering import run_loop, tool_turn
 
 LOOPS = 30
 

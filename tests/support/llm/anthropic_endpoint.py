@@ -12,7 +12,7 @@ from service.agent.llm.anthropic_messages import AnthropicModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import MessageAssembler, StreamPart
-from tests.llm.endpoint import Call, Handler, endpoint
+from tests.support.llm.endpoint import Call, Handler, endpoint
 
 HELLO = [Message.user("Hello")]
 Event = dict[str, Any]

@@ -10,7 +10,7 @@ import anyio
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
-from tests.server.house import PatientLLM
+from tests.support.server.http_daemon import PatientLLM
 
 
 class Work:

@@ -11,7 +11,7 @@ from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
-from tests.llm.endpoint import Handler, endpoint
+from tests.support.llm.endpoint import Handler, endpoint
 
 HELLO = [Message.user("Hello")]
 USAGE = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}

@@ -11,7 +11,7 @@ from service.agent.agent import Agent
 from service.agent.routing.options import RouterOptions
 from service.domain.events import Event, InputRequired
 from service.domain.state import RunLoopState
-from tests.agent.support import echo, request_of, running_agent, sent, until
+from tests.support.agent.agents import echo, request_of, running_agent, sent, until
 
 ALWAYS = RouterOptions(ask_below=1, use_llm=False)
 TRIP = "Plan a weekend in Lisbon"

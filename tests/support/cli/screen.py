@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from tests.cli.house import ENVIRONMENT
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
+from tests.support.cli.scripted_daemon import ENVIRONMENT
 
 
 class Screen:

@@ -10,7 +10,7 @@ from typing import Any
 
 from service.cli.daemon_process import DaemonProcess, running_daemon
 from service.config import EmbedderSettings, Settings
-from tests.cli.support import Terminal
+from tests.support.cli.commands import Terminal
 
 SCRIPT = """\
 == when sum of

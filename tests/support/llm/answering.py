@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.llm.anthropic_support import answer, playing_events
-from tests.llm.endpoint import Call, Endpoint, Handler, chunk
+from tests.support.llm.anthropic_endpoint import answer, playing_events
+from tests.support.llm.endpoint import Call, Endpoint, Handler, chunk
 
 USAGE = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
 

@@ -24,7 +24,7 @@ from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta
 from service.domain.tools import ToolDefinition
 from service.memory.protocol import Vectors
-from tests.histories import BEGINNING, received
+from tests.support.histories import BEGINNING, received
 
 NOW = BEGINNING + timedelta(hours=1)
 _GAP = timedelta(seconds=30)

@@ -12,15 +12,15 @@ import anyio
 
 from service.agent.agent import Agent
 from service.memory.history.journal import Journal
-from tests.agent.support import running_agent, sent
-from tests.memory.forgetting_support import archived
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import running_agent, sent
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived
 
 Moment = Literal["before", "after"]
 WORDS = "By train along the coast"
 
 _forkserver = multiprocessing.get_context("forkserver")
-_forkserver.set_forkserver_preload(["tests.agent.mortal_moves"])
+_forkserver.set_forkserver_preload(["tests.support.agent.mortal_moves"])
 
 
 def move_and_die(folder: Path, *, moment: Moment, ended: bool, undo: bool = False) -> None:

@@ -19,14 +19,14 @@ from service.domain.tools import ToolContext
 from service.memory.history.inbox import Inbox
 from service.memory.history.journal import Journal
 from service.tools.decorator import FunctionTool, tool
-from tests.agent.support import Answer, Respond, call, running_agent
+from tests.support.agent.agents import Answer, Respond, call, running_agent
 
 Moment = Literal["before", "after"]
 KEY = "the one message"
 WORDS = "Look, stamp, post and pay."
 
 _forkserver = multiprocessing.get_context("forkserver")
-_forkserver.set_forkserver_preload(["tests.agent.mortal"])
+_forkserver.set_forkserver_preload(["tests.support.agent.mortal"])
 
 
 def live(

@@ -13,7 +13,7 @@ from service.domain.events import ErrorOccurred, Event, ToolFinished
 from service.domain.messages import Message
 from service.domain.tools import ToolEffect
 from service.tools.decorator import FunctionTool, tool
-from tests.agent.support import Answer, call
+from tests.support.agent.agents import Answer, call
 
 
 def calls_then_tells(messages: Sequence[Message]) -> Answer:

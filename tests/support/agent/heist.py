@@ -9,10 +9,10 @@ from service.agent.agent import Agent
 from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.tools.decorator import tool
-from tests.agent.moving import opened
-from tests.agent.support import Answer, call, running_agent, sent
-from tests.memory.forgetting_support import archived, finished
-from tests.memory.remembering import WordEmbedder
+from tests.support.agent.agents import Answer, call, running_agent, sent
+from tests.support.agent.moving import opened
+from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.secrets import archived, finished
 
 SECRET = "Xylophone heist at the Quixotic Bank"
 RESULT = "zugzwang-9913"

@@ -10,11 +10,11 @@ from service.domain.events import (
     Event,
 )
 from service.domain.messages import Message
-from tests.agent.conversations import WORDS
-from tests.agent.support import (
+from tests.support.agent.agents import (
     Answer,
     sent,
 )
+from tests.support.agent.conversations import WORDS
 
 LIMIT = 3000
 """A window, in tokens, that a few rounds fill."""

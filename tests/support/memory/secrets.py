@@ -34,7 +34,7 @@ from service.memory.history.inbox import InboxEntry
 from service.memory.history.standing_approvals import StandingApproval
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
-from tests.memory.remembering import NOON, WordEmbedder
+from tests.support.memory.remembering import NOON, WordEmbedder
 
 
 @asynccontextmanager

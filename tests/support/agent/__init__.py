@@ -1,0 +1,1 @@
+"""Agents, models and conversations for tests."""

@@ -1,0 +1,1 @@
+"""Commands, terminals and daemons for tests."""

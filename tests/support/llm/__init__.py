@@ -1,0 +1,1 @@
+"""Endpoints and clients of models for tests."""

@@ -1,0 +1,1 @@
+"""Memories, and what is put into them, for tests."""

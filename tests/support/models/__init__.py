@@ -1,0 +1,1 @@
+"""Weights, and where they come from, for tests."""

@@ -1,0 +1,1 @@
+"""A daemon over HTTP for tests."""
