@@ -24,7 +24,7 @@ from service.agent.configured import (
     options_from_settings,
 )
 from service.agent.consolidation.options import ConsolidationStatus
-from service.agent.engine import start_engine
+from service.agent.engine import Engine, start_engine
 from service.agent.executors.replaced import check_executors
 from service.agent.following import follow
 from service.agent.hook_runner import HookRunner
@@ -39,7 +39,7 @@ from service.agent.owners_actions import OwnersActions
 from service.agent.questions import Question
 from service.agent.routing.recalibration import Recalibration
 from service.config import load_settings
-from service.domain.errors import Problem
+from service.domain.errors import ConfigurationError, ConflictError, Problem
 from service.domain.events import NEW_MATTER, CallDecision, Event, Remember
 from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
@@ -81,13 +81,18 @@ def create_agent(
     Raises:
         ConfigurationError: the settings cannot be used; two tools have the same name, or one is no
             tool; one of the hooks is not an instance of `Hooks`; the brain or an executor is none,
-            or there is no such kind of instruction; or a fallback is no model.
+            or there is no such kind of instruction; or `llm` or a fallback is no model.
     """
     if brain is not None:
         check_brain(brain)
     check_executors(executors or {})
     if not isinstance(tools, ToolRegistry):
         tools = ToolRegistry(tools)
+    if llm is not None and not hasattr(llm, "stream"):
+        raise ConfigurationError(
+            f"{llm!r:.80} is no model",
+            advice='Give one such as OpenAIModel("gpt-5-mini"), or None for the configured one.',
+        )
     if llm is None:
         settings = load_settings()
         llm = create_llm(settings)
@@ -110,7 +115,11 @@ def create_agent(
 
 
 class Agent(OwnersActions):
-    """Run loops, what they work with, and what they remember."""
+    """An assistant: its run loops, what they work with, and what they remember.
+
+    Made by `create_agent`, and at work inside ``async with``. `ask` gives an answer, `send` the
+    events that lead to it; `memory` holds what was said.
+    """
 
     def __init__(
         self,
@@ -129,6 +138,21 @@ class Agent(OwnersActions):
         self.executors = executors
         self._hooks = HookRunner(options.hooks, timeout_seconds=options.hook_timeout_seconds)
         self._stack = AsyncExitStack()
+        self._working: Engine | None = None
+
+    @property
+    def _engine(self) -> Engine:
+        """What does the work.
+
+        Raises:
+            ConflictError: the agent is not at work.
+        """
+        if self._working is None:
+            raise ConflictError(
+                "the agent is not at work",
+                advice="Use it inside `async with create_agent(…) as agent:`.",
+            )
+        return self._working
 
     async def __aenter__(self) -> Self:
         """Open the memory, take up what an earlier process left, and begin to work.
@@ -142,7 +166,7 @@ class Agent(OwnersActions):
             stack.push_async_callback(self.models.aclose)
             group = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(group.cancel_scope.cancel)
-            self._engine = start_engine(
+            self._working = start_engine(
                 group,
                 self.models,
                 self.tools,
@@ -163,7 +187,10 @@ class Agent(OwnersActions):
     ) -> None:
         """Stop all work where it is, and close the memory; the next start takes it up again."""
         # An error of the caller's is not the task group's: given to it, it would come back wrapped.
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        finally:
+            self._working = None
 
     # --- sending
 

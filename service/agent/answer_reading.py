@@ -16,15 +16,22 @@ from service.tools.text import well_formed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a person answered. What each part means: see `Agent.answer`."""
+    """What a person answered to a run loop that waits for it, see `Agent.answer`."""
 
     approved: bool | None = None
+    """Whether the calls may run."""
     text: str | None = None
+    """The answer in words; for a no, its reason."""
     choices: tuple[str, ...] | None = None
+    """Of the options, where some were given to choose from."""
     decisions: tuple[CallDecision, ...] = ()
+    """About single calls; they go before `approved`."""
     arguments: str | None = None
+    """JSON to run the one call that waits with, instead of the model's own."""
     remember: Remember | None = None
+    """How long a yes holds: ``run_loop`` or ``always``; None: for this call alone."""
     request_id: str | None = None
+    """Which request is answered; None: the one that is open."""
 
 
 def read_answer(request: InputRequired, answer: Answer) -> InputReceived:

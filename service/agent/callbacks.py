@@ -75,14 +75,19 @@ class Callbacks:
     """What is called while an answer comes; each may be left out."""
 
     on_text: Callable[[str], Awaitable[None] | None] | None = None
+    """The next piece of the assistant's words."""
     on_retry: Callable[[Problem], Awaitable[None] | None] | None = None
+    """Why the answer begins anew: drop what `on_text` gave since the last message."""
     on_tool_start: Callable[[ToolStarted], Awaitable[None] | None] | None = None
+    """A tool begins to work: which, and with which arguments."""
     on_tool_end: Callable[[ToolFinished], Awaitable[None] | None] | None = None
+    """What a call of a tool came to."""
     on_input_required: Callable[[InputRequired], Awaitable[Reply | None] | Reply | None] | None = (
         None
     )
-    """None as its answer: there is none now."""
+    """What a person is asked. It gives their answer; None: there is none now."""
     on_complete: Callable[[str], Awaitable[None] | None] | None = None
+    """The last words, whole: the ones that count."""
 
 
 async def tell(

@@ -40,21 +40,26 @@ class AgentOptions:
     """How an agent behaves."""
 
     limits: Limits = field(default_factory=Limits)
+    """How far a run loop may go by itself, and what it may use."""
     auto_enhance: bool = False
     """Whether the model looks over each answer once more, where an owner has not switched it."""
     auto_enhance_prompt: str = ""
     """With what it is asked to; empty: with the built-in words."""
     system_prompt: str = ""
-    """The owner's own."""
+    """What the model is told of its task and its manner."""
     system_prompt_mode: Literal["append", "replace"] = "append"
     """Whether it is added to the built-in one, or is all that the model is told of itself."""
     auto_classify: bool = True
     """False: every message without an id opens a new loop."""
     linger_seconds: float = 900
+    """How long a run loop that has answered waits for a follow-up before it completes."""
     recall_tokens: int = 800
+    """How much of long-term memory the model is given unasked when a run loop begins or turns to
+    another topic; three times as much in all. 0: nothing."""
     answer_tokens: int = ANSWER_TOKENS
     """Tokens kept free for an answer in the model's window."""
     max_retries: int = 3
+    """How often a call of the model that has failed is made again, where that may help."""
     backoff: Backoff = field(default_factory=Backoff)
     """How long it is waited before a call of the model is made again."""
     compaction: Compaction = "model"
@@ -64,13 +69,14 @@ class AgentOptions:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     """Which tool calls wait for a person."""
     brain: Brain | None = None
-    """Of the configuration: what decides instead of the built-in one."""
+    """Decides instead of the built-in one, where `create_agent` is given none."""
     executors: Mapping[InstructionKind, Executor] = field(default_factory=dict)
-    """Of the configuration: instead of the built-in ones."""
+    """Do what the brain says, instead of the built-in ones; those given to `create_agent` go
+    before them."""
     hooks: Sequence[Hooks] = ()
-    """Code of the owner's own around what is done, in this order."""
+    """Your own code around what is done, in this order."""
     hook_timeout_seconds: float = 30
-    """How long a hook, or a brain of the owner's own, may take."""
+    """How long a hook, or a brain of yours, may take."""
     consolidation: ConsolidationOptions | None = None
     """When the model writes notes; None: never."""
     fallback: Sequence[str] = ()

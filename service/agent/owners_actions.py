@@ -21,7 +21,10 @@ class OwnersActions:
     """Looks at run loops, ends them, takes them up, forks them, moves messages, and forgets."""
 
     memory: Memory
-    _engine: Engine
+
+    @property
+    def _engine(self) -> Engine:
+        raise NotImplementedError
 
     @property
     def active_run_loops(self) -> Observable[tuple[RunLoop, ...]]:

@@ -34,7 +34,9 @@ class ToolContext:
     """For whom and for what a tool runs."""
 
     owner: str
+    """On whose behalf."""
     run_loop_id: str
+    """In which run loop."""
     idempotency_key: str
     """The same for every attempt of the same call, also after a crash."""
     approved: frozenset[str] | None = None

@@ -12,6 +12,7 @@ from service import (
     Agent,
     BadAnchorError,
     ConfigurationError,
+    ConflictError,
     InvalidInputError,
     Memory,
     OpenAIModel,
@@ -144,3 +145,20 @@ async def test_a_file_that_cannot_be_is_told(tmp_path: Path) -> None:
             await import_memory(agent.memory, tmp_path / "nowhere.jsonl")
         with pytest.raises(StorageError, match="nowhere"):
             await export_memory(agent.memory, tmp_path / "nowhere" / "memory.jsonl")
+
+
+async def test_an_agent_that_is_not_at_work_says_how_it_is_used(tmp_path: Path) -> None:
+    agent = echoing(tmp_path)
+    with pytest.raises(ConflictError, match="not at work") as early:
+        await agent.ask("Hello")
+    assert "async with" in early.value.advice
+    async with agent:
+        assert await agent.ask("Hello") == "You said: Hello"
+    with pytest.raises(ConflictError, match="not at work"):
+        await agent.cancel("x")
+
+
+def test_the_name_of_a_model_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'gpt-5' is no model") as refused:
+        create_agent("gpt-5", memory=tmp_path)  # type: ignore[arg-type]
+    assert "OpenAIModel(" in refused.value.advice

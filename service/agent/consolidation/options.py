@@ -10,11 +10,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationOptions:
-    """When notes are written; see `service.config_sections.ConsolidationSettings`."""
+    """When the model writes notes on what was said."""
 
     idle_seconds: float = 300
+    """How long nothing may have been going on before."""
     max_tokens_per_day: int = 50_000
+    """What it may use in a day, for all owners together."""
     min_new_segments: int = 10
+    """How much must be new before it begins."""
     first_pause: float = 60
     """Seconds before a failed step is tried again; doubles each time it fails."""
 
