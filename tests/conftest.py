@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from service.domain.text import well_formed
+from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 # How long an example takes depends on what else the machine does, and is no test's verdict.
 settings.register_profile("rondo", deadline=None)
@@ -21,6 +22,12 @@ def pytest_configure() -> None:
     # are about what it does.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def bundled() -> SentenceTransformerEmbedder:
+    """The bundled model, loaded once for all tests: importing torch takes seconds."""
+    return SentenceTransformerEmbedder("bundled:multilingual-e5-small")
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.agent.test_recall import bundled, recalled, remembering_agent
 from tests.support.agent.agents import FunctionLLM, echo, sent
 from tests.support.agent.continuations import Turns
+from tests.support.agent.recalling import recalled, remembering_agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-__all__ = ["bundled"]  # a fixture that these tests use
 
 REMEMBERED: dict[str, Turns] = {
     "lock": (

@@ -15,9 +15,9 @@ from service.domain.events import InputRequired
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.tools.decorator import tool
-from tests.agent.test_callbacks import Notes
 from tests.support.agent.agents import Answer, call, running_agent, until
 from tests.support.agent.moving import opened
+from tests.support.agent.noted_callbacks import Notes
 
 pytestmark = pytest.mark.anyio
 

@@ -20,14 +20,14 @@ from service.domain.errors import (
     InvalidInputError,
     LLMStatusError,
     LLMStreamError,
-    Problem,
     RondoError,
 )
-from service.domain.events import InputRequired, ToolFinished, ToolStarted
+from service.domain.events import InputRequired
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sent, until
+from tests.support.agent.noted_callbacks import Notes
 
 pytestmark = pytest.mark.anyio
 
@@ -42,36 +42,6 @@ def adds(messages: Sequence[Message]) -> Answer:
     if messages[-1].role == "tool":
         return [TextDelta("It is "), TextDelta(f"{messages[-1].text}.")]
     return [TextDelta("I add. "), call("add", '{"a": 1, "b": 2}')]
-
-
-class Notes:
-    """Callbacks that note what they are told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def callbacks(self, **more: Any) -> Callbacks:
-        def on_tool_start(started: ToolStarted) -> None:
-            self.told.append(f"start {started.name} {started.arguments}")
-
-        async def on_tool_end(finished: ToolFinished) -> None:
-            await anyio.lowlevel.checkpoint()
-            self.told.append(f"end {finished.name}: {finished.content}")
-
-        async def on_complete(words: str) -> None:
-            self.told.append(f"complete: {words}")
-
-        def on_retry(problem: Problem) -> None:
-            self.told.append(f"retry: {problem.kind}")
-
-        given: dict[str, Any] = {
-            "on_text": self.told.append,
-            "on_tool_start": on_tool_start,
-            "on_tool_end": on_tool_end,
-            "on_retry": on_retry,
-            "on_complete": on_complete,
-        }
-        return Callbacks(**{**given, **more})
 
 
 async def test_each_thing_is_told_as_it_comes_and_the_last_words_are_given(tmp_path: Path) -> None:

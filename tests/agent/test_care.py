@@ -21,15 +21,12 @@ from service.domain.forgetting import ForgetRequest
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder
-from tests.memory.conftest import bundled
 from tests.support.agent.agents import FunctionLLM, running_agent, sent
 from tests.support.agent.heist import forget
 from tests.support.memory.remembering import NOON, WordEmbedder, run_loop
 from tests.support.memory.secrets import archived, traces
 
 pytestmark = pytest.mark.anyio
-
-__all__ = ["bundled"]  # a fixture that these tests use
 
 HERE = [
     ("I am allergic to shellfish.", "Can I have the shrimp salad?"),

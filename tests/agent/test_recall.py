@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,18 @@ import pytest
 
 from service.agent.agent import Agent
 from service.domain.errors import StorageError
-from service.domain.events import Event, MemoryRecalled, Recollection, ToolFinished
+from service.domain.events import Event, Recollection, ToolFinished
 from service.domain.messages import Message
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder, Vectors
 from service.memory.tokens import estimate_tokens
 from service.tools.builtins.memory_search import memory_search_tool
-from tests.memory.conftest import bundled
 from tests.support.agent.agents import (
     FunctionLLM,
     answer_of,
     call,
     echo,
-    running_agent,
     sent,
     types,
 )
@@ -37,42 +34,13 @@ from tests.support.agent.continuations import (
     Continuation,
     Turns,
 )
-from tests.support.memory.remembering import WordEmbedder, run_loop
+from tests.support.agent.recalling import recalled, remembering_agent
+from tests.support.memory.remembering import WordEmbedder
 
 pytestmark = pytest.mark.anyio
 
-__all__ = ["bundled"]  # a fixture that these tests use
-
 CAT = ("My cat Momo is allergic to chicken and eats only salmon.", "Only salmon for Momo.")
 SHED = ("The code of the padlock on the shed is 4711.", "4711 for the shed.")
-
-
-@asynccontextmanager
-async def remembering_agent(
-    folder: Path,
-    llm: FunctionLLM,
-    remembered: Mapping[str, Turns],
-    embedder: Embedder | None = None,
-    **options: Any,
-) -> AsyncIterator[Agent]:
-    options = {"auto_classify": False, **options}
-    async with running_agent(folder, llm, embedder=embedder, **options) as agent:
-        memory = agent.memory.long_term
-        for loop_id, turns in remembered.items():
-            await memory.archive(run_loop(loop_id, *turns))
-        await memory.embed_pending()
-        yield agent
-
-
-def recalled(events: Sequence[Event]) -> list[Recollection]:
-    """What was recalled of a matter; a person's limits are told apart (`test_care`)."""
-    return [
-        piece
-        for event in events
-        if isinstance(event.body, MemoryRecalled)
-        for piece in event.body.recollections
-        if not piece.heed
-    ]
 
 
 def loops_of(pieces: Sequence[Recollection]) -> set[str]:

@@ -13,11 +13,8 @@ from service.bench.care.fit import PARTS, figures
 from service.bench.errors import BenchmarkError
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.memory.conftest import bundled
 
 DATA = Path(__file__).parents[2] / "data" / "care"
-
-__all__ = ["bundled"]  # a fixture that these tests use
 
 
 @pytest.mark.slow

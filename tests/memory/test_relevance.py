@@ -13,10 +13,7 @@ from service.memory.index.unrelated import OF_THE_BUNDLED, measured, unrelated_o
 from service.memory.protocol import Embedder
 from service.memory.search.question import read_question
 from service.memory.search.relevance import Found, judge
-from tests.memory.conftest import bundled
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
-
-__all__ = ["bundled"]
 
 OWN = Path(__file__).parents[2] / "data" / "memory" / "relevance"
 PADLOCK = run_loop("shed", ("The code of the padlock on the shed is 4711.", "4711, noted."))

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from service.domain.errors import LLMStatusError
-from tests.server.test_doors import told
-from tests.support.server.http_daemon import House, PatientLLM, running
+from tests.support.server.http_daemon import House, PatientLLM, running, told
 
 pytestmark = pytest.mark.anyio
 

@@ -12,20 +12,9 @@ import pytest
 
 from service.config import ServerSettings
 from service.server.main import listen, warn_when_others_can_reach
-from tests.support.server.http_daemon import House, running
+from tests.support.server.http_daemon import House, running, told
 
 pytestmark = pytest.mark.anyio
-
-
-def told(response: httpx2.Response, status: int) -> dict[str, Any]:
-    """The problem that an error answer holds."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem: dict[str, Any] = response.json()
-    assert problem["type"].startswith("urn:rondo:")
-    assert problem["status"] == status
-    assert problem["title"]
-    return problem
 
 
 async def break_off(house: House, request: bytes) -> None:

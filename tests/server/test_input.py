@@ -9,9 +9,8 @@ import anyio
 import pytest
 
 from service.tools.builtins.ask_user import ask_user, choose
-from tests.server.test_doors import told
 from tests.support.agent.waiting import Launches
-from tests.support.server.http_daemon import House, PatientLLM, running
+from tests.support.server.http_daemon import House, PatientLLM, running, told
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from service.server.limits import Limits
-from tests.support.server.http_daemon import House, running
+from tests.support.server.http_daemon import House, head, running
 
 pytestmark = pytest.mark.anyio
 
@@ -49,15 +49,6 @@ def problem_in(answer: bytes, status: int) -> dict[str, Any]:
     assert problem["title"]
     assert problem["advice"]
     return problem
-
-
-def head(house: House, path: str, *lines: str, method: str = "POST") -> bytes:
-    fields = (
-        f"{method} {path} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Bearer {house.token}",
-    )
-    return "\r\n".join([*fields, *lines, "", ""]).encode()
 
 
 async def test_headers_without_end_are_refused_before_they_are_kept(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from service.agent.options import AgentOptions
-from tests.server.test_send import Launch
-from tests.support.server.gates import Listener, Work
+from tests.support.server.gates import Launch, Listener, Work
 from tests.support.server.http_daemon import Frame, House, PatientLLM, running
 
 pytestmark = pytest.mark.anyio

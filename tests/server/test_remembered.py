@@ -10,14 +10,11 @@ import anyio.to_thread
 import pytest
 
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from tests.agent.test_recall import bundled
 from tests.support.agent.agents import FunctionLLM, echo
 from tests.support.cli.commands import Terminal
 from tests.support.server.http_daemon import House, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-__all__ = ["bundled"]  # a fixture that these tests use
 
 TOLD = "Please remember: the code of my bike lock is 4817."
 ASKED = "What is the code of my bike lock?"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from service.server.log_scrubbing import ScrubbingFormatter
-from tests.server.test_doors import told
 from tests.support.daemon import serving
-from tests.support.server.http_daemon import House
+from tests.support.server.http_daemon import House, told
 
 SECRET = "s3cret-token/of+the house"
 

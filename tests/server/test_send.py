@@ -10,26 +10,12 @@ import pytest
 
 from service.agent.options import AgentOptions
 from service.agent.routing.options import RouterOptions
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from tests.support.server.gates import Launch
 from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
 
 KEY = {"Idempotency-Key": "key-1"}
-
-
-class Launch:
-    """A tool that a person must agree to."""
-
-    definition = ToolDefinition(
-        name="launch", description="Launches.", parameters={"type": "object", "properties": {}}
-    )
-    effect: ToolEffect = "side_effects"
-    needs_approval = True
-    timeout_seconds = 10.0
-
-    async def run(self, arguments: str, context: ToolContext) -> str:
-        return "launched"
 
 
 def wanting_to_launch() -> PatientLLM:

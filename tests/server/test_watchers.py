@@ -13,8 +13,7 @@ import pytest
 from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.domain.messages import Message
 from service.server.limits import Limits
-from tests.server.test_limits import head
-from tests.support.server.http_daemon import House, running
+from tests.support.server.http_daemon import House, head, running
 
 pytestmark = pytest.mark.anyio
 

@@ -69,3 +69,17 @@ class Listener(PatientLLM):
             if index == 2 and self.slow and self._held is not None:
                 await self._held.wait()
             yield TextDelta(piece)
+
+
+class Launch:
+    """A tool that a person must agree to."""
+
+    definition = ToolDefinition(
+        name="launch", description="Launches.", parameters={"type": "object", "properties": {}}
+    )
+    effect: ToolEffect = "side_effects"
+    needs_approval = True
+    timeout_seconds = 10.0
+
+    async def run(self, arguments: str, context: ToolContext) -> str:
+        return "launched"

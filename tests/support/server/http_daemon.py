@@ -191,3 +191,24 @@ async def frames_of(response: httpx2.Response) -> AsyncGenerator[Frame]:
         elif fields:
             yield Frame(fields["event"], fields.get("id"), json.loads(fields["data"]))
             fields = {}
+
+
+def told(response: httpx2.Response, status: int) -> dict[str, Any]:
+    """The problem that an error answer holds."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem["type"].startswith("urn:rondo:")
+    assert problem["status"] == status
+    assert problem["title"]
+    return problem
+
+
+def head(house: House, path: str, *lines: str, method: str = "POST") -> bytes:
+    """A request's first lines, for a bare socket."""
+    fields = (
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {house.token}",
+    )
+    return "\r\n".join([*fields, *lines, "", ""]).encode()
