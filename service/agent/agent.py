@@ -141,8 +141,8 @@ class Agent(OwnersActions):
         self._working: Engine | None = None
 
     @property
-    def _engine(self) -> Engine:
-        """What does the work.
+    def engine(self) -> Engine:
+        """The parts that do the work; not part of the library's promise.
 
         Raises:
             ConflictError: the agent is not at work.
@@ -311,7 +311,7 @@ class Agent(OwnersActions):
             mode=mode,
             model=model,
         )
-        return await self._engine.reception.accept(
+        return await self.engine.reception.accept(
             entry, idempotency_key=idempotency_key, request_hash=request_hash
         )
 
@@ -347,7 +347,7 @@ class Agent(OwnersActions):
         Raises:
             NotFoundError: no such message was accepted.
         """
-        return await self._engine.reception.delivery(message_id)
+        return await self.engine.reception.delivery(message_id)
 
     def events(
         self, *, owner: str = "me", run_loop_id: str | None = None, after: int | None = None
@@ -363,13 +363,13 @@ class Agent(OwnersActions):
         Raises:
             StorageError: the journal cannot be read.
         """
-        consolidator = self._engine.consolidator
+        consolidator = self.engine.consolidator
         return None if consolidator is None else await consolidator.status()
 
     @property
     def recalibration(self) -> Recalibration:
         """The calibration of the router by what all owners together have corrected."""
-        return self._engine.recalibration
+        return self.engine.recalibration
 
     @property
     def questions(self) -> Observable[tuple[Question, ...]]:
@@ -377,7 +377,7 @@ class Agent(OwnersActions):
 
         Each subscriber has a thread of its own, and can answer from there.
         """
-        return self._engine.questions.open
+        return self.engine.questions.open
 
     async def answer(
         self,
@@ -425,4 +425,4 @@ class Agent(OwnersActions):
             remember=remember,
             request_id=request_id,
         )
-        return await self._engine.answers.answer(run_loop_id, answer, owner)
+        return await self.engine.answers.answer(run_loop_id, answer, owner)

@@ -23,7 +23,8 @@ class OwnersActions:
     memory: Memory
 
     @property
-    def _engine(self) -> Engine:
+    def engine(self) -> Engine:
+        """The parts that do the work."""
         raise NotImplementedError
 
     @property
@@ -53,7 +54,7 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop.
             InvalidInputError: it has no event up to `at`.
         """
-        return await self._engine.control.replay(run_loop_id, owner, at)
+        return await self.engine.control.replay(run_loop_id, owner, at)
 
     async def cancel(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Stop a loop. Returns once its work has really ended.
@@ -62,7 +63,7 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already.
         """
-        return await self._engine.control.cancel(run_loop_id, owner)
+        return await self.engine.control.cancel(run_loop_id, owner)
 
     async def complete(self, run_loop_id: str, *, owner: str = "me") -> RunLoop:
         """Declare a loop done, so that it goes to long-term memory.
@@ -71,7 +72,7 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop.
             ConflictError: it has ended already, or is still at work.
         """
-        return await self._engine.control.complete(run_loop_id, owner)
+        return await self.engine.control.complete(run_loop_id, owner)
 
     async def compact(self, run_loop_id: str, *, owner: str = "me") -> CompactionFinished:
         """Have the old rounds of a loop summarised now, however much room there is.
@@ -87,15 +88,15 @@ class OwnersActions:
             ConflictError: it has ended, waits for a person, or has nothing that a summary would
                 make shorter; or the caller is part of its work.
         """
-        return await self._engine.control.compact(run_loop_id, owner)
+        return await self.engine.control.compact(run_loop_id, owner)
 
     def auto_enhance(self, *, owner: str = "me") -> bool:
         """Whether the model looks over its answers to an owner once more."""
-        return self._engine.auto_enhance.is_on(owner)
+        return self.engine.auto_enhance.is_on(owner)
 
     def switch_auto_enhance(self, *, on: bool, owner: str = "me") -> None:
         """Have the model look over its answers to an owner, or not; until the agent is closed."""
-        self._engine.auto_enhance.switch(owner, on=on)
+        self.engine.auto_enhance.switch(owner, on=on)
 
     async def preview_forgetting(
         self, request: ForgetRequest, *, owner: str = "me"
@@ -120,7 +121,7 @@ class OwnersActions:
 
         async def stop(run_loop_id: str) -> None:
             with suppress(ConflictError):  # it has ended by itself just now
-                await self._engine.control.cancel(run_loop_id, owner)
+                await self.engine.control.cancel(run_loop_id, owner)
 
         return await self.memory.forgetting.forget(request, confirm, owner=owner, stop=stop)
 
@@ -133,7 +134,7 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop.
             ConflictError: it is active, or completed.
         """
-        return await self._engine.control.resume(run_loop_id, owner)
+        return await self.engine.control.resume(run_loop_id, owner)
 
     async def fork(self, run_loop_id: str, *, at: int | None = None, owner: str = "me") -> RunLoop:
         """Open a loop that has the same history up to an event, and goes on by itself from there.
@@ -150,7 +151,7 @@ class OwnersActions:
             NotFoundError: the owner has no such run loop.
             InvalidInputError: it has no event up to `at`.
         """
-        return await self._engine.control.fork(run_loop_id, owner, at)
+        return await self.engine.control.fork(run_loop_id, owner, at)
 
     async def reroute(
         self,
@@ -184,7 +185,7 @@ class OwnersActions:
                 work of a loop whose end would have to be waited for.
             StorageError: the disk refuses; nothing was moved.
         """
-        return await self._engine.mover.move(run_loop_id, message_id, to, owner)
+        return await self.engine.mover.move(run_loop_id, message_id, to, owner)
 
     async def possible_moves(
         self, run_loop_id: str, message_id: str, places: Sequence[str], *, owner: str = "me"
@@ -200,7 +201,7 @@ class OwnersActions:
         Raises:
             StorageError: the history cannot be read.
         """
-        return await self._engine.mover.possible(run_loop_id, message_id, places, owner)
+        return await self.engine.mover.possible(run_loop_id, message_id, places, owner)
 
     async def undo_reroute(
         self, run_loop_id: str, *, message_id: str | None = None, owner: str = "me"
@@ -223,4 +224,4 @@ class OwnersActions:
                 loop where it is; or as for `reroute`.
             StorageError: the disk refuses; nothing was moved.
         """
-        return await self._engine.mover.undo(run_loop_id, message_id, owner)
+        return await self.engine.mover.undo(run_loop_id, message_id, owner)

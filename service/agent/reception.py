@@ -97,6 +97,11 @@ class Reception:
         """Whether any message is on its way into a run loop."""
         return bool(self._at_work)
 
+    @property
+    def awaited(self) -> int:
+        """How many messages somebody waits for."""
+        return len(self._changes)
+
     async def accept(
         self, entry: InboxEntry, *, idempotency_key: str | None, request_hash: str | None
     ) -> Receipt:

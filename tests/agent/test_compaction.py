@@ -60,8 +60,7 @@ def test_any_history_stays_well_formed_when_it_is_compacted(
 ) -> None:
     state = fold(history)
     assert state is not None
-    made = Conversation()
-    made.state, made._seq = state, 1000
+    made = Conversation(state, seq=1000)
     made.compact(limit)
     assert_well_formed(made.state)
     assert newest_words(made.state) == newest_words(state)

@@ -188,7 +188,7 @@ async def test_asking_for_messages_that_nobody_sent_leaves_nothing_behind(tmp_pa
         for number in range(3):
             with agent.reader() as reader, pytest.raises(NotFoundError):
                 _ = [e async for e in agent.follow(f"unknown {number}", reader=reader)]
-        assert not agent._engine.reception._changes
+        assert agent.engine.reception.awaited == 0
 
 
 async def test_a_fork_asks_again_for_a_yes_that_was_not_used_yet(tmp_path: Path) -> None:

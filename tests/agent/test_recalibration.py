@@ -15,7 +15,7 @@ import pytest
 from service.agent.routing.model import shipped
 from service.agent.routing.recalibration import FILE, Recalibration
 from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
-from service.domain.errors import StorageError
+from service.domain.errors import NotFoundError, StorageError
 from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
@@ -47,7 +47,9 @@ async def decide(
 ) -> None:
     """A message of which it was decided that it goes on with the one candidate."""
     message_id = f"m{number}"
-    if journal._states.get("trip") is None:
+    try:
+        await journal.replay("trip")
+    except NotFoundError:
         await journal.append("trip", RunLoopStarted(goal=GOAL), owner="me")
     route = Route(
         decision="join",

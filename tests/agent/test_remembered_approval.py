@@ -282,7 +282,7 @@ async def test_what_changes_between_the_yes_and_the_start_is_not_run(
     model = wanting(wanted("clean", room="bath"))
     async with running_agent(tmp_path, model, rooms.tool) as agent:
         loop_id = await asked(agent)
-        scheduler = agent._engine.scheduler
+        scheduler = agent.engine.scheduler
         async with scheduler.held(loop_id, "interrupt"):
             await agent.answer(loop_id, approved=True, arguments=edited)
             rooms.state = "flooded"
@@ -304,7 +304,7 @@ async def test_a_changed_script_is_run_only_after_a_yes_to_its_new_words(tmp_pat
         with pytest.raises(ConflictError, match=r"changed since: `run_script` .*a\.sh"):
             await agent.answer(loop_id, approved=True, remember="always")
         assert agent.memory.journal.standing_approvals.of("me") == ()
-        async with agent._engine.scheduler.held(loop_id, "interrupt"):
+        async with agent.engine.scheduler.held(loop_id, "interrupt"):
             now = request_id(agent, loop_id)
             await agent.answer(loop_id, approved=True, request_id=now)
             script.write_text("echo newest words\n")

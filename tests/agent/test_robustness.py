@@ -97,7 +97,7 @@ async def test_a_router_that_breaks_still_lets_every_message_be_answered(tmp_pat
         async def broken(*args: Any, **options: Any) -> Route:
             raise KeyError("a bug")
 
-        agent._engine.reception._router.route = broken  # type: ignore[method-assign]
+        agent.engine.reception._router.route = broken  # type: ignore[method-assign]
         events = await sent(agent, "second")
         assert answer_of(events) == "You said: second"
         assert answer_of(await sent(agent, "third")) == "You said: third"
@@ -165,7 +165,7 @@ async def test_two_who_cancel_at_once_leave_nothing_running(tmp_path: Path) -> N
                 both.start_soon(cancel)
                 both.start_soon(cancel)
         assert sorted(outcomes) == ["cancelled", "refused"]
-        assert not agent._engine.scheduler._runs
+        assert not agent.engine.scheduler.at_work
 
 
 async def test_a_call_that_began_before_a_crash_is_not_run_when_its_tool_is_gone(

@@ -20,6 +20,7 @@ ROOT = Path(service.__file__).parent
 HEAVY = ("chromadb", "openai", "anthropic", "torch", "numpy", "pydantic", "anyio", "fastapi")
 NOT_PROMISED = {  # see docs/library.md
     "Agent.__init__",
+    "Agent.engine",
     "Agent.recalibration",
     "Loop.early_calls",
     "Memory.append_imports",

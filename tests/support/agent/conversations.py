@@ -30,9 +30,10 @@ HAN = "敏捷的棕色狐狸跳过了懒狗，然后跑过了田野。"
 class Conversation:
     """A run loop's history, made event by event."""
 
-    def __init__(self) -> None:
-        self._seq = 1
-        state = fold([event_at(1, RunLoopStarted(goal="goal"))])
+    def __init__(self, state: RunLoopState | None = None, *, seq: int = 1) -> None:
+        """A new one; or one that goes on from a state, with the numbers after `seq`."""
+        self._seq = seq
+        state = state or fold([event_at(1, RunLoopStarted(goal="goal"))])
         assert state is not None
         self.state = state
 
