@@ -256,7 +256,8 @@ class Agent(OwnersActions):
             NotFoundError: the owner has no such run loop.
             StorageError: the disk refuses; the message was not accepted.
             ConflictError: a person is asked, and no callback gave an answer.
-            RondoError: the loop failed or was cancelled; its ``kind`` tells why.
+            RondoError: the loop failed or was cancelled: one of the kind that fits, such as an
+                `LLMError` or a `BudgetError`.
         """
         with self.reader(owner=owner) as reader:
             receipt = await self.accept(

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.agent.answer_reading import Answer
-from service.domain.errors import ConflictError, Problem, RondoError
+from service.domain.errors import ConflictError, Problem, error_of
 from service.domain.events import (
     ErrorOccurred,
     Event,
@@ -257,7 +257,7 @@ class _Telling:
             RondoError: there is no answer, and why.
         """
         if self._problem is not None:
-            raise _error_of(self._problem)
+            raise error_of(self._problem)
         await _call(self._callbacks.on_complete, self._spoken.text)
         return self._spoken.text
 
@@ -291,9 +291,3 @@ def _moved(run_loop_id: str) -> Problem:
         detail=f"It is in run loop {run_loop_id} now.",
         advice="What has streamed of the answer is void: it is made again there.",
     )
-
-
-def _error_of(problem: Problem) -> RondoError:
-    error = RondoError(problem.detail, advice=problem.advice, title=problem.title)
-    error.kind = problem.kind
-    return error

@@ -241,3 +241,25 @@ class RerankingError(RondoError):
 
     kind = "reranking"
     title = "The hits could not be reranked"
+
+
+def error_of(problem: Problem) -> RondoError:
+    """The error that a problem tells of, to be raised again.
+
+    It is of the class that has its kind; an `LLMStatusError` becomes an `LLMError`, as a problem
+    does not know the status.
+
+    >>> error_of(Problem(kind="budget", title="The budget is used up"))
+    BudgetError('The budget is used up')
+    >>> type(error_of(Problem(kind="llm-status", title="Refused"))).__name__
+    'LLMError'
+    """
+    classes: list[type[RondoError]] = [RondoError]
+    for each in classes:  # grows meanwhile: those above come before those below
+        classes += each.__subclasses__()
+    found = next((each for each in classes if each.kind == problem.kind), RondoError)
+    if issubclass(found, LLMStatusError):  # needs the status
+        found = LLMError
+    error = found(problem.detail, advice=problem.advice, title=problem.title)
+    error.kind = problem.kind
+    return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import pytest
 
 from service import (
     Agent,
+    AgentOptions,
     BadAnchorError,
     ConfigurationError,
     ConflictError,
     InvalidInputError,
+    LLMConnectionError,
+    LLMError,
     Memory,
     OpenAIModel,
     RunLoopIdle,
@@ -162,3 +166,26 @@ def test_the_name_of_a_model_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'gpt-5' is no model") as refused:
         create_agent("gpt-5", memory=tmp_path)  # type: ignore[arg-type]
     assert "OpenAIModel(" in refused.value.advice
+
+
+async def test_a_model_that_cannot_be_reached_is_an_error_to_catch(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens there
+        model = OpenAIModel("m", base_url=f"http://127.0.0.1:{held.getsockname()[1]}/v1")
+        options = AgentOptions(max_retries=0)
+        async with create_agent(model, memory=Memory(tmp_path), options=options) as agent:
+            with pytest.raises(LLMConnectionError) as failed:
+                await agent.ask("Hello")
+    assert failed.value.kind == "llm-connection"
+    assert "nothing listens" in failed.value.detail
+    assert failed.value.advice
+
+
+async def test_what_an_endpoint_refuses_is_an_error_to_catch(tmp_path: Path) -> None:
+    with model_servers.serving(lambda asked: asked.reply({"error": {}}, status=401)) as endpoint:
+        model = OpenAIModel("m", base_url=endpoint.base_url)
+        options = AgentOptions(max_retries=0)
+        async with create_agent(model, memory=Memory(tmp_path), options=options) as agent:
+            with pytest.raises(LLMError) as failed:
+                await agent.ask("Hello")
+    assert failed.value.kind == "llm-status"
