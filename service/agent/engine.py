@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from service.agent.activity import Activity
 from service.agent.answer_reading import Answer
 from service.agent.answers import Answers
 from service.agent.auto_enhance import AutoEnhance
@@ -40,7 +41,6 @@ from service.agent.window import within_window
 from service.agent.workbench import Workbench
 from service.domain.errors import LLMError
 from service.domain.instructions import InstructionKind
-from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
@@ -97,11 +97,13 @@ def start_engine(
     if own_brain is not None:
         decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
     replaced = watched({**options.executors, **executors})
+    activity = Activity()
     scheduler = Scheduler(
         group,
         memory,
         decide,
         {**builtin_executors(bench), **replaced},
+        activity,
         storage_retry_seconds=options.waits.storage_retry,
     )
     recalibration = Recalibration(memory.folder, memory.journal)
@@ -119,6 +121,7 @@ def start_engine(
         router,
         scheduler,
         hooks,
+        activity,
         storage_retry_seconds=options.waits.storage_retry,
     )
     mover = Mover(memory, scheduler, tools, patience_seconds=options.waits.move)
@@ -138,7 +141,7 @@ def start_engine(
         questions=Questions(memory, answer_from_elsewhere),
         mover=mover,
         recalibration=recalibration,
-        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks),
+        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks, activity),
     )
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
     lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
@@ -154,21 +157,11 @@ def _begin(
     hooks: HookRunner,
     lifecycle: Lifecycle,
 ) -> None:
-    """Have the parts hear of each other, begin their work, and take up what was left."""
-
-    def at_rest() -> None:
-        lifecycle.tell()
-        router.look_again()
-
-    memory.on_rest = at_rest
-    memory.long_term.on_let_go = router.let_go
-    memory.archivist.before = hooks.before_archiving
-    memory.archivist.after = hooks.after_archiving
-    if (consolidator := engine.consolidator) is not None:
-        memory.archivist.after = _followed_by(hooks.after_archiving, consolidator.look_again)
-        group.start_soon(consolidator.run, name="consolidation")
-    group.start_soon(memory.work, name="memory")
-    group.start_soon(router.keep_ready, memory.short_term.states, name="router")
+    """Have the parts begin their work, and take up what was left."""
+    if engine.consolidator is not None:
+        group.start_soon(engine.consolidator.run, name="consolidation")
+    group.start_soon(memory.work, hooks, name="memory")
+    group.start_soon(router.keep_ready, memory.journal, name="router")
     group.start_soon(lifecycle.run, name="lifecycle")
     group.start_soon(engine.reception.run, name="reception")
     for state in memory.short_term.states():
@@ -255,31 +248,21 @@ def _consolidator(
     scheduler: Scheduler,
     reception: Reception,
     hooks: HookRunner,
+    activity: Activity,
 ) -> Consolidator | None:
     memory.long_term.gives_notes = options.consolidation is not None
     if options.consolidation is None:
         return None
-    found = Consolidator(
+    return Consolidator(
         llm,
         memory,
         options.consolidation,
         before_asking=hooks.before_consolidation,
         is_busy=lambda: scheduler.at_work or reception.at_work,
+        activity=activity,
         answer_tokens=options.answer_tokens,
         prices=options.prices,
     )
-    scheduler.on_change = reception.on_message = found.interrupt
-    return found
-
-
-def _followed_by(
-    hook: Callable[[RunLoop], Awaitable[None]], tell: Callable[[], None]
-) -> Callable[[RunLoop], Awaitable[None]]:
-    async def both(run_loop: RunLoop) -> None:
-        await hook(run_loop)
-        tell()
-
-    return both
 
 
 async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:

@@ -11,6 +11,7 @@ import anyio
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import RunLoopCompleted
 from service.domain.state import RunLoopState
+from service.memory.history.changes import rests
 from service.memory.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -43,30 +44,32 @@ class Lifecycle:
         self._now = now
         self._first_seen: dict[tuple[str, int], float] = {}
         """When a rest was first seen, on a clock that nobody sets."""
-        self._bell = anyio.Event()
-
-    def tell(self) -> None:
-        """A loop has come to rest."""
-        self._bell.set()
 
     async def run(self) -> None:
         """Complete loops, for ever."""
-        while True:
-            self._bell = anyio.Event()
-            sleep = _LONGEST_SLEEP
-            resting: dict[tuple[str, int], float] = {}
-            for state in self._memory.short_term.states():
-                if state.status == "idle":
-                    rest = (state.id, state.last_seq)
-                    resting[rest] = self._first_seen.get(rest, anyio.current_time())
-                    left = self._linger - self._age(state, resting[rest])
-                    if left > 0:
-                        sleep = min(sleep, left)
-                    elif not await self._complete(state):
-                        sleep = min(sleep, self._retry)
-            self._first_seen = resting
-            with anyio.move_on_after(sleep):
-                await self._bell.wait()
+        with self._memory.journal.changes.subscribe("lifecycle", rests) as changes:
+            while True:
+                number = self._memory.journal.changes.last
+                sleep = await self._look()
+                changes.done(number)
+                with anyio.move_on_after(sleep):
+                    await changes.changed()
+
+    async def _look(self) -> float:
+        """Complete what has rested for long enough; after how many seconds to look again."""
+        sleep = _LONGEST_SLEEP
+        resting: dict[tuple[str, int], float] = {}
+        for state in self._memory.short_term.states():
+            if state.status == "idle":
+                rest = (state.id, state.last_seq)
+                resting[rest] = self._first_seen.get(rest, anyio.current_time())
+                left = self._linger - self._age(state, resting[rest])
+                if left > 0:
+                    sleep = min(sleep, left)
+                elif not await self._complete(state):
+                    sleep = min(sleep, self._retry)
+        self._first_seen = resting
+        return sleep
 
     def _age(self, state: RunLoopState, first_seen: float) -> float:
         """How many seconds a loop has rested, also where the clock was set back since."""

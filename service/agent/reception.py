@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from service.agent import failures
+from service.agent.activity import Activity
 from service.agent.hook_runner import HookRunner
 from service.agent.in_order import InOrder
 from service.agent.replies import joining
@@ -71,6 +72,7 @@ class Reception:
         router: Router,
         scheduler: Scheduler,
         hooks: HookRunner,
+        activity: Activity,
         *,
         storage_retry_seconds: float,
     ) -> None:
@@ -89,8 +91,7 @@ class Reception:
         self._held_back: list[InboxEntry] | None = []
         """What came in before the messages of an earlier process were taken up."""
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
-        self.on_message: Callable[[], None] = lambda: None
-        """Called when a message comes, before it is safe. MUST NOT raise."""
+        self._activity = activity
 
     @property
     def at_work(self) -> bool:
@@ -111,7 +112,7 @@ class Reception:
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
-        self.on_message()
+        self._activity.happened()
         return await run_to_end(self._accept(entry, idempotency_key, request_hash))
 
     async def _accept(

@@ -43,6 +43,8 @@ from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
 from service.domain.usage import Prices
+from service.memory.history.changes import Change, ChangeFeed, rests
+from service.memory.history.journal import Journal
 from service.memory.search import lexical
 
 log = logging.getLogger(__name__)
@@ -104,8 +106,11 @@ class Router:
         self._auto_classify = auto_classify
         self._prices = prices
         self._calibration = calibration
-        self._bell = anyio.Event()
-        self._emptied = 0
+        self._prepared: dict[str, int] = {}
+        """Loops whose vectors are made, each up to this event."""
+        self._reported: set[type[Exception]] = set()
+        self._cleared = 0
+        """How often it was."""
 
     async def route(
         self,
@@ -143,56 +148,64 @@ class Router:
         route = route.model_copy(update={"latency_ms": took})
         return with_alternatives(route, below=self.options.unsure_below)
 
-    async def keep_ready(self, states: Callable[[], Sequence[RunLoopState]]) -> None:
-        """Read the model, and make the vectors of what is said in open loops, for ever.
-
-        Args:
-            states: gives the open loops, those that changed last first.
-        """
-        seen: dict[str, int] = {}
-        reported: set[type[Exception]] = set()
+    async def keep_ready(self, journal: Journal) -> None:
+        """Have decisions wait for nothing else, and keep nothing that was forgotten, for ever."""
         try:
             await anyio.to_thread.run_sync(shipped)
         except Exception:
             log.exception("the router's model cannot be read")  # each route will say so
-        while True:
-            self._bell = bell = anyio.Event()
-            emptied = self._emptied
-            open_loops = states()[:ROUTER_MOST_CANDIDATES]
-            grown = [each for each in open_loops if seen.get(each.id) != each.last_seq]
-            try:
-                made = await self._vectors.make_ahead(map(candidate_of, grown))
-            except Exception as error:
-                made = False
-                if type(error) not in reported:  # not again whenever a loop comes to rest
-                    reported.add(type(error))
-                    log.exception("what was said cannot be embedded ahead of time")
-            if made:
-                seen = {each.id: each.last_seq for each in open_loops}
-                reported.clear()
-            await bell.wait()
-            if self._emptied != emptied:
-                seen = {}
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._follow_forgetting, journal.changes)
+            with journal.changes.subscribe("router", _calls_for_vectors) as changes:
+                while True:
+                    number = journal.changes.last
+                    await self.prepare(journal.states())
+                    changes.done(number)
+                    await changes.changed()
 
-    def look_again(self) -> None:
-        """A loop has come to rest: what was said there can be embedded."""
-        self._bell.set()
+    async def _follow_forgetting(self, feed: ChangeFeed) -> None:
+        name = "routing cache"
+        with feed.subscribe(name, lambda change: change.lost_words, holds_words=True) as changes:
+            while True:
+                number = await changes.changed()
+                self.clear()
+                changes.done(number)
 
-    def let_go(self) -> None:
+    async def prepare(self, states: Sequence[RunLoopState]) -> None:
+        """Make the vectors of what is said in open loops, as far as there are none yet.
+
+        Args:
+            states: of the open loops, those that changed last first.
+        """
+        cleared = self._cleared
+        open_loops = states[:ROUTER_MOST_CANDIDATES]
+        grown = [each for each in open_loops if self._prepared.get(each.id) != each.last_seq]
+        try:
+            made = await self._vectors.make_ahead(map(candidate_of, grown))
+        except Exception as error:
+            made = False
+            if type(error) not in self._reported:  # not again whenever a loop comes to rest
+                self._reported.add(type(error))
+                log.exception("what was said cannot be embedded ahead of time")
+        if made and self._cleared == cleared:
+            self._prepared = {each.id: each.last_seq for each in open_loops}
+            self._reported.clear()
+
+    def clear(self) -> None:
         """Keep no words: some were forgotten."""
         self._vectors.let_go()
         let_go_of_readings()
-        self._emptied += 1
-        self._bell.set()
+        self._prepared = {}
+        self._cleared += 1
 
     async def _weigh(self, text: str, active: Sequence[RunLoopState], now: datetime) -> _Weighed:
-        emptied = self._emptied
+        cleared = self._cleared
         vector, candidates = await self._vectors.of_message(text, [*map(candidate_of, active)])
         judging = partial(self._judged, text, now.timestamp(), candidates, vector)
         try:
             judgement, calibration = await anyio.to_thread.run_sync(judging)
         finally:
-            if emptied != self._emptied:  # what was forgotten meanwhile shall not come back
+            if cleared != self._cleared:  # what was forgotten meanwhile shall not come back
                 lexical.let_go()
                 let_go_of_readings()
         order = sorted(range(len(candidates)), key=lambda place: -judgement.probabilities[place])
@@ -271,6 +284,10 @@ def agreed(probability: float) -> float:
     right = ROUTER_LLM_RELIABILITY * probability
     wrong = (1 - ROUTER_LLM_RELIABILITY) * (1 - probability)
     return right / (right + wrong)
+
+
+def _calls_for_vectors(change: Change) -> bool:
+    return rests(change) or change.lost_words
 
 
 def _offered(weighed: _Weighed) -> Sequence[Candidate]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from service.agent import failures
+from service.agent.activity import Activity
 from service.agent.brain import Decide
 from service.agent.early_calls import EarlyCalls
 from service.agent.loop import Executor, StopReason
@@ -59,6 +60,7 @@ class Scheduler:
         memory: Memory,
         decide: Decide,
         executors: Mapping[InstructionKind, Executor],
+        activity: Activity,
         *,
         storage_retry_seconds: float,
     ) -> None:
@@ -71,8 +73,7 @@ class Scheduler:
         self._stopping: Counter[str] = Counter()
         self._waits: list[tuple[_Run, _Run]] = []
         """Whose work waits for the end of whose."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when a loop begins or ends to work. MUST NOT raise."""
+        self._activity = activity
 
     @property
     def at_work(self) -> bool:
@@ -93,7 +94,7 @@ class Scheduler:
             del self._runs[run_loop_id]
             log.info("run loop %s goes on when Rondo starts again (%s)", run_loop_id, error)
             return
-        self.on_change()
+        self._activity.happened()
 
     @asynccontextmanager
     async def held(self, run_loop_id: str, why: StopReason) -> AsyncGenerator[None]:
@@ -173,7 +174,7 @@ class Scheduler:
             # the loop was coming to rest finds no task, and starts one.
             del self._runs[run_loop_id]
             running.ended.set()
-            self.on_change()
+            self._activity.happened()
         if not caller_is_cancelled():
             self.wake(run_loop_id)
 

@@ -35,8 +35,8 @@ class Workbench:
     """The same, but none unless the model that tells a person's limits knows the embedder."""
     load: Callable[[str], Awaitable[RunLoop | None]]
     """Gives a run loop by its id, also one that has just ended; None when it is gone."""
-    remember: Callable[[RunLoop], None]
-    """Hands what is done of a run loop to long-term memory."""
+    remember: Callable[[RunLoopState], None]
+    """Has what is done of a run loop archived soon, though it is at work."""
     remembered: Callable[[], Awaitable[object]]
     """Waits until long-term memory has all that it was handed."""
     waits_for_person: Callable[[RunLoopState, ToolCall], bool]

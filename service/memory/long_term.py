@@ -68,6 +68,7 @@ class LongTermMemory:
         chroma: MemorySettings | None = None,
         reranker: Reranker | None = None,
         clock: Callable[[], datetime] = local_now,
+        live: LiveRunLoops | None = None,
     ) -> None:
         """Name the parts; nothing is opened yet.
 
@@ -77,18 +78,18 @@ class LongTermMemory:
             chroma: where the vector index is; None: embedded.
             reranker: who may be asked to put hits into another order.
             clock: the moment, in the person's time zone, by which "yesterday" is understood.
+            live: asked for words that are newer than the ledger; None: there are none.
         """
         self._folder = folder
         self._embedder = embedder
         self._ledger = Ledger(folder / "memory.sqlite3")
-        self.live: LiveRunLoops | None = None
-        """Asked for words that are newer than the ledger."""
+        self._live = live
+        self.pending = self._ledger.pending
+        """How far the journal's change feed was read. Its methods block."""
         self.notes = self._ledger.notes
         """The notes of all owners. Its methods block."""
         self.gives_notes = False
         """Whether searches give notes beside their hits: only where they are still written."""
-        self.on_let_go: Callable[[], None] = lambda: None
-        """Called when words were forgotten: others keep none, either. MUST NOT raise."""
         self.catching_up: tuple[int, int] | None = None
         """While finished run loops are brought in from the journal: how many are, and of how many.
         Set by who brings them."""
@@ -173,7 +174,6 @@ class LongTermMemory:
         if isinstance(self._embedder, QueryCache):
             self._embedder.let_go()
         lexical.let_go()
-        self.on_let_go()
 
     async def scrub_file(self) -> bool:
         """Write the ledger anew, without what was deleted; whether its log could be emptied, too.
@@ -187,14 +187,22 @@ class LongTermMemory:
         """The run loops that hold segments whose texts have these hashes. Blocks."""
         return self._ledger.holding(owner, text_hashes)
 
-    async def lacking(self, run_loop_ids: Iterable[str]) -> list[str]:
-        """Which of these finished run loops are not remembered as finished.
+    async def lacking(self, run_loop_ids: Sequence[str]) -> list[str]:
+        """Which of these run loops are not remembered as finished.
 
         Raises:
             StorageError: the ledger cannot be read.
         """
-        known = await anyio.to_thread.run_sync(self._ledger.finished)
+        known = await anyio.to_thread.run_sync(self._ledger.finished, run_loop_ids)
         return [run_loop_id for run_loop_id in run_loop_ids if run_loop_id not in known]
+
+    async def knows(self, run_loop_id: str, *, owner: str) -> bool:
+        """Whether a run loop is remembered, in whatever state.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        return await anyio.to_thread.run_sync(lambda: self._ledger.knows(run_loop_id, owner=owner))
 
     async def outlines(self) -> dict[tuple[str, str], Outline]:
         """How far all remembered run loops have come, by owner and id.
@@ -289,8 +297,8 @@ class LongTermMemory:
             fold=fold,
             words=words,
         )
-        if asked_in is not None and self.live is not None:
-            await self.live.remember_now(asked_in)
+        if asked_in is not None and self._live is not None:
+            await self._live.remember_now(asked_in)
         catching_up = self.catching_up_words
         found = await anyio.to_thread.run_sync(self._searcher.search, wanted)
         self.index.after_search()
@@ -377,7 +385,7 @@ class LongTermMemory:
             raise InvalidInputError("no anchor is given", advice="Give at least one.")
         return await expand_many(
             self._ledger,
-            self.live,
+            self._live,
             refs,
             owner=owner,
             reach=Reach(before, after, unit),

@@ -1,43 +1,43 @@
 """The memory of the house as one thing: journal, short-term and long-term memory of a data folder.
 
-One process owns a data folder. The journal is the truth; the rest follows it: each commit updates
-short-term memory and its subscribers, and a loop that has ended, that goes on after its end, or
-that waits for a person, with or without a question, goes to the archivist.
+One process owns a data folder. The journal is the truth; the rest follows its change feed:
+short-term memory and the event feed within each commit, the archivist and the others one step
+behind.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from service.config import MemorySettings
 from service.domain.anchors import Anchor, AnchorRef, ExpandedContext, SearchResult
 from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
-from service.domain.events import TERMINAL, MessageMoved, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.archive.archivist import Archivist
+from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.bringing_back import bring_back
 from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
-from service.memory.history.appends import Commit
+from service.memory.forgetting.latecomers import Latecomers
+from service.memory.history.changes import Change, Commit
 from service.memory.history.event_log import log_events
 from service.memory.history.feed import Feed
 from service.memory.history.imports import Import, Written
 from service.memory.history.journal import Journal
 from service.memory.history.short_term import ShortTermMemory
 from service.memory.long_term import LongTermMemory
-from service.memory.outline import Outline
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.tasks import run_to_end
@@ -68,19 +68,15 @@ class Memory:
         """
         self._folder = DataFolder(Path(folder))
         folder = self._folder.path
-        self.journal = Journal(folder / "journal.sqlite3")
+        late = Latecomers()
+        self.journal = Journal(folder / "journal.sqlite3", late)
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
-        self.long_term = LongTermMemory(folder, embedder, chroma=chroma, reranker=reranker)
-        self.long_term.live = self
-        self.archivist = Archivist(self.long_term, self)
-        self.archivist.reread = self._what_is_done
-        self.archivist.caught_up = self._has_caught_up
-        self.forgetting = Forgetting(
-            self.journal, self.short_term, self.feed, self.long_term, self.archivist
+        self.long_term = LongTermMemory(
+            folder, embedder, chroma=chroma, reranker=reranker, live=self
         )
-        self.on_rest: Callable[[], None] = lambda: None
-        """Called when a loop has come to rest."""
+        self.archivist = Archivist(self.long_term, self.journal)
+        self.forgetting = Forgetting(self.journal, late, self.long_term, self.archivist)
         self._importing = anyio.Lock()  # what a later import has archived is not written over
         self._warm = anyio.Event()
         self._patience_ends = math.inf
@@ -102,15 +98,13 @@ class Memory:
             self._folder.acquire()
             stack.callback(self._folder.release)
             stack.push_async_callback(self.journal.aclose)
-            for state in await anyio.to_thread.run_sync(self.journal.open, self._follow):
-                self.short_term.add(state)
+            await anyio.to_thread.run_sync(self.journal.open, self._apply)
             stack.callback(self.short_term.close)
             await self._check_that_history_is_there()
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)
             await self.forgetting.catch_up()
-            await self._bring_back()
-            await self._catch_up_with_open_loops()
+            await self._open_archive()
             self._stack = stack.pop_all()
         return self
 
@@ -187,11 +181,16 @@ class Memory:
             ref, owner=owner, before=before, after=after, unit=unit, max_tokens=max_tokens
         )
 
-    async def work(self) -> None:
-        """Load what is heavy, finish what a crash left undone, and archive, for ever."""
+    async def work(self, hooks: ArchivingHooks | None = None) -> None:
+        """Load what is heavy, finish what a crash left undone, and archive, for ever.
+
+        Args:
+            hooks: custom code around archiving.
+        """
         self._patience_ends = anyio.current_time() + _LONGEST_WARM_UP
         async with anyio.create_task_group() as group:
-            group.start_soon(self.archivist.run)
+            group.start_soon(self.archivist.run, hooks)
+            group.start_soon(self._trim_changes)
             group.start_soon(self.forgetting.run)
             await self.long_term.warm_up()
             self._warm.set()
@@ -199,24 +198,16 @@ class Memory:
     async def remember_now(self, run_loop_id: str) -> None:
         """See `LiveRunLoops`. What goes wrong is in the log: the archivist tries again."""
         state = self.short_term.state(run_loop_id)
-        if state is None or not (done := closed_part(state)).iterations:
+        if state is None or not closed_part(state).iterations:
             return
-        if problem := await self.archivist.archive(done):
+        read_at = self.journal.changes.last
+        if problem := await self.archivist.archive([state], read_at=read_at):
             log.warning("%s is not remembered yet: %s", run_loop_id, problem.in_words())
 
     async def warmed_up(self) -> None:
         """Wait, for a while from the start, until the embedder is loaded or known to be missing."""
         with anyio.CancelScope(deadline=self._patience_ends):
             await self._warm.wait()
-
-    async def finished_run_loops(self) -> Iterable[Outline]:
-        """All run loops that have ended; what long-term memory must have."""
-        grown = await self.journal.imports.grown()
-        finished = await self.journal.run_loops.finished()
-        return [
-            each._replace(grown_at=grown[each.id]) if each.id in grown else each
-            for each in finished
-        ]
 
     def open_states(self, owner: str) -> Sequence[RunLoopState]:
         """The states of an owner's open loops."""
@@ -226,13 +217,6 @@ class Memory:
         """A run loop as the journal has it; None when it is gone."""
         try:
             return (await self.journal.replay(run_loop_id)).run_loop()
-        except NotFoundError:
-            return None
-
-    async def _what_is_done(self, run_loop_id: str) -> RunLoop | None:
-        """What long-term memory is given of a run loop as it is now; None when it is gone."""
-        try:
-            return closed_part(await self.journal.replay(run_loop_id))
         except NotFoundError:
             return None
 
@@ -247,40 +231,38 @@ class Memory:
         return await run_to_end(self._append_imports(imports, owner))
 
     async def _append_imports(self, imports: Sequence[Import], owner: str) -> Written:
-        grown = {each.run_loop_id for each in imports if each.grown_from}
+        keys = [(owner, each.run_loop_id) for each in imports]
         async with self._importing:
-            with self.archivist.bringing():
+            with self.archivist.expecting(keys):
                 written = await self.journal.imports.append(imports, owner=owner)
-                loops = [state.run_loop() for state in written.states]
-                problem = await self.archivist.archive_many(loops)
-            if problem is not None:
-                self.archivist.catch_up()  # nothing is held for it: there may be very many
-            else:
-                await self._settle(
-                    {each.id: each.last_seq for each in written.states if each.id in grown}
-                )
+                await self.archivist.archive(written.states, read_at=written.change)
         return written
 
-    async def _has_caught_up(self, outline: Outline) -> None:
-        if outline.grown_at is not None:
-            await self._settle({outline.id: outline.grown_at})
+    async def _open_archive(self) -> None:
+        """Let long-term memory take up its place in the change feed.
 
-    async def _settle(self, archived: Mapping[str, int]) -> None:
-        if not archived:
-            return
-        try:
-            await self.journal.imports.settle(archived)
-        except RondoError as error:  # then it is looked at once more, and nothing is new
-            log.warning("what has grown in a file stays on its list: %s", error)
+        Where the journal is another one than before, they are compared: what the ledger alone knows
+        comes back first. Where that fails, the next start tries again.
+        """
+        in_step = await self.archivist.is_in_step()
+        is_back = in_step or await self._bring_back()
+        await self.archivist.open(rebuild=not in_step, keep_place=is_back)
 
-    async def _bring_back(self) -> None:
-        """What the ledger alone knows comes back; where that fails, the next start tries again."""
+    async def _bring_back(self) -> bool:
         try:
             await bring_back(self.journal, self.long_term)
         except RondoError as error:
             log.warning(
                 "what was lost from the journal is not back: %s", error.problem().in_words()
             )
+            return False
+        return True
+
+    async def _trim_changes(self) -> None:
+        """Delete the changes that long-term memory has passed: nobody else keeps a place."""
+        passed = self.archivist.place
+        while await self.journal.trim_changes(before=passed):
+            await anyio.lowlevel.checkpoint()
 
     async def _check_that_history_is_there(self) -> None:
         """What long-term memory knows came from the journal: one without a past was lost.
@@ -300,27 +282,8 @@ class Memory:
                 f" history, move memory.sqlite3* and chroma out of {folder}.",
             )
 
-    async def _catch_up_with_open_loops(self) -> None:
-        """Have what a crash left out of memory archived soon, and take back what it left too much.
-
-        No loop that goes on shall be remembered as ended.
-        """
-        states = {state.id: state for state in self.short_term.states()}
-        lacking = set(await self.long_term.lacking(states))
-        for run_loop_id in states.keys() - lacking:
-            self.archivist.submit(closed_part(states[run_loop_id]))
-        for run_loop_id in lacking:
-            self.archivist.rest(states[run_loop_id])
-
-    def _follow(self, commit: Commit) -> None:
-        self.short_term.update(commit)
-        log_events(commit.news)
-        for event in commit.news:
-            if isinstance(event.body, (*TERMINAL, RunLoopResumed, MessageMoved)):
-                # What goes on is not remembered as finished any more: its second end will be.
-                # What was moved to another loop is not remembered here.
-                self.archivist.submit(closed_part(commit.state))
-        if commit.state.status in ("idle", "waiting_for_human_input"):
-            self.archivist.rest(commit.state)
-        if commit.state.status == "idle":
-            self.on_rest()
+    def _apply(self, change: Change) -> None:
+        """Within each commit: what is read after it must tell of it."""
+        self.short_term.update(change)
+        if isinstance(change, Commit):
+            log_events(change.news)

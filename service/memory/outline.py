@@ -17,9 +17,6 @@ class Outline(NamedTuple):
     iterations: int
     ended_at: int | None
     """Milliseconds since the epoch; None while it is open."""
-    grown_at: int | None = None
-    """The event by which it grew in a file, perhaps within an iteration, as long as that is not
-    known to be archived."""
 
     @property
     def key(self) -> tuple[str, str]:

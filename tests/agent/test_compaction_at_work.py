@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from service.agent.context import messages_tokens
+from service.agent.hooks import Hooks
 from service.agent.options import Waits
 from service.agent.rounds import anchors_in
 from service.domain.anchors import AnchorRef
@@ -124,31 +125,33 @@ async def test_what_is_summarised_is_in_long_term_memory_before_the_conversation
 ) -> None:
     archived: list[str] = []
 
-    async def slowly(run_loop: RunLoop) -> None:
-        await anyio.sleep(0.1)
+    class Slowly(Hooks):
+        async def before_archiving(self, run_loop: RunLoop) -> None:
+            await anyio.sleep(0.1)
 
-    async def done(run_loop: RunLoop) -> None:
-        archived.append(run_loop.id)
+        async def after_archiving(self, run_loop: RunLoop) -> None:
+            archived.append(run_loop.id)
 
     def respond(messages: Sequence[Message]) -> Answer:
         if any(anchors_in(message) for message in messages):
             assert archived
         return talks(messages)
 
-    async with running_agent(tmp_path, respond, context_tokens=LIMIT) as agent:
-        agent.memory.archivist.before, agent.memory.archivist.after = slowly, done
+    async with running_agent(tmp_path, respond, context_tokens=LIMIT, hooks=(Slowly(),)) as agent:
         loop_id, last = await conversation(agent, 5)
         assert finished(await all_events(agent, loop_id))
         assert last[-1].type == "run_loop.idle"
 
 
 async def test_an_archive_that_never_comes_to_an_end_is_not_waited_for(tmp_path: Path) -> None:
-    async def never(run_loop: RunLoop) -> None:
-        await anyio.sleep_forever()
+    class Never(Hooks):
+        async def before_archiving(self, run_loop: RunLoop) -> None:
+            await anyio.sleep_forever()
 
-    waits = Waits(archive=0.05)
-    async with running_agent(tmp_path, talks, context_tokens=LIMIT, waits=waits) as agent:
-        agent.memory.archivist.before = never
+    waits, hooks = Waits(archive=0.05), (Never(),)
+    async with running_agent(
+        tmp_path, talks, context_tokens=LIMIT, waits=waits, hooks=hooks
+    ) as agent:
         with anyio.fail_after(30):
             loop_id, last = await conversation(agent, 5)
         assert finished(await all_events(agent, loop_id))

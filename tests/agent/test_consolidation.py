@@ -57,7 +57,7 @@ async def test_notes_appear_once_it_is_quiet_and_are_found(tmp_path: Path) -> No
         assert found.sentences[0].text == "小明住在杭州。"
         await until(lambda: all_read(agent))
         asked = len(llm.asked)
-        agent.memory.archivist.submit(await agent.run_loop(anchor.run_loop_id))
+        agent.memory.archivist.submit(await agent.replay(anchor.run_loop_id))
         await agent.memory.archivist.drain()
         await anyio.sleep(0.1)
         assert len(llm.asked) == asked

@@ -32,7 +32,7 @@ def moved_somewhere(
     assert isinstance(found, Round)
     state = fold(target)
     assume(state is None or is_free(state) or not found.came_to_something)
-    planned = plan(found, state, rewrites=0)
+    planned = plan(found, state, read_at=0)
     source = [*events, *written(planned.source, after=events)]
     opened = planned.target.owner is not None
     there = written(planned.target, after=[] if opened else target)
@@ -124,7 +124,7 @@ def test_a_message_that_is_moved_back_is_as_it_was(data: st.DataObject) -> None:
     back = round_of(target_events, message_id)
     assert isinstance(back, Round)
     assume(is_free(source) or not back.came_to_something)
-    planned = plan(back, source, rewrites=0)
+    planned = plan(back, source, read_at=0)
     assert_well_formed([*target_events, *written(planned.source, after=target_events)])
     if planned.target.owner is None:
         again = [*source_events, *written(planned.target, after=source_events)]

@@ -117,7 +117,6 @@ async def test_a_question_is_looked_up_once_and_forgotten_when_it_is_answered(
         loop_id = await asked(agent, "a trip")
         monkeypatch.setattr(agent.memory.journal, "read_blocking", noted)
         monkeypatch.setattr(RunLoopState, "run_loop", _too_dear)
-        monkeypatch.setattr(agent.memory.archivist, "rest", lambda state: None)  # it builds loops
         questions = Questions(agent.memory, _nobody)
         seen: list[tuple[Question, ...]] = []
         states: list[int] = []

@@ -139,21 +139,21 @@ async def test_the_whole_decision_is_journaled(tmp_path: Path) -> None:
 async def test_the_router_keeps_no_words_once_some_were_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_go: list[bool] = []
-    own = Router.let_go
+    cleared: list[bool] = []
+    own = Router.clear
 
     def watched(router: Router) -> None:
-        let_go.append(True)
+        cleared.append(True)
         own(router)
 
-    monkeypatch.setattr(Router, "let_go", watched)
+    monkeypatch.setattr(Router, "clear", watched)
     async with running_agent(tmp_path) as agent:
         run_loop_id = (await sent(agent, "Cook dinner."))[0].run_loop_id
         await agent.complete(run_loop_id)
         request = ForgetRequest(run_loop_ids=(run_loop_id,))
         preview = await agent.preview_forgetting(request)
         await agent.forget(request, preview.confirm or "")
-        assert let_go
+        assert cleared
 
 
 class _Counting(SentenceTransformerEmbedder):

@@ -109,21 +109,15 @@ async def test_only_the_message_is_embedded_once_what_was_said_was_embedded_ahea
         return await embed(texts)
 
     router = without_llm(counting)
-    async with anyio.create_task_group() as group:
-        group.start_soon(router.keep_ready, lambda: [BERLIN, LISBON])
-        with anyio.fail_after(60):
-            while len(embedded) < 4:
-                await anyio.sleep(0.01)
-        await anyio.wait_all_tasks_blocked()
-        embedded.clear()
-        await router.route("and Beijing?", active=[BERLIN, LISBON], now=NOW)
-        assert embedded == ["and Beijing?"]
-        router.let_go()
-        with anyio.fail_after(60):
-            while len(embedded) < 5:
-                await anyio.sleep(0.01)
-        assert "and Beijing?" not in embedded[1:]
-        group.cancel_scope.cancel()
+    await router.prepare([BERLIN, LISBON])
+    assert len(embedded) == 4
+    embedded.clear()
+    await router.route("and Beijing?", active=[BERLIN, LISBON], now=NOW)
+    assert embedded == ["and Beijing?"]
+    router.clear()
+    await router.prepare([BERLIN, LISBON])
+    assert len(embedded) == 5
+    assert "and Beijing?" not in embedded[1:]
 
 
 async def test_vectors_that_were_being_made_while_words_were_forgotten_are_not_kept() -> None:

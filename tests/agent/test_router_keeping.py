@@ -54,7 +54,7 @@ async def test_words_that_were_forgotten_while_a_message_was_judged_are_not_kept
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: router.route("Beijing?", active=[BERLIN], now=NOW))
         await anyio.to_thread.run_sync(judging.wait)
-        router.let_go()
+        router.clear()
         lexical.let_go()
         forgotten.set()
     assert kept_readings() == [0, 0, 0, 0, 0]
@@ -114,17 +114,11 @@ async def test_what_could_not_be_embedded_ahead_is_tried_again_and_reported_once
         return rows(texts)
 
     router = without_llm(embed)
-    async with anyio.create_task_group() as group:
-        group.start_soon(router.keep_ready, lambda: [BERLIN, LISBON])
-        with anyio.fail_after(60):
-            for count in (1, 2, 3):
-                while len(tries) < count:
-                    await anyio.sleep(0.01)
-                await anyio.wait_all_tasks_blocked()
-                broken = count < 2
-                router.look_again()
-            await anyio.wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
+    for count in (1, 2, 3):
+        await router.prepare([BERLIN, LISBON])
+        assert len(tries) == count
+        broken = count < 2
+    await router.prepare([BERLIN, LISBON])
     assert tries[0] == tries[1] == tries[2]
     assert len(tries) == 3
     reported = [each for each in caplog.records if each.name == "service.agent.router"]
@@ -140,14 +134,7 @@ async def test_what_was_said_before_an_embedder_was_ready_is_embedded_once_it_is
         return None if len(tries) == 1 else rows(texts)
 
     router = without_llm(embed)
-    async with anyio.create_task_group() as group:
-        group.start_soon(router.keep_ready, lambda: [replace(BERLIN)])
-        with anyio.fail_after(60):
-            while not tries:
-                await anyio.sleep(0.01)
-            await anyio.wait_all_tasks_blocked()
-            router.look_again()
-            while len(tries) < 2:
-                await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
+    for _ in range(3):
+        await router.prepare([replace(BERLIN)])
+    assert len(tries) == 2
     assert tries[0] == tries[1]

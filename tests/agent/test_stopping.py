@@ -234,10 +234,12 @@ async def test_a_resumed_loop_is_not_remembered_as_ended_after_a_crash(tmp_path:
         await agent.cancel(run_loop_id)
         await agent.memory.archivist.drain()
         ended = await agent.run_loop(run_loop_id)
+        place = agent.memory.long_term.pending.checkpoint()
         await sent(agent, "And my dog Bello.", run_loop_id)
         await agent.memory.archivist.drain()
-        # As if the process had been killed before the archivist heard of it.
+        # As if the process had been killed before the archivist had read of it.
         await agent.memory.long_term.archive(ended)
+        agent.memory.long_term.pending.take_in([], place)
     async with running_agent(tmp_path) as agent:
         with anyio.fail_after(10):
             while await agent.memory.long_term.lacking([run_loop_id]) == []:

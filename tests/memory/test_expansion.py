@@ -204,8 +204,7 @@ async def test_one_anchor_that_leads_nowhere_is_told(tmp_path: Path) -> None:
 async def test_an_open_loop_is_read_as_it_is_now(tmp_path: Path) -> None:
     known = run_loop("talk", ("question 0", "answer 0"), status="idle")
     grown = run_loop("talk", ("question 0", "an answer that was bettered since"), status="idle")
-    async with remembering(tmp_path, None, known) as memory:
-        memory.live = Live(states=[at_rest(grown)])
+    async with remembering(tmp_path, None, known, live=Live(states=[at_rest(grown)])) as memory:
         context = await memory.expand(AnchorRef("talk", 0, 0), owner="me")
         assert [piece.content for piece in context.after] == ["an answer that was bettered since"]
 
@@ -213,9 +212,8 @@ async def test_an_open_loop_is_read_as_it_is_now(tmp_path: Path) -> None:
 async def test_words_that_the_ledger_lacks_come_from_the_journal_once_a_loop_has_ended(
     tmp_path: Path,
 ) -> None:
-    async with remembering(tmp_path, None, TALK) as memory:
-        live = Live(WORK)
-        memory.live = live
+    live = Live(WORK)
+    async with remembering(tmp_path, None, TALK, live=live) as memory:
         windows = await memory.expand_many(
             refs("work:1.1", "talk:0.0"), owner="me", before=1, after=0
         )
@@ -238,8 +236,8 @@ async def test_the_ledger_and_the_newest_state_give_the_same_windows(tmp_path: P
         windows: list[list[ExpandedWindow]] = []
         for folder, archived in ((tmp_path / f"{unit}1", True), (tmp_path / f"{unit}2", False)):
             folder.mkdir()
-            async with remembering(folder, None, *([loop] if archived else [])) as memory:
-                memory.live = Live(loop)
+            loops = [loop] if archived else []
+            async with remembering(folder, None, *loops, live=Live(loop)) as memory:
                 windows.append(await _three_windows(memory, loop, unit == "iterations"))
         assert windows[0] == windows[1]
 
@@ -262,8 +260,8 @@ async def test_a_loop_names_the_one_it_took_up_and_those_that_took_it_up(tmp_pat
     third = run_loop("third", ("and again", "no")).model_copy(
         update={"predecessor_id": "talk", "status": "idle"}
     )
-    async with remembering(tmp_path, None, TALK, second) as memory:
-        memory.live = Live(states=[at_rest(third)])
+    live = Live(states=[at_rest(third)])
+    async with remembering(tmp_path, None, TALK, second, live=live) as memory:
         first = await memory.expand(AnchorRef("talk", 0, 0), owner="me")
         assert first.successor_ids == ("second", "third"), "also one that is open still"
         (window,) = await memory.expand_many(refs("second:0.0"), owner="me")

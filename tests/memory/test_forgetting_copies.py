@@ -203,9 +203,10 @@ async def test_two_at_once_both_happen(tmp_path: Path) -> None:
 async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
-        stale = (await memory.journal.replay("secret")).run_loop()
+        stale = await memory.journal.replay("secret")
+        read_at = memory.journal.changes.last
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
-        memory.archivist.submit(stale)
+        assert await memory.archivist.archive([stale], read_at=read_at) is None
         await archived(memory)
         assert (await memory.long_term.stats()).run_loops == 0
         assert traces(tmp_path, *SECRETS) == []

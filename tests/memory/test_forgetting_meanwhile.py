@@ -17,7 +17,7 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import Problem
 from service.domain.forgetting import ForgetRequest
-from service.domain.run_loops import RunLoop
+from service.domain.state import RunLoopState
 from service.memory.exchange.exchange import Importing
 from service.memory.history.imports import Import, Written
 from service.memory.index.embedding_states import as_matrix
@@ -198,13 +198,13 @@ async def test_an_import_goes_on_when_another_run_loop_is_forgotten_meanwhile(
 
 async def test_what_was_imported_but_not_archived_yet_does_not_come_back(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        archive_many = memory.archivist.archive_many
+        archive = memory.archivist.archive
 
-        async def late(run_loops: Sequence[RunLoop]) -> Problem | None:
+        async def late(states: Sequence[RunLoopState], *, read_at: int) -> Problem | None:
             await forget(memory, SECRET)
-            return await archive_many(run_loops)
+            return await archive(states, read_at=read_at)
 
-        memory.archivist.archive_many = late  # type: ignore[method-assign]
+        memory.archivist.archive = late  # type: ignore[method-assign]
         await Importing(memory, owner="me").take(
             pieces(lines(loop("secret", FIRST), loop("other", SECOND)))
         )

@@ -130,7 +130,7 @@ async def test_what_had_grown_is_archived_after_a_crash_before_that(tmp_path: Pa
         with anyio.fail_after(10):
             while not (await memory.long_term.search("walruses", owner="me")).hits:
                 await anyio.sleep(0.01)
-            while await memory.journal.imports.grown():
+            while memory.long_term.pending.all():
                 await anyio.sleep(0.01)
 
 

@@ -27,9 +27,10 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
-from service.memory.history.appends import Append, Commit
+from service.memory.history.appends import Append
+from service.memory.history.changes import Change, Commit
 from service.memory.history.inbox import InboxEntry
-from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
+from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal, Rewriting
 from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +42,11 @@ class Opened:
     def __init__(self, path: Path) -> None:
         self.commits: list[Commit] = []
         self.journal = Journal(path)
-        self.active = self.journal.open(self.commits.append)
+        self.active = self.journal.open(self._hear)
+
+    def _hear(self, change: Change) -> None:
+        if isinstance(change, Commit):
+            self.commits.append(change)
 
 
 @pytest.fixture
@@ -101,12 +106,12 @@ async def test_an_append_that_assumes_an_older_state_is_refused(path: Path) -> N
 async def test_what_was_read_before_words_were_forgotten_is_not_written_again(path: Path) -> None:
     journal = Opened(path).journal
     await begin_loop(journal)
-    before = journal.rewrites
-    await journal.in_turn(lambda file: None, lambda outcome: ["another loop"])
+    before = journal.lost_words_at
+    await journal.rewrite(lambda db: (None, Rewriting("me", (), ["another loop"])))
     copied = [received("words of another loop")]
     with pytest.raises(ConflictError, match="forgotten"):
-        await journal.append_together(Append("a", copied, rewrites=before))
-    [commit] = await journal.append_together(Append("a", copied, rewrites=journal.rewrites))
+        await journal.append_together(Append("a", copied, read_at=before))
+    [commit] = await journal.append_together(Append("a", copied, read_at=journal.lost_words_at))
     assert len(commit.events) == 1
 
 

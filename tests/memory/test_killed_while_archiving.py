@@ -49,5 +49,5 @@ def test_kill_9_while_archiving_loses_nothing_and_doubles_nothing(tmp_path: Path
     check(folder, (LOOPS - 1, 2))
     ledger = Ledger(folder / "memory.sqlite3")
     ledger.open()
-    assert len(ledger.finished()) == LOOPS
+    assert len(ledger.finished(f"loop{number}" for number in range(LOOPS))) == LOOPS
     ledger.close()

@@ -222,7 +222,7 @@ def test_a_file_of_the_first_schema_is_emptied_to_be_brought_in_anew(tmp_path: P
         )
     ledger = Ledger(path)
     ledger.open()
-    assert ledger.finished() == frozenset()
+    assert ledger.finished(["r"]) == frozenset()
     assert ledger.count() == (0, 0)
     ledger.archive(run_loop("r", ("apples", "pears")))
     assert words(ledger, "apples old") == ["r:0.0"]
@@ -262,7 +262,7 @@ def test_two_owners_may_use_the_same_id(ledger: Ledger) -> None:
 def test_only_loops_that_have_ended_count_as_finished(ledger: Ledger) -> None:
     ledger.archive(run_loop("done", ("a", "b")))
     ledger.archive(run_loop("resting", ("a", "b"), status="idle"))
-    assert ledger.finished() == {"done"}
+    assert ledger.finished(["done", "resting", "nowhere"]) == {"done"}
 
 
 def test_half_a_character_is_refused_in_words(ledger: Ledger) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -13,6 +15,8 @@ from service.domain.errors import Problem, StorageError
 from service.domain.events import RunLoopFailed, RunLoopImported, RunLoopResumed
 from service.domain.forgetting import ForgetRequest
 from service.domain.run_loops import RunLoop
+from service.memory.archive.archivist import NoHooks
+from service.memory.archive.pending import Pending
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work, bring_in, exported, loop, turn
 from tests.support.memory.remembering import run_loop
@@ -57,7 +61,7 @@ async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
         await archived(memory)
         assert await memory.long_term.run_loop("r", owner="me") == journaled
         assert bool(await found(memory, "walruses")) is says_more
-        finished = await memory.finished_run_loops()
+        finished = memory.journal.run_loops.outlines()
         assert await memory.long_term.outdated(finished) == [], "and they are in step"
 
 
@@ -83,33 +87,49 @@ async def test_growth_that_the_disk_refused_is_archived_while_the_house_runs(
         monkeypatch.setattr(memory.long_term, "archive_many", failing_many)
         # It grew within its only iteration: neither count nor end tells that.
         await bring_in(memory, loop("a", turn("One?", "It is walruses")))
-        assert await memory.journal.imports.grown() == {"a": 2}
+        assert [each.run_loop_id for each in memory.long_term.pending.all()] == ["a"]
         with anyio.fail_after(20):
-            while await memory.journal.imports.grown():
+            while memory.long_term.pending.all():
                 await anyio.sleep(0.02)
         assert await found(memory, "walruses")
 
 
-async def test_growth_that_is_archived_is_not_looked_at_again(tmp_path: Path) -> None:
-    async with at_work(tmp_path) as memory:
+async def test_what_was_archived_by_its_import_is_not_archived_again(tmp_path: Path) -> None:
+    archived: list[str] = []
+
+    class Watched(NoHooks):
+        async def after_archiving(self, run_loop: RunLoop) -> None:
+            archived.append(run_loop.id)
+
+    async with Memory(tmp_path, None) as memory, anyio.create_task_group() as group:
+        group.start_soon(memory.work, Watched())
         await bring_in(memory, loop("a", turn("One?")))
         await bring_in(memory, loop("a", turn("One?"), turn("Two?")))
-        assert await memory.journal.imports.grown() == {}
+        assert await memory.archivist.drain() is None
+        assert memory.long_term.pending.all() == []
+        assert archived == ["a", "a"]
+        group.cancel_scope.cancel()
 
 
-async def test_what_grew_again_since_it_was_archived_stays_on_the_list(tmp_path: Path) -> None:
+async def test_what_grew_again_since_it_was_archived_stays_pending(tmp_path: Path) -> None:
     async with Memory(tmp_path, None) as memory:
-        memory.append_imports = memory.journal.imports.append  # type: ignore[method-assign]
-        await bring_in(memory, loop("a", turn("One?")))
-        await bring_in(memory, loop("a", turn("One?"), turn("Two?")))
-        await memory.journal.imports.settle({"a": 1})
-        assert await memory.journal.imports.grown() == {"a": 2}
-        await memory.journal.imports.settle({"a": 2})
-        assert await memory.journal.imports.grown() == {}
+        pending = memory.long_term.pending
+        pending.take_in([Pending("me", "a", 1)], None)
+        pending.take_in([Pending("me", "a", 2, lost_words=True)], None)
+        pending.settle({("me", "a"): 1})
+        assert pending.all() == [Pending("me", "a", 2, lost_words=True)]
+        pending.settle({("me", "a"): 2})
+        assert pending.all() == []
 
 
 def backup(folder: Path) -> None:
     shutil.copy(folder / "journal.sqlite3", folder / "backup")
+
+
+def without_a_place(folder: Path) -> None:
+    """A ledger as earlier versions wrote them."""
+    with closing(sqlite3.connect(folder / "memory.sqlite3")) as db, db:
+        db.execute("DELETE FROM checkpoint")
 
 
 def restored(folder: Path) -> None:
@@ -195,37 +215,26 @@ async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
         await told(memory, "r", "pears", "green", owner="you")
         await memory.long_term.archive(run_loop("r", ("apples", "red")))
         await memory.long_term.archive(run_loop("s", ("plums", "blue")))
+    without_a_place(tmp_path)
     async with house(tmp_path) as memory:
         assert (await memory.journal.replay("r")).owner == "you"
         assert await memory.load("s") is not None
-
-
-async def test_what_lost_words_is_not_kept_in_mind_for_good(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
-        await told(memory, "r", "pears", "green")
-        await archived(memory)
-        await forget(memory, ForgetRequest(run_loop_ids=("r",)))
-        await told(memory, "s", "plums", "blue")
-        await archived(memory)
-        assert memory.archivist._rewritten == set()
 
 
 async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "r", "pears", "green")
         await archived(memory)
-        old = await memory.load("r")
-        assert old is not None
-        with memory.archivist.bringing():
-            await forget(memory, ForgetRequest(run_loop_ids=("r",)))
-            await told(memory, "s", "plums", "blue")
-            await archived(memory)
-            assert await memory.archivist.archive(old) is None
+        old, read_at = await memory.journal.replay("r"), memory.journal.changes.last
+        await forget(memory, ForgetRequest(run_loop_ids=("r",)))
+        await told(memory, "s", "plums", "blue")
+        await archived(memory)
+        assert await memory.archivist.archive([old], read_at=read_at) is None
         assert await memory.long_term.run_loop("r", owner="me") is None
 
 
 async def test_a_search_says_so_while_memory_is_brought_in_from_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
         for name in ("one", "two", "three"):
@@ -233,16 +242,14 @@ async def test_a_search_says_so_while_memory_is_brought_in_from_the_journal(
         await archived(memory)
     for file in tmp_path.glob("memory.sqlite3*"):
         file.unlink()
-    async with Memory(tmp_path, None) as memory, anyio.create_task_group() as group:
-        bring, held = memory.archivist._bring_in, anyio.Event()
+    held = anyio.Event()
 
-        async def slow(run_loop: RunLoop) -> Problem | None:
-            problem = await bring(run_loop)
+    class Slow(NoHooks):
+        async def after_archiving(self, run_loop: RunLoop) -> None:
             await held.wait()
-            return problem
 
-        monkeypatch.setattr(memory.archivist, "_bring_in", slow)
-        group.start_soon(memory.work)
+    async with Memory(tmp_path, None) as memory, anyio.create_task_group() as group:
+        group.start_soon(memory.work, Slow())
         with anyio.fail_after(20):
             while (await memory.long_term.stats()).run_loops < 1:
                 await anyio.sleep(0.01)

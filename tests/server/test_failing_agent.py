@@ -10,6 +10,7 @@ import pytest
 
 from service.agent.agent import create_agent
 from service.config import Settings
+from service.memory.archive.archivist import ArchivingHooks
 from service.memory.memory import Memory
 from service.server.daemon import Daemon
 from service.tools.registry import ToolRegistry
@@ -28,7 +29,7 @@ async def test_an_agent_whose_own_task_gives_up_is_a_failure_of_the_daemon(
 ) -> None:
     memory = Memory(tmp_path, None)
 
-    async def give_up() -> None:
+    async def give_up(hooks: ArchivingHooks | None = None) -> None:
         await anyio.sleep(0.05)
         raise error
 

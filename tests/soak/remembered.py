@@ -16,14 +16,14 @@ import anyio
 import numpy as np
 
 from service.bench.memory.texts import Corpus
+from service.domain.events import RunLoopImported
 from service.domain.run_loops import RunLoop
-from service.memory.archive.archivist import Archivist
 from service.memory.archive.segmenter import segment
 from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exchange_lines import line_of
+from service.memory.history.imports import Import
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
-from service.memory.outline import Outline
 from service.memory.protocol import SearchFilters, Vectors
 
 Kind = Literal["archive", "import", "reindex"]
@@ -67,65 +67,44 @@ def act(kind: Kind, folder: Path, seed: int, count: int) -> None:
 
 
 async def _act(kind: Kind, folder: Path, loops: Sequence[RunLoop]) -> None:
-    if kind == "import":
-        async with Memory(folder, embedder_of(kind)) as memory:
-            await _beside_archivist(kind, memory.archivist, memory, memory.long_term, loops)
-        return
-    folder.mkdir(exist_ok=True)
-    long_term = LongTermMemory(folder, embedder_of(kind))
-    await long_term.start()
-    try:
-        archivist = Archivist(long_term, NoJournal())
-        await _beside_archivist(kind, archivist, None, long_term, loops)
-    finally:
-        await long_term.aclose()
-
-
-class NoJournal:
-    """A `RunLoopSource` that has nothing to make up for: what was killed is submitted again."""
-
-    async def finished_run_loops(self) -> Sequence[Outline]:
-        return ()
-
-    async def load(self, run_loop_id: str) -> RunLoop | None:
-        return None
-
-
-async def _beside_archivist(
-    kind: Kind,
-    archivist: Archivist,
-    memory: Memory | None,
-    long_term: LongTermMemory,
-    loops: Sequence[RunLoop],
-) -> None:
-    async with anyio.create_task_group() as group:
-        await group.start(archivist.run)
-        if memory is not None:
-            report = await Importing(memory, owner=OWNER).take(_lines(loops))
-            assert not report.failures, report
+    async with Memory(folder, embedder_of(kind)) as memory, anyio.create_task_group() as group:
+        await group.start(memory.archivist.run)
+        if kind == "import":
+            await _import(memory, loops)
         elif kind == "archive":
-            await _archive(archivist, loops)
+            for half in (True, False):
+                await _journal(memory, loops, half=half)
+                await memory.archivist.drain()
         else:
-            await long_term.warm_up()
-            await long_term.index.reindex(force=False)
-        problem = await archivist.drain()
+            await memory.long_term.warm_up()
+            await memory.long_term.index.reindex(force=False)
+        problem = await memory.archivist.drain()
         assert problem is None, problem
-        await _search_a_sample(long_term, loops)
+        await _search_a_sample(memory.long_term, loops)
         group.cancel_scope.cancel()
 
 
-async def _archive(archivist: Archivist, loops: Sequence[RunLoop]) -> None:
-    """Each loop while it is open, and once more when it has ended."""
+async def _import(memory: Memory, loops: Sequence[RunLoop]) -> None:
+    report = await Importing(memory, owner=OWNER).take(_lines(loops))
+    assert not report.failures, report
+
+
+async def _journal(memory: Memory, loops: Sequence[RunLoop], *, half: bool) -> None:
+    """Write each loop to the journal alone, as it was halfway, and once more when it had grown:
+    whatever is not there yet. The archivist finds it there."""
     for loop in loops:
-        opening = loop.iterations[: len(loop.iterations) // 2]
-        archivist.submit(
-            loop.model_copy(
-                update={"iterations": opening, "status": "running", "completed_at": None}
-            )
+        known = await memory.journal.imports.known([loop.id])
+        if half and known:
+            continue
+        as_it_was = loop.iterations[: len(loop.iterations) // 2] if half else loop.iterations
+        body = RunLoopImported(
+            run_loop=loop.model_copy(update={"iterations": as_it_was}), source="soak"
         )
-    await archivist.drain()
-    for loop in loops:
-        archivist.submit(loop)
+        before = await memory.journal.replay(loop.id) if known else None
+        if before is not None and before.iterations == as_it_was:
+            continue
+        wanted = Import(loop.id, body, body.model_dump_json(), before)
+        await memory.journal.imports.append([wanted], owner=OWNER)
 
 
 async def _lines(loops: Sequence[RunLoop]) -> AsyncIterator[bytes]:

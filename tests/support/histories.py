@@ -281,12 +281,12 @@ def _moved(
         back = _round(draw, other)
         if back is None or (back.came_to_something and not is_free(state)):
             return ()
-        arriving = plan(back, state, rewrites=0).target
+        arriving = plan(back, state, read_at=0).target
         return () if arriving.owner is not None else arriving.bodies
     found = _round(draw, events)
     if found is None:
         return ()
-    planned = plan(found, None, rewrites=0)
+    planned = plan(found, None, read_at=0)
     there = [
         event_at(n, body, run_loop_id=planned.target.run_loop_id)
         for n, body in enumerate(planned.target.bodies, 1)

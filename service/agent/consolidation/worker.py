@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 
 from service.agent.accounting import usage_of
+from service.agent.activity import Activity
 from service.agent.consolidation.asking import SCHEMA, Question, UnusableNotesError, read_answer
 from service.agent.consolidation.checking import checked, counted
 from service.agent.consolidation.options import ConsolidationOptions, ConsolidationStatus, State
@@ -41,7 +42,7 @@ BeforeAsking = Callable[[str, list[Message]], Awaitable[list[Message]]]
 
 
 class Consolidator:
-    """Writes notes in the background: `run` it in a task group, and tell it what happens."""
+    """Writes notes in the background: `run` it in a task group."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Consolidator:
         *,
         before_asking: BeforeAsking,
         is_busy: Callable[[], bool],
+        activity: Activity,
         answer_tokens: int,
         prices: Prices | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -59,10 +61,11 @@ class Consolidator:
 
         Args:
             llm: writes the notes; one that honours `response_schema`.
-            memory: open; its `archivist` tells `look_again` of what is new.
+            memory: open.
             options: when to work.
             before_asking: custom code, which may change what the model is shown.
             is_busy: whether a run loop is at work, or a message on its way into one.
+            activity: what interrupts it.
             answer_tokens: how long an answer may be.
             prices: of the model.
             now: the clock by which days are told.
@@ -73,6 +76,7 @@ class Consolidator:
         self._options = options
         self._before_asking = before_asking
         self._is_busy = is_busy
+        self._activity = activity
         self._answer_tokens = answer_tokens
         self._prices = prices
         self._now = now
@@ -95,16 +99,20 @@ class Consolidator:
 
     # --- what happens around it
 
-    def interrupt(self) -> None:
-        """A message has come, or a run loop begins or ends to work: stop, and wait anew."""
-        self._last_activity = anyio.current_time()
-        if self._scope is not None:
-            self._scope.cancel()
-        self._bell.set()
+    async def _be_interrupted(self) -> None:
+        """Whenever a message comes, or a run loop begins or ends to work: stop, and wait anew."""
+        while True:
+            await self._activity.next()
+            self._last_activity = anyio.current_time()
+            if self._scope is not None:
+                self._scope.cancel()
+            self._bell.set()
 
-    def look_again(self) -> None:
-        """Something new may be in long-term memory."""
-        self._bell.set()
+    async def _follow_memory(self) -> None:
+        """Look again whenever something new may be in long-term memory."""
+        while True:
+            await self._memory.archivist.next_archived()
+            self._bell.set()
 
     async def status(self) -> ConsolidationStatus:
         """How it gets on.
@@ -128,14 +136,17 @@ class Consolidator:
     async def run(self) -> None:
         """Work until cancelled. Failures are told and tried again; they end nothing."""
         self._last_activity = anyio.current_time()
-        while True:
-            self._bell = anyio.Event()
-            bell = self._bell
-            pause = self._seconds_left()
-            if pause <= 0:
-                pause = await self._go()
-            with anyio.move_on_after(pause):
-                await bell.wait()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._be_interrupted)
+            group.start_soon(self._follow_memory)
+            while True:
+                self._bell = anyio.Event()
+                bell = self._bell
+                pause = self._seconds_left()
+                if pause <= 0:
+                    pause = await self._go()
+                with anyio.move_on_after(pause):
+                    await bell.wait()
 
     def _seconds_left(self) -> float:
         """How long it must still be quiet; 0 or less: it is time to work."""

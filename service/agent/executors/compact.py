@@ -29,7 +29,6 @@ from service.agent.summaries import extract, request
 from service.agent.tuned import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
 from service.agent.window import estimated_next_call, next_call_tokens
 from service.agent.workbench import Workbench
-from service.domain.closed_part import closed_part
 from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
 from service.domain.events import CompactionFinished, CompactionStarted, ErrorOccurred, LLMRetry
 from service.domain.instructions import Compact
@@ -53,7 +52,7 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
     pieces = plan(state, room)
     if pieces or plan_merge(history, room):
         await loop.emit(CompactionStarted(tokens=tokens, limit=limit))
-        bench.remember(closed_part(state))
+        bench.remember(state)
         history = summarised(history, await writer.write(history, pieces))
         if (merged := plan_merge(history, room)) is not None:
             history = summarised(history, await writer.write(history, [merged]))

@@ -19,18 +19,16 @@ from service.agent.moving.rounds import Round, WentBefore, all_waiting, place_of
 from service.agent.moving.undoing import check_came_alone, last_move, left_last
 from service.agent.scheduler import Scheduler
 from service.agent.tuned import MOVE_MOST_ATTEMPTS
-from service.domain.closed_part import closed_part
 from service.domain.errors import (
     ConflictError,
     InvalidInputError,
     NotFoundError,
-    RondoError,
     StorageError,
 )
 from service.domain.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.history.appends import Commit
+from service.memory.history.changes import Commit
 from service.memory.memory import Memory
 from service.memory.tasks import run_to_end
 from service.tools.registry import ToolRegistry
@@ -231,7 +229,8 @@ class Mover:
             return await self._repeated(wish, outcome)
         source, target = outcome
         self._scheduler.wake(target.state.id)
-        await self._archive(source.state, target.state)
+        # Memory is to find the words where they are now, before anybody is told that they are.
+        await self._memory.archivist.archive((source.state, target.state), read_at=target.number)
         now = await self._journal.replay(target.state.id)
         moved = (each.body for each in source.events)
         message_ids = next(each.message_ids for each in moved if isinstance(each, MessageMoved))
@@ -244,17 +243,17 @@ class Mover:
             _OvertakenError: something came in between; nothing was written.
         """
         async with AsyncExitStack() as stack:
-            rewrites = self._journal.rewrites
+            read_at = self._journal.lost_words_at
             found = await self._read(wish)
             if isinstance(found, Round) and found.is_last:
                 await self._prepared(wish, found)  # before anything is stopped for it
                 await stack.enter_async_context(self._scheduler.held(wish.run_loop_id, "move"))
-                rewrites = self._journal.rewrites
+                read_at = self._journal.lost_words_at
                 found = await self._read(wish)
             if isinstance(found, WentBefore):
                 return found
             found, target = await self._prepared(wish, found)
-            planning = partial(plan, found, target, rewrites=rewrites, undo=wish.undo)
+            planning = partial(plan, found, target, read_at=read_at, undo=wish.undo)
             planned = await to_thread.run_sync(planning, limiter=self._threads)
             source = planned.source
             if wish.answer is not None:
@@ -337,21 +336,6 @@ class Mover:
             and first.route.decision == "new"
             and first.route.moved_from == wish.run_loop_id
         )
-
-    async def _archive(self, source: RunLoopState, target: RunLoopState) -> None:
-        """Let memory find the words where they are now, before anybody is told that they are."""
-        loops = [closed_part(state) for state in (source, target)]
-        # A loop whose first question is open again has nothing that is closed, but had.
-        loops = [each for each in loops if each.iterations or each.id == source.id]
-        problem = await self._memory.archivist.archive_many(loops)
-        if problem is not None:
-            return  # told in the log, and tried again
-        if source.is_active:
-            return  # only one that has ended was put on the list
-        try:
-            await self._journal.imports.settle({source.id: source.last_seq})
-        except RondoError as error:  # then it is looked at once more, and nothing is new
-            log.warning("a run loop that was moved from stays on its list: %s", error)
 
 
 def _gone_on(wish: _Wish, place: str) -> ConflictError:

@@ -43,14 +43,14 @@ def is_free(target: RunLoopState | None) -> bool:
     return target is None or not target.is_active or target.status == "idle"
 
 
-def plan(gone: Round, target: RunLoopState | None, *, rewrites: int, undo: bool = False) -> Plan:
+def plan(gone: Round, target: RunLoopState | None, *, read_at: int, undo: bool = False) -> Plan:
     """What is to be written. What was not answered is answered there, and here.
 
     Args:
         gone: what is moved.
         target: the loop that it joins; it must be free where the round came to something. None, or
             one that is completed: it opens a new one.
-        rewrites: how many loops had been rewritten when both were read.
+        read_at: the `Journal.lost_words_at` when both were read.
         undo: whether a move is undone by that.
     """
     now = datetime.now(UTC)
@@ -83,7 +83,7 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int, undo: bool 
     owner = gone.state.owner
     arriving = _settled(arriving, run_loop_id, owner, joined, now)
     return Plan(
-        _leaving(gone, [moved, *_rest(gone, moved, now)], rewrites),
+        _leaving(gone, [moved, *_rest(gone, moved, now)], read_at),
         Append(
             run_loop_id,
             [copy.body for copy in arriving],
@@ -91,7 +91,7 @@ def plan(gone: Round, target: RunLoopState | None, *, rewrites: int, undo: bool 
             if_last_seq=None if joined is None else joined.last_seq,
             ended=joined if joined is not None and not joined.is_active else None,
             moments=[copy.at for copy in arriving],
-            rewrites=rewrites,
+            read_at=read_at,
             redelivering=moved.message_ids,
         ),
     )
@@ -112,7 +112,7 @@ def _replies(arriving: Sequence[Copy], joined: RunLoopState) -> list[Copy]:
     return found
 
 
-def _leaving(gone: Round, bodies: Sequence[EventBody], rewrites: int) -> Append:
+def _leaving(gone: Round, bodies: Sequence[EventBody], read_at: int) -> Append:
     state = gone.state
     ends = not state.is_active and gone.reopens is None
     if not state.is_active and not ends:
@@ -122,9 +122,7 @@ def _leaving(gone: Round, bodies: Sequence[EventBody], rewrites: int) -> Append:
         bodies,
         if_last_seq=state.last_seq,
         ended=None if state.is_active else state,
-        rewrites=rewrites,
-        # By its status and its end nobody could tell that it is not as it was archived.
-        to_archive=ends,
+        read_at=read_at,
     )
 
 

@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, Literal
 
-import anyio
-
 from service.agent.llm.protocol import LLM
 from service.agent.llm.script import Script
 from service.agent.llm.scripted import ScriptedModel
 from service.agent.router import Router
 from service.agent.routing.options import RouterOptions
 from service.bench.routing.embedding import TimedEmbedder
-from service.domain.errors import RondoError
 from service.domain.state import RunLoopState
 
 Method = Literal["embedding", "llm", "full"]
@@ -47,43 +44,11 @@ async def router_for(
 ) -> AsyncGenerator[tuple[Router, Warm]]:
     """A router that nothing was asked of yet.
 
-    It is kept ready as in the daemon, which embeds what was said in a loop once it comes to rest.
-    `Warm` waits for that.
+    `Warm` embeds what was said in loops, as the daemon does once they come to rest.
     """
     llm = llm or ScriptedModel(Script())  # is never asked
     router = Router(llm, embedder.embed, options_for(method, options))
-    readiness = _Readiness(router)
-    problem: RondoError | None = None
-    async with anyio.create_task_group() as group:
-        group.start_soon(router.keep_ready, readiness.states)
-        try:
-            yield router, readiness.wait
-        except RondoError as error:
-            problem = error  # raised below: a group would wrap it
-        group.cancel_scope.cancel()
-    if problem is not None:
-        raise problem
-
-
-class _Readiness:
-    """Tells when a router is ready for some loops: when it comes back to see whether there are
-    others."""
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-        self._states: Sequence[RunLoopState] = ()
-        self._looked = anyio.Event()
-
-    def states(self) -> Sequence[RunLoopState]:
-        self._looked.set()
-        return self._states
-
-    async def wait(self, states: Sequence[RunLoopState]) -> None:
-        self._states = states
-        for _ in range(2):  # it takes the loops; it comes back when it is done with them
-            self._looked = anyio.Event()
-            self._router.look_again()
-            await self._looked.wait()
+    yield router, router.prepare
 
 
 @dataclass(frozen=True, slots=True)

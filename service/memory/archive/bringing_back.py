@@ -104,13 +104,13 @@ async def _bring_back_of(
 
 
 async def _import_of(journal: Journal, run_loop: RunLoop, *, is_here: bool) -> Import | None:
-    rewrites = journal.rewrites
+    read_at = journal.lost_words_at
     run_loop = settled(run_loop)
     state = await journal.replay(run_loop.id) if is_here else None
     if state is not None and not _has_grown_out_of(state, run_loop):
         return None
     body = RunLoopImported(run_loop=run_loop, source=SOURCE)
-    return Import(run_loop.id, body, body.model_dump_json(), state, rewrites=rewrites)
+    return Import(run_loop.id, body, body.model_dump_json(), state, read_at=read_at)
 
 
 def _has_grown_out_of(state: RunLoopState, run_loop: RunLoop) -> bool:

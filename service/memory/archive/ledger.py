@@ -30,6 +30,7 @@ from service.memory.archive.archiving import (
     write,
     written,
 )
+from service.memory.archive.pending import DROP_PENDING, PENDING_SCHEMA, PendingRunLoops
 from service.memory.archive.segment_rows import SEGMENT_COLUMNS, epoch, segment_from_row
 from service.memory.archive.segmenter import segments_of
 from service.memory.archive.surroundings import Surroundings
@@ -115,14 +116,14 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(
             path,
-            ARCHIVE_SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA + NOTES_SCHEMA,
+            ARCHIVE_SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA + NOTES_SCHEMA + PENDING_SCHEMA,
             when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
             " again: finished run loops are brought in anew from the journal.",
             version=_VERSION,
             upgrades={
-                1: DROP_ALL_OF_SCHEMA_1,
+                1: DROP_ALL_OF_SCHEMA_1 + DROP_PENDING,
                 2: DROP_SUMS_OF_SCHEMA_2,
-                3: RECUT_TOOL_RESULTS_OF_SCHEMA_3,
+                3: RECUT_TOOL_RESULTS_OF_SCHEMA_3 + DROP_PENDING,
                 4: WITHOUT_ADDRESSES_OF_SCHEMA_4,
             },
         )
@@ -132,6 +133,8 @@ class Ledger:
         """The lexical index over the segments."""
         self.embedding = EmbeddingStates(self._file, self._writing)
         """Which segments have their vectors."""
+        self.pending = PendingRunLoops(self._file, self._writing)
+        """How far the change feed was read, and what of it is yet to be archived."""
         self.notes = Notes(self._file, self._writing)
         """What consolidation has written."""
         self.surroundings = Surroundings(self._file)
@@ -314,13 +317,19 @@ class Ledger:
         """The segments of an owner that pass the filters of a search; nothing is read yet."""
         return Passing(self._file, owner, filters)
 
-    def finished(self) -> frozenset[str]:
-        """Ids of the run loops, of all owners, that are remembered and can change no more."""
+    def finished(self, run_loop_ids: Iterable[str]) -> frozenset[str]:
+        """Which of these run loops, of whatever owner, are remembered and can change no more."""
         marks = ", ".join("?" * len(ACTIVE))
         rows = self._file.select(
-            f"SELECT id FROM run_loops WHERE status NOT IN ({marks})", tuple(ACTIVE)
+            "SELECT id FROM run_loops WHERE id IN (SELECT value FROM json_each(?))"
+            f" AND status NOT IN ({marks})",
+            (json.dumps(list(run_loop_ids)), *ACTIVE),
         )
         return frozenset(row[0] for row in rows)
+
+    def knows(self, run_loop_id: str, *, owner: str) -> bool:
+        """Whether a run loop is remembered."""
+        return self._digest((owner, run_loop_id)) is not None
 
     def outlines(self) -> dict[tuple[str, str], Outline]:
         """How far all remembered run loops, of all owners, have come; by owner and id."""

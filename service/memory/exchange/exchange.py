@@ -142,7 +142,7 @@ class Importing:
             self._refuse(wanted, "the run loop of that id here is being worked on; try again later")
 
     async def _decide(self, batch: Mapping[str, _Wanted]) -> list[Import]:
-        rewrites = self._memory.journal.rewrites
+        read_at = self._memory.journal.lost_words_at
         known = await self._memory.journal.imports.known(batch)
         late = self._memory.forgetting.late
         gone = late.were_forgotten(batch.keys() - known.keys(), since=self._begun)
@@ -152,14 +152,14 @@ class Importing:
             if loop_id in gone:
                 self._refuse(wanted, _FORGOTTEN_JUST_NOW)
             elif found is None:
-                imports.append(Import(loop_id, wanted.body, wanted.written, rewrites=rewrites))
+                imports.append(Import(loop_id, wanted.body, wanted.written, read_at=read_at))
             elif found.owner != self._owner:
                 self._refuse(wanted, f"the id {loop_id!r} belongs to somebody else here")
             elif found.newest == wanted.written:
                 self._count("unchanged")
             elif (grown := await self._meet(wanted)) is not None:
                 body, written = _left_of(wanted, grown)
-                imports.append(Import(loop_id, body, written, grown, rewrites=rewrites))
+                imports.append(Import(loop_id, body, written, grown, read_at=read_at))
         return imports
 
     async def _meet(self, wanted: _Wanted) -> RunLoopState | None:

@@ -10,6 +10,7 @@ from the vectors that stay. What a crash or a full disk left undone is gone over
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,7 +31,6 @@ from service.domain.forgetting import (
 )
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.archive.archivist import Archivist
 from service.memory.forgetting import journal_side, records
 from service.memory.forgetting.latecomers import Latecomers
@@ -40,9 +40,7 @@ from service.memory.forgetting.preview import preview_of, related
 from service.memory.forgetting.records import Record
 from service.memory.forgetting.selecting import select
 from service.memory.heap import clear_freed_memory
-from service.memory.history.feed import Feed
-from service.memory.history.journal import Journal
-from service.memory.history.short_term import ShortTermMemory
+from service.memory.history.journal import Journal, Rewriting
 from service.memory.long_term import LongTermMemory
 from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end
@@ -64,23 +62,18 @@ class Forgetting:
     def __init__(
         self,
         journal: Journal,
-        short_term: ShortTermMemory,
-        feed: Feed,
+        late: Latecomers,
         long_term: LongTermMemory,
         archivist: Archivist,
     ) -> None:
         self._journal = journal
-        self._short_term = short_term
-        self._feed = feed
         self._long_term = long_term
         self._archivist = archivist
         self._turn = anyio.Lock()
         self._finishing = anyio.Lock()
         self._pending = anyio.Event()
-        self.late = Latecomers(journal)
+        self.late = late
         """Knows what was forgotten since the start, for whoever is on the way with it."""
-        journal.without_forgotten = self.late.without_forgotten
-        journal.is_current = self.late.is_current
 
     async def preview(self, request: ForgetRequest, *, owner: str) -> ForgetPreview:
         """What would go; removes nothing.
@@ -131,7 +124,12 @@ class Forgetting:
                 )
             if plan.in_the_way:
                 plan = await self._stopped(plan, request, owner, stop)
-            record = await self._carry_out(plan, request)
+            async with self._archivist.held():
+                record = await self._carry_out(plan, request)
+                # Before the archivist comes to read of it: the receipt is to say what has gone.
+                record = await self._finish(record, places=("ledger",))
+            self._pending.set()
+            await self._journal.changes.wait_until_forgotten(self._journal.lost_words_at)
             return (await self._finish(record)).receipt
 
     async def _stopped(self, plan: Plan, request: ForgetRequest, owner: str, stop: Stop) -> Plan:
@@ -170,10 +168,9 @@ class Forgetting:
 
     async def _carry_out(self, plan: Plan, request: ForgetRequest) -> Record:
         """Take the words out of the journal, and write down what is left to do."""
-        keys = {(plan.owner, each) for each in (*plan.whole, *plan.changes)}
         confirmed = plan.code()
 
-        def work(file: SqliteFile) -> tuple[Plan, Record]:
+        def work(db: sqlite3.Connection) -> tuple[tuple[Plan, Record], Rewriting]:
             # What was written since the plan was made may hold copies, too.
             current = plan
             if self._journal.last_seq != plan.seen_seq:
@@ -184,30 +181,17 @@ class Forgetting:
                         preview_of(current, stop=request.stop, coming_in=0),
                         advice=_STALE,
                     )
-            with file.transaction(durable=True) as db:
-                removed = journal_side.remove(db, current, self._journal.inbox.unreadable)
-                receipt = _receipt(current, request).model_copy(update={"removed": removed})
-                record = Record(current.owner, receipt, tuple(current.changes))
-                records.write(db, record)
-            return current, record
+            removed = journal_side.remove(db, current, self._journal.inbox.unreadable)
+            receipt = _receipt(current, request).model_copy(update={"removed": removed})
+            record = Record(current.owner, receipt, tuple(current.changes))
+            records.write(db, record)
+            after = [change.after for change in current.changes.values()]
+            return (current, record), Rewriting(current.owner, after, tuple(current.whole))
 
-        async with self._archivist.held(keys):
-            _, record = await self._journal.in_turn(work, then=self._let_go)
-        self._pending.set()
+        _, record = await self._journal.rewrite(
+            work, then=lambda outcome: self.late.learn(outcome[0])
+        )
         return record
-
-    def _let_go(self, outcome: tuple[Plan, Record]) -> Sequence[RunLoopState | str]:
-        """Let the process's own memory follow, before anybody writes again."""
-        plan, _ = outcome
-        after = [change.after for change in plan.changes.values()]
-        for run_loop_id in plan.whole:
-            self._short_term.complete(run_loop_id)
-        for state in after:
-            if state.is_active:
-                self._short_term.add(state)
-        self._feed.drop()
-        self.late.learn(plan)
-        return [*after, *plan.whole]
 
     # --- what is left to do
 
@@ -256,7 +240,7 @@ class Forgetting:
     async def _unfinished(self) -> list[Record]:
         return await anyio.to_thread.run_sync(records.unfinished, self._journal.file)
 
-    async def _finish(self, record: Record) -> Record:
+    async def _finish(self, record: Record, places: Sequence[PlaceOfWords] = _PLACES) -> Record:
         """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt.
 
         Raises nothing: the words have left the journal, so whoever asked is owed the receipt.
@@ -269,7 +253,7 @@ class Forgetting:
                     ("files", self._clear_files),
                     ("vectors", self._clear_vectors),
                 ):
-                    if record.receipt.pending[:1] == (place,):
+                    if place in places and record.receipt.pending[:1] == (place,):
                         record = await clear(record)
             except Exception as error:  # noqa: BLE001 - told in the receipt
                 record = await self._troubled(record, _in_words(error))
@@ -302,6 +286,9 @@ class Forgetting:
             else:
                 changed.append(found)
         segments, notes = await self._long_term.forget(record.owner, gone, changed)
+        await self._archivist.forgotten(
+            (record.owner, each) for each in (*gone, *(loop.id for loop in changed))
+        )
         removed = record.receipt.removed
         removed = removed.model_copy(
             update={"segments": removed.segments + segments, "notes": removed.notes + notes}

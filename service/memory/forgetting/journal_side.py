@@ -16,7 +16,6 @@ _OF_RUN_LOOP = {
     # The idempotency key and the hash of a message tell of its words.
     "messages": "DELETE FROM inbox WHERE run_loop_id = ?",
     "approvals": "DELETE FROM standing_approvals WHERE run_loop_id = ?",
-    "grown_imports": "DELETE FROM grown_imports WHERE run_loop_id = ?",
 }
 
 

@@ -12,14 +12,13 @@ from service.domain.events import EventBody, InputRequired, RouteDecided, RunLoo
 from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.routes import Goals, without_goals, without_options
-from service.memory.history.journal import Journal
+from service.memory.history.journal_reads import JournalReads
 
 
 class Latecomers:
     """Knows what was forgotten since the start, by ids."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self) -> None:
         self._whole: dict[str, int] = {}
         """By which forgetting, counted from the start, each was forgotten last."""
         self.count = 0
@@ -43,8 +42,8 @@ class Latecomers:
         """Which of these were forgotten whole since the `count` was this one."""
         return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
 
-    def without_forgotten(self, body: EventBody) -> EventBody:
-        """What memory gave, or the router said, without what was forgotten on the way."""
+    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+        """See `Forgotten`."""
         if isinstance(body, RouteDecided):
             route = without_goals(body.route, self._goals, Goals(()))
             return body if route is body.route else body.model_copy(update={"route": route})
@@ -57,20 +56,21 @@ class Latecomers:
             ref
             for ref in refs
             # One that was imported again since may be spoken of again.
-            if ref in self._single or (ref[0] in self._whole and not self._is_there(ref[0]))
+            if ref in self._single or (ref[0] in self._whole and not _is_there(journal, ref[0]))
         )
         return without_pieces(body, gone) if gone else body
 
-    def is_current(self, copies: Sequence[EventBody]) -> bool:
-        """Whether a fork's copies are as their originals are now. Blocks."""
+    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
+        """See `Forgotten`."""
         opening = copies[0] if copies else None
         if not isinstance(opening, RunLoopStarted) or opening.forked_from is None:
             return True
         parent = opening.forked_from.run_loop_id
         if parent not in self._whole and parent not in self._rewritten:
             return True
-        there = [event.body for event in self._journal.read_blocking(run_loop_id=parent)]
+        there = [event.body for event in journal.read_blocking(run_loop_id=parent)]
         return bool(there) and all(body in there for body in copies[1:])
 
-    def _is_there(self, run_loop_id: str) -> bool:
-        return bool(self._journal.select("SELECT 1 FROM run_loops WHERE id = ?", (run_loop_id,)))
+
+def _is_there(journal: JournalReads, run_loop_id: str) -> bool:
+    return bool(journal.select("SELECT 1 FROM run_loops WHERE id = ?", (run_loop_id,)))

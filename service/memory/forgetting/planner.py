@@ -237,7 +237,7 @@ class _Planning(Descent):
         hashes = {hashlib.sha256(piece.encode("utf-8", "replace")).hexdigest() for piece in long}
         places = set(self._where_repeated(self._owner, hashes))
         # What is active may not be in long-term memory yet.
-        places |= {state.id for state in self._journal.active(self._owner)}
+        places |= {state.id for state in self._journal.states(self._owner)}
         quotes = Quotes(long, least=FORGOTTEN_REPETITION)
         for run_loop_id in sorted(places - self._whole.keys()):
             self._drop_quotes(run_loop_id, quotes, "repeated", since=0, said_too=True)

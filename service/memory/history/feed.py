@@ -30,6 +30,7 @@ from service.domain.events import (
     MessageMoved,
     RunLoopInterrupted,
 )
+from service.memory.history.changes import Change, Commit
 from service.memory.history.journal import Journal
 
 _MAILBOX_SIZE = 1024
@@ -138,6 +139,13 @@ class Feed:
         self._changing = threading.Lock()
         self._streaming: dict[str, _Streaming] = {}
         """By run loop."""
+
+    def update(self, change: Change) -> None:
+        """Hand out what is new in a change; hold nothing where words were forgotten."""
+        if isinstance(change, Commit):
+            self.publish(change.news)
+        elif change.lost_words:
+            self.drop()
 
     def publish(self, events: Iterable[Event]) -> None:
         """Hand out events, in time for those who want them. Never blocks."""

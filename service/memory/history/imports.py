@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,15 +20,11 @@ from anyio import to_thread
 from service.domain.events import Event, RunLoopImported
 from service.domain.fold import begin, evolve
 from service.domain.state import RunLoopState
+from service.memory.history.changes import Change, ChangeFeed
 from service.memory.history.run_loop_table import millis_of, moment_of, project
 from service.memory.sqlite import Row, SqliteFile
 from service.memory.tasks import run_to_end
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS grown_imports (  -- not known to be archived as they are now
-    run_loop_id TEXT PRIMARY KEY
-) WITHOUT ROWID;
-"""
 IMPORTED = '{"type":"run_loop.imported"'
 """How the body of such an event begins, as pydantic writes it."""
 
@@ -53,8 +49,8 @@ class Import:
     """`body` as JSON."""
     grown_from: RunLoopState | None = None
     """The loop as it is here; None: it is new."""
-    rewrites: int = 0
-    """How many loops had been rewritten when it was looked up."""
+    read_at: int = 0
+    """The `Journal.lost_words_at` when it was looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +60,8 @@ class Written:
     states: tuple[RunLoopState, ...]
     missed: tuple[Import, ...]
     """Those whose loops have changed since they were looked at: nothing was written of them."""
+    change: int
+    """The newest change when it was written."""
 
 
 class Numbering(Protocol):
@@ -75,16 +73,21 @@ class Numbering(Protocol):
         ...
 
     @property
-    def rewrites(self) -> int:
-        """How many loops have been rewritten since the start, their numbers as before."""
+    def lost_words_at(self) -> int:
+        """The newest change since the start by which words were forgotten."""
+        ...
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """Where what is written is told."""
         ...
 
     def at_work(self) -> frozenset[str]:
         """The ids of all active loops."""
         ...
 
-    def went_on(self, events: int) -> None:
-        """So many events were written."""
+    def take_over_imports(self, imported: Sequence[Change]) -> None:
+        """These changes were written."""
         ...
 
 
@@ -132,74 +135,46 @@ class Imports:
 
     async def _append(self, imports: Sequence[Import], owner: str) -> Written:
         async with self._lock:
-            write = partial(
-                self._write,
-                imports,
-                owner,
-                self._numbering.last_seq,
-                self._numbering.at_work(),
-                self._numbering.rewrites,
-            )
-            written = await to_thread.run_sync(write, limiter=self._threads)
-            self._numbering.went_on(len(written.states))
+            write = partial(self._write, imports, owner, self._numbering.at_work())
+            written, imported = await to_thread.run_sync(write, limiter=self._threads)
+            self._numbering.take_over_imports(imported)
         return written
 
     def _write(
-        self,
-        imports: Sequence[Import],
-        owner: str,
-        last_seq: int,
-        at_work: frozenset[str],
-        rewrites: int,
-    ) -> Written:
+        self, imports: Sequence[Import], owner: str, at_work: frozenset[str]
+    ) -> tuple[Written, list[Change]]:
         now = moment_of(millis_of(datetime.now(UTC)))
+        feed = self._numbering.changes
+        seq, number = self._numbering.last_seq, feed.last
         states: list[RunLoopState] = []
         missed: list[Import] = []
+        imported: list[Change] = []
         with self._file.transaction(durable=True) as db:
             for each in imports:
                 expected = each.grown_from.last_seq if each.grown_from else None
                 # What was forgotten of a loop has left its numbers as they were.
-                old = each.rewrites != rewrites
+                old = each.read_at != self._numbering.lost_words_at
                 gone_on = _newest(db, each.run_loop_id) != expected
                 if each.run_loop_id in at_work or old or gone_on:
                     missed.append(each)
                     continue
-                last_seq += 1
-                states.append(_write_one(db, each, owner=owner, at=now, seq=last_seq))
-        return Written(tuple(states), tuple(missed))
+                seq, number = seq + 1, number + 1
+                states.append(_write_one(db, each, owner=owner, at=now, seq=seq))
+                imported.append(_change(each.run_loop_id, owner, now, number, seq))
+            feed.write(db, imported)
+        return Written(tuple(states), tuple(missed), number), imported
 
-    async def grown(self) -> dict[str, int]:
-        """Loops whose newest part long-term memory may lack, each with its newest event.
 
-        Raises:
-            StorageError: the file cannot be read.
-        """
-        rows = await to_thread.run_sync(
-            self._file.select,
-            "SELECT run_loop_id, (SELECT max(seq) FROM events"
-            " WHERE events.run_loop_id = grown_imports.run_loop_id) FROM grown_imports",
-            limiter=self._threads,
-        )
-        return dict(rows)
-
-    async def settle(self, archived: Mapping[str, int]) -> None:
-        """Strike loops off the list of `grown`: they are archived, each as of this event.
-
-        One that has grown again since stays on it.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
-        async with self._lock:
-            await to_thread.run_sync(self._strike_off, archived, limiter=self._threads)
-
-    def _strike_off(self, archived: Mapping[str, int]) -> None:
-        with self._file.transaction(durable=False) as db:
-            db.executemany(
-                "DELETE FROM grown_imports WHERE run_loop_id = ?1"
-                " AND NOT EXISTS (SELECT 1 FROM events WHERE run_loop_id = ?1 AND seq > ?2)",
-                list(archived.items()),
-            )
+def _change(run_loop_id: str, owner: str, at: datetime, number: int, seq: int) -> Change:
+    return Change(
+        number=number,
+        at=millis_of(at),
+        kind="imported",
+        owner=owner,
+        run_loop_id=run_loop_id,
+        first_seq=seq,
+        last_seq=seq,
+    )
 
 
 def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:
@@ -208,11 +183,6 @@ def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:
     ).fetchone()
     newest: int | None = row[0]
     return newest
-
-
-def put_on_list(db: sqlite3.Connection, run_loop_id: str) -> None:
-    """Within a transaction: put a loop on the list of `Imports.grown`."""
-    db.execute("INSERT OR IGNORE INTO grown_imports VALUES (?)", (run_loop_id,))
 
 
 def _write_one(
@@ -226,6 +196,4 @@ def _write_one(
         (seq, owner, wanted.run_loop_id, millis_of(at), wanted.written),
     )
     project(db, state)
-    if wanted.grown_from:
-        put_on_list(db, wanted.run_loop_id)
     return state

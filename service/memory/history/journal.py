@@ -15,10 +15,11 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -38,8 +39,9 @@ from service.domain.fold import begin, evolve
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
 from service.memory.forgetting import records
-from service.memory.history import imports, inbox, run_loop_table, standing_approvals, usage_table
-from service.memory.history.appends import Append, Commit
+from service.memory.history import changes, inbox, run_loop_table, standing_approvals, usage_table
+from service.memory.history.appends import Append
+from service.memory.history.changes import Change, ChangeFeed, ChangeKind, Commit, numbered
 from service.memory.history.imports import Imports
 from service.memory.history.inbox import Inbox
 from service.memory.history.journal_reads import JournalReads
@@ -54,6 +56,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _COMMITS_BETWEEN_LOOKS = 64  # at the length of the log
+_ENDED_HELD = 8
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -67,17 +70,48 @@ CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
 """
 
 
-Listener = Callable[[Commit], None]
+Listener = Callable[[Change], None]
+"""Told each change within its commit, in the order of commits, on the event loop's thread, once
+the states of active loops are those after it. MUST neither block nor raise."""
+
+
+class Forgotten(Protocol):
+    """Knows what was forgotten since the start, by whoever is about to write it once more."""
+
+    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+        """What memory gave, or the router said, without what was forgotten on the way."""
+        ...
+
+    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
+        """Whether a fork's copies are as their originals are now. Blocks."""
+        ...
+
+
+class NothingForgotten:
+    """For a journal that nobody forgets anything of."""
+
+    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+        """The body as it is."""
+        return body
+
+    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Which loops of an owner lose words, and how they are then."""
+
+    owner: str
+    changed: Sequence[RunLoopState]
+    removed: Sequence[str]
 
 
 class Journal(JournalReads):
-    """Appends events, folds them, and reads them back.
+    """Appends events, folds them, and reads them back."""
 
-    The listener is called after each commit, in the order of commits, on the event loop's thread;
-    it must neither block nor raise.
-    """
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, forgotten: Forgotten | None = None) -> None:
         file = SqliteFile(
             path,
             _SCHEMA
@@ -85,28 +119,27 @@ class Journal(JournalReads):
             + usage_table.SCHEMA
             + inbox.SCHEMA
             + standing_approvals.SCHEMA
-            + imports.SCHEMA
+            + changes.SCHEMA
             + records.SCHEMA,
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
             f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
             f" {path.parent}.",
+            version=2,
         )
         super().__init__(file)
         self._lock = anyio.Lock(fast_acquire=True)
-        self._listener: Listener = lambda commit: None
+        self._forgotten = forgotten or NothingForgotten()
+        self._listener: Listener = lambda change: None
         self._last_seq = 0
         self._commits = 0
-        self._rewrites = 0
-        self.without_forgotten: Callable[[EventBody], EventBody] = lambda body: body
-        """Takes out of what memory gave whatever was forgotten while it was on its way here."""
-        self.is_current: Callable[[Sequence[EventBody]], bool] = lambda copies: True
-        """Whether a fork's copies are as their originals are now: these may have been forgotten."""
+        self.changes = ChangeFeed(self._file)
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
         self.usage = UsageTable(self._file, self._lock, self._threads)
         self.inbox = Inbox(self._file, self._lock, self._threads)
         self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
         self.imports = Imports(self._file, self._lock, self._threads, self)
+        """Brings in run loops that happened elsewhere."""
 
     def open(self, listener: Listener) -> list[RunLoopState]:
         """Open or create the file; gives the states of all active loops.
@@ -116,6 +149,7 @@ class Journal(JournalReads):
         """
         self._file.open()
         self._closing = False
+        self.changes.open()
         self.usage.catch_up()
         self._listener = listener
         self.standing_approvals.load()
@@ -176,9 +210,9 @@ class Journal(JournalReads):
                 was delivered before.
             StorageError: the disk refuses; nothing was written.
         """
-        ended, rewrites = None, None
+        ended, read_at = None, None
         if bodies and isinstance(bodies[0], RunLoopResumed):
-            rewrites = self._rewrites
+            read_at = self.lost_words_at
             ended = await self.replay(run_loop_id)
             if ended.status not in RESUMABLE:
                 raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
@@ -190,7 +224,7 @@ class Journal(JournalReads):
             delivering,
             ended,
             granting=granting,
-            rewrites=rewrites,
+            read_at=read_at,
         )
         if not durable and not self._lock.locked():
             return self._commit([wanted])[0]
@@ -224,25 +258,28 @@ class Journal(JournalReads):
         return (await run_to_end(self._append_in_turn([wanted], durable=True)))[0]
 
     @property
-    def rewrites(self) -> int:
-        """How many loops have been rewritten since the start: their events keep their numbers."""
-        return self._rewrites
+    def lost_words_at(self) -> int:
+        """The newest change by which words were forgotten: other events kept their numbers."""
+        return self.changes.last_lost_words
 
     def at_work(self) -> frozenset[str]:
         """The ids of all active loops."""
         return frozenset(self._states)
 
-    def went_on(self, events: int) -> None:
-        """Take over that an import has written so many events, in its turn."""
-        self._last_seq += events
-        self._count_commit()
+    def take_over_imports(self, imported: Sequence[Change]) -> None:
+        """Take over what an import has written, in its turn."""
+        for change in imported:
+            self._discard(change.run_loop_id)
+        if imported:
+            self._last_seq = imported[-1].last_seq or self._last_seq
+            self._publish(imported)
 
     async def _append_in_turn(self, wanted: Sequence[Append], *, durable: bool) -> list[Commit]:
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
             for copies in (each.bodies for each in wanted if each.copied):
-                check = partial(self.is_current, copies)
+                check = partial(self._forgotten.is_current, copies, self)
                 if not await to_thread.run_sync(check, limiter=self._threads):
                     raise ConflictError(
                         "the run loop that is copied has lost words just now",
@@ -261,14 +298,14 @@ class Journal(JournalReads):
     def _prepare_all(self, wanted: Sequence[Append]) -> list[Commit]:
         commits = list[Commit]()
         last_seq = self._last_seq
-        for each in wanted:
-            commits.append(self._prepare(each, last_seq))
+        for number, each in enumerate(wanted, start=self.changes.last + 1):
+            commits.append(self._prepare(each, last_seq, number))
             last_seq = commits[-1].state.last_seq
         return commits
 
-    def _prepare(self, wanted: Append, last_seq: int) -> Commit:
+    def _prepare(self, wanted: Append, last_seq: int, number: int) -> Commit:
         state = self._states.get(wanted.run_loop_id)
-        if wanted.rewrites not in (None, self._rewrites):
+        if wanted.read_at not in (None, self.lost_words_at):
             raise ConflictError("words were forgotten while this was on its way")
         if wanted.ended is not None:
             if state or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
@@ -279,7 +316,7 @@ class Journal(JournalReads):
         expected = wanted.if_last_seq
         if expected is not None and (state is None or state.last_seq != expected):
             raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
-        return self._stamp(state, wanted, last_seq)
+        return self._stamp(state, wanted, last_seq, number)
 
     def _newest(self, run_loop_id: str) -> int | None:
         query = "SELECT max(seq) FROM events WHERE run_loop_id = ?"
@@ -289,17 +326,30 @@ class Journal(JournalReads):
     def _take_over(self, commits: list[Commit], wanted: Sequence[Append]) -> list[Commit]:
         for commit, each in zip(commits, wanted, strict=True):
             self._last_seq = commit.state.last_seq
-            if commit.state.is_active:
-                self._states[commit.state.id] = commit.state
-            else:
-                self._states.pop(commit.state.id, None)
+            self._replace(commit.state)
             self.standing_approvals.take_over(each.granting)
-        for commit in commits:
-            self._listener(commit)
-        self._count_commit()
+        self._publish(commits)
         return commits
 
-    def _count_commit(self) -> None:
+    def _replace(self, state: RunLoopState) -> None:
+        """Hold the newest state of a loop."""
+        self._discard(state.id)
+        if state.is_active:
+            self._states[state.id] = state
+        else:
+            self._ended[state.id] = state
+            if len(self._ended) > _ENDED_HELD:
+                del self._ended[next(iter(self._ended))]
+
+    def _discard(self, run_loop_id: str) -> None:
+        self._states.pop(run_loop_id, None)
+        self._ended.pop(run_loop_id, None)
+
+    def _publish(self, published: Sequence[Change]) -> None:
+        """Tell what was committed: the states are those after it."""
+        self.changes.publish(published)
+        for change in published:
+            self._listener(change)
         self._commits += 1
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and not (self._tidying or self._closing):
             self._tidying = in_background(self._tidy_up())
@@ -314,14 +364,16 @@ class Journal(JournalReads):
         finally:
             self._tidying = None
 
-    def _stamp(self, state: RunLoopState | None, wanted: Append, last_seq: int) -> Commit:
+    def _stamp(
+        self, state: RunLoopState | None, wanted: Append, last_seq: int, number: int
+    ) -> Commit:
         now = _now()
         events = []
         for index, body in enumerate(wanted.bodies):
             if isinstance(body, TRANSIENT):
                 raise ValueError(f"{body.type} is transient and is not journaled")
             if isinstance(body, (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)):
-                body = self.without_forgotten(body)
+                body = self._forgotten.without_forgotten(body, self)
             event = Event(
                 seq=last_seq + 1 + index,
                 at=_stored(wanted.moments[index]) if wanted.moments else now,
@@ -334,41 +386,94 @@ class Journal(JournalReads):
             events.append(event)
         if state is None:
             raise ValueError("nothing to append")
-        return Commit(tuple(events), state, copied=wanted.copied)
+        return Commit(
+            number=number,
+            at=millis_of(now),
+            kind="appended",
+            owner=state.owner,
+            run_loop_id=state.id,
+            first_seq=events[0].seq,
+            last_seq=state.last_seq,
+            copied=wanted.copied,
+            events=tuple(events),
+            state=state,
+        )
 
     def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
             for commit, each in zip(commits, wanted, strict=True):
                 _write_one(db, commit, each)
+            self.changes.write(db, commits)
 
-    async def in_turn(
+    async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
+        """Delete some of the changes that all durable readers have passed; how many.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+
+        def work(file: SqliteFile) -> int:
+            with file.transaction(durable=False) as db:
+                return self.changes.trim(db, before=before, limit=limit)
+
+        return await self.in_turn(work)
+
+    async def in_turn(self, work: Callable[[SqliteFile], T]) -> T:
+        """Do something with the file, in a worker thread, while nobody writes."""
+        return await run_to_end(self._do_in_turn(work))
+
+    async def _do_in_turn(self, work: Callable[[SqliteFile], T]) -> T:
+        async with self._lock:
+            return await to_thread.run_sync(work, self._file, limiter=self._threads)
+
+    async def rewrite(
         self,
-        work: Callable[[SqliteFile], T],
-        then: Callable[[T], Sequence[RunLoopState | str]] = lambda outcome: (),
+        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
+        then: Callable[[T], None] = lambda outcome: None,
     ) -> T:
-        """Do something with the file while nobody writes: for what is no append, but forgetting.
+        """Let run loops lose words, or go, in one transaction that survives power loss.
 
         Args:
-            work: runs in a worker thread.
-            then: told what it came to, on the event loop's thread, before anybody writes again;
-                gives the run loops that are other than before: how they are now, or the ids of
-                those that are gone.
-        """
-        return await run_to_end(self._do_in_turn(work, then))
+            work: does it, within the transaction, in a worker thread.
+            then: told what it came to, on the event loop's thread, before anybody is told of the
+                changes, and before anybody writes again.
 
-    async def _do_in_turn(
-        self, work: Callable[[SqliteFile], T], then: Callable[[T], Sequence[RunLoopState | str]]
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+        """
+        return await run_to_end(self._rewrite_in_turn(work, then))
+
+    async def _rewrite_in_turn(
+        self,
+        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
+        then: Callable[[T], None],
     ) -> T:
+        def write() -> tuple[T, Rewriting, list[Change]]:
+            with self._file.transaction(durable=True) as db:
+                outcome, rewriting = work(db)
+                rewritten = self._changes_of(rewriting)
+                self.changes.write(db, rewritten)
+            return outcome, rewriting, rewritten
+
         async with self._lock:
-            outcome = await to_thread.run_sync(work, self._file, limiter=self._threads)
-            for each in then(outcome):
-                self._rewrites += 1
-                if isinstance(each, str):
-                    self._states.pop(each, None)
-                elif each.is_active:
-                    self._states[each.id] = each
+            outcome, rewriting, rewritten = await to_thread.run_sync(write, limiter=self._threads)
+            for run_loop_id in rewriting.removed:
+                self._discard(run_loop_id)
+            for state in rewriting.changed:
+                self._replace(state)
+            self._ended.clear()  # others may hold the words as well
+            then(outcome)
+            self._publish(rewritten)
             await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
         return outcome
+
+    def _changes_of(self, rewriting: Rewriting) -> list[Change]:
+        owner = rewriting.owner
+        kinds: list[tuple[ChangeKind, str, str]] = [
+            *(("rewritten", owner, state.id) for state in rewriting.changed),
+            *(("removed", owner, run_loop_id) for run_loop_id in rewriting.removed),
+        ]
+        return numbered(self.changes.last, kinds, at=millis_of(datetime.now(UTC)))
 
 
 def _write_one(db: sqlite3.Connection, commit: Commit, wanted: Append) -> None:
@@ -387,8 +492,6 @@ def _write_one(db: sqlite3.Connection, commit: Commit, wanted: Append) -> None:
         inbox.deliver(db, wanted.delivering, commit.state.id, first)
     if wanted.redelivering:
         inbox.redeliver(db, wanted.redelivering, commit.state.id, first)
-    if wanted.to_archive:
-        imports.put_on_list(db, commit.state.id)
 
 
 def _now() -> datetime:

@@ -48,6 +48,8 @@ class JournalReads:
         # Threads of its own: others may use up those that are shared, tools above all.
         self._threads = anyio.CapacityLimiter(4)
         self._states: dict[str, RunLoopState] = {}
+        self._ended: dict[str, RunLoopState] = {}
+        """Those that ended last: they are about to be archived. Replaced by whoever writes."""
         self.run_loops = RunLoopTable(file, self._threads)
 
     @property
@@ -63,9 +65,14 @@ class JournalReads:
         """
         return self._file.select(query, values)
 
-    def active(self, owner: str) -> list[RunLoopState]:
-        """The states of an owner's active loops. May be called from any thread."""
-        return [state for state in list(self._states.values()) if state.owner == owner]
+    def states(self, owner: str | None = None) -> list[RunLoopState]:
+        """The states of the active loops, those that changed last first; from any thread."""
+        mine = [s for s in list(self._states.values()) if owner is None or s.owner == owner]
+        return sorted(mine, key=lambda state: state.last_seq, reverse=True)
+
+    def state(self, run_loop_id: str) -> RunLoopState | None:
+        """The state of an active loop; None when it is not active."""
+        return self._states.get(run_loop_id)
 
     @property
     def damage(self) -> Problem | None:
@@ -139,7 +146,7 @@ class JournalReads:
             StorageError: its history cannot be read.
         """
         await self.run_loops.check_owner(run_loop_id, owner=owner)
-        state = self._states.get(run_loop_id)
+        state = self._states.get(run_loop_id) or self._ended.get(run_loop_id)
         if state is None:
             state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
         return state

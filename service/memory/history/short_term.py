@@ -1,7 +1,8 @@
 """Short-term memory: the run loops that are active now, as an observable store.
 
-It is fed by the journal: `update` is called with each commit. Subscribers run on a thread of their
-own each, so that a slow one slows nobody:
+The journal holds their states, and replaces them within each commit; `update` is called with each
+change right after that, so that whoever has written reads what they wrote. Subscribers run on a
+thread of their own each, so that a slow one slows nobody:
 
 - `active` and `observe` give the newest state, and skip states that a slow subscriber missed;
 - `events` gives every journaled event, from the journal where a slow subscriber fell behind.
@@ -21,7 +22,7 @@ from reactivex.disposable import Disposable
 from service.domain.events import Event
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.history.appends import Commit
+from service.memory.history.changes import Change
 from service.memory.history.feed import Feed
 from service.memory.history.journal import Journal
 from service.memory.history.subscribers import EventSubscriber, StateSubscriber, Subscriber
@@ -35,8 +36,6 @@ class ShortTermMemory:
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._feed = feed
-        # Replaced, never changed in place: subscribers read it from their own threads.
-        self._states: dict[str, RunLoopState] = {}
         self._subscribers: tuple[Subscriber[Any], ...] = ()
         self._changing = threading.Lock()
 
@@ -48,35 +47,24 @@ class ShortTermMemory:
 
     def get(self, run_loop_id: str) -> RunLoop | None:
         """An active loop; None when it is not active."""
-        state = self._states.get(run_loop_id)
+        state = self._journal.state(run_loop_id)
         return None if state is None else state.run_loop()
 
     def states(self, owner: str | None = None) -> list[RunLoopState]:
         """The states of the active loops, those that changed last first."""
-        mine = [s for s in self._states.values() if owner is None or s.owner == owner]
-        return sorted(mine, key=lambda state: state.last_seq, reverse=True)
+        return self._journal.states(owner)
 
     def state(self, run_loop_id: str) -> RunLoopState | None:
         """The state of an active loop; None when it is not active."""
-        return self._states.get(run_loop_id)
+        return self._journal.state(run_loop_id)
 
-    def add(self, state: RunLoopState) -> None:
-        """Hold a loop."""
-        self._states = {**self._states, state.id: state}
-        self._tell()
-
-    def update(self, commit: Commit) -> None:
-        """Take over what the journal has written, and tell subscribers."""
-        if commit.state.is_active:
-            self.add(commit.state)
-        else:
-            self.complete(commit.state.id)
-        self._feed.publish(commit.news)
-
-    def complete(self, run_loop_id: str) -> None:
-        """Let go of a loop that has ended."""
-        self._states = {key: s for key, s in self._states.items() if key != run_loop_id}
-        self._tell()
+    def update(self, change: Change) -> None:
+        """Tell subscribers of a change that was committed."""
+        if change.kind == "imported":
+            return  # that is no news, and none of those is active
+        for subscriber in self._subscribers:
+            subscriber.wake()
+        self._feed.update(change)
 
     # --- observing it
 
@@ -130,7 +118,3 @@ class ShortTermMemory:
             return Disposable(dispose)
 
         return reactivex.create(subscribe)
-
-    def _tell(self) -> None:
-        for subscriber in self._subscribers:
-            subscriber.wake()

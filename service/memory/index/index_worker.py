@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from service.memory.index.embedding_states import EmbeddingStates
 from service.memory.index.index_keeper import IndexKeeper
 from service.memory.index.vectors import ChromaIndex
 from service.memory.protocol import Embedder, IndexStats
+from service.memory.steps import Step
 
 _log = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ class IndexWorker:
         self._keeper = IndexKeeper(states, places, ChromaIndex)
         self.dense = DenseSide(embedder, self._keeper) if embedder else None
         self.queue = EmbeddingQueue(self._keeper, self.dense)
-        self.wake: Callable[[], None] = lambda: None
-        """Has `work` called soon. Set by whoever calls it in the background."""
+        self.step = Step(self._go)
+        """Does the work in the background, where somebody repeats it."""
         self._working = anyio.Lock()
         self._problem: Problem | None = None
         self._asked_at = 0.0
@@ -101,6 +101,13 @@ class IndexWorker:
                 except Exception as error:  # noqa: BLE001  the reason is kept, told and logged
                     self._note(error)
             return EmbeddingProgress(self.queue.embedded - before, self._problem)
+
+    async def _go(self) -> Problem | None:
+        return (await self.work()).problem
+
+    def wake(self) -> None:
+        """Have the work done soon, where somebody does it in the background."""
+        self.step.want()
 
     async def aclose(self) -> None:
         """Close the index, after the piece of work that is under way."""

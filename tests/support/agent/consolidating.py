@@ -13,10 +13,12 @@ import anyio
 
 from service.agent.agent import Agent
 from service.agent.consolidation.options import ConsolidationOptions
+from service.domain.events import RunLoopImported
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
+from service.memory.history.imports import Import
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 
 AT_ONCE = ConsolidationOptions(
@@ -111,7 +113,9 @@ async def archived(agent: Agent, loop: RunLoop) -> None:
     """Have a loop in long-term memory."""
     newest = agent.memory.long_term.notes.newest_segment
     before = newest()
-    agent.memory.archivist.submit(loop)
+    body = RunLoopImported(run_loop=loop, source="elsewhere")
+    imported = Import(loop.id, body, body.model_dump_json())
+    await agent.memory.append_imports([imported], owner=loop.owner)
     await until(lambda: newest() > before)
 
 

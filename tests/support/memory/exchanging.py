@@ -24,6 +24,7 @@ async def at_work(folder: Path, embedder: Embedder | None = None) -> AsyncIterat
     """A memory that archives and embeds."""
     async with Memory(folder, embedder) as memory, anyio.create_task_group() as group:
         group.start_soon(memory.work)
+        await memory.warmed_up()
         try:
             yield memory
         finally:

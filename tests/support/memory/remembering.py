@@ -16,7 +16,7 @@ from service.domain.errors import EmbeddingError
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop, Status
 from service.memory.long_term import LongTermMemory
-from service.memory.protocol import Embedder, Vectors
+from service.memory.protocol import Embedder, LiveRunLoops, Vectors
 from service.memory.search.lexical import terms
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
@@ -99,9 +99,10 @@ async def remembering(
     embedder: Embedder | None,
     *loops: RunLoop,
     chroma: MemorySettings | None = None,
+    live: LiveRunLoops | None = None,
 ) -> AsyncIterator[LongTermMemory]:
     """A memory that holds these loops, embedded as far as the embedder goes."""
-    memory = LongTermMemory(folder, embedder, chroma=chroma)
+    memory = LongTermMemory(folder, embedder, chroma=chroma, live=live)
     await memory.start()
     try:
         for loop in loops:
