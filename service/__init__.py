@@ -172,6 +172,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
     )
     from service.domain.tools import ToolContext, ToolDefinition
     from service.domain.usage import Prices
+    from service.memory.archive.archivist import ArchivingHooks
     from service.memory.embedders.openai_endpoint import OpenAIEmbedder
     from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
     from service.memory.exchange.files import export_memory, import_memory
@@ -191,7 +192,8 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "__version__", "Agent", "AgentOptions", "AgentSettings", "Anchor", "AnchorRef", "Answer",
-    "AnthropicModel", "ApprovalPolicy", "Backoff", "BadAnchorError", "BeforeAnswer", "Brain",
+    "AnthropicModel", "ApprovalPolicy", "ArchivingHooks", "Backoff", "BadAnchorError",
+    "BeforeAnswer", "Brain",
     "BudgetError", "CallDecision", "CallLLM", "CallTools", "Callbacks", "Compact",
     "CompactionFinished", "CompactionRequested", "CompactionStarted", "ConfigurationError",
     "ConflictError", "ConsolidationOptions", "ConsolidationSettings", "ConsolidationStatus",
@@ -280,6 +282,7 @@ _NAMES_IN = {
         "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
     "service.domain.tools": "ToolContext ToolDefinition",
     "service.domain.usage": "Prices",
+    "service.memory.archive.archivist": "ArchivingHooks",
     "service.memory.embedders.openai_endpoint": "OpenAIEmbedder",
     "service.memory.embedders.sentence_transformer": "SentenceTransformerEmbedder",
     "service.memory.exchange.files": "export_memory import_memory",
