@@ -346,7 +346,7 @@ class Archivist:
         """
         if self._changes.lag:
             self._reading.want()
-        if self._due:
+        if self._due or self._archiving.problem:
             self._archiving.want()  # what has failed is tried once more
         while self._running and (busy := [step for step in self._steps if step.busy]):
             if self._watching.busy:
