@@ -5,10 +5,10 @@ What it begins with is in `opening.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from service.agent.care.wording import reminder
+from service.agent.care.wording import beginning, reminder
 from service.agent.own_words import beside_what_comes_next
 from service.agent.rounds import rounds
 from service.agent.shortening import cap_within, shortened
@@ -51,6 +51,9 @@ def build_context(
     A person's message carries what was recalled for it: some endpoints refuse a second system
     message, and small models heed what stands next to the question.
 
+    Where a limit of the person's matters, a small model is given the beginning of its answer, as
+    the last message (see `wording.py`).
+
     What does not fit, by `call_tokens`, is left out from the beginning, by whole rounds (a person's
     words and all that followed), so that no tool call is parted from its result; the model is told.
     The newest round always stays; where it alone does not fit, its longest texts are cut.
@@ -84,6 +87,9 @@ def build_context(
         notes[start] = [*kept, *([_LEFT_OUT] if start else [])]
     for index, beside_it in notes.items():
         history[index - start] = _noted(beside_it, history[index - start])
+    if small:
+        begun = _begun(heeded, state.history)
+        return [*opening, *beside_what_comes_next(history), *begun]
     for index, said in heeded.items():
         if index >= start:
             history[index - start] = _reminded(said, history[index - start])
@@ -228,6 +234,14 @@ def _last_landed(state: RunLoopState, index: int) -> int:
             break
         last += 1
     return last
+
+
+def _begun(heeded: Mapping[int, Sequence[str]], history: Sequence[Message]) -> list[Message]:
+    """The beginning of the answer to what was said last, where a limit matters to it."""
+    last = max((n for n, each in enumerate(history) if each.role == "user"), default=-1)
+    if last not in heeded:
+        return []
+    return [Message.assistant(beginning(heeded[last], history[last].text))]
 
 
 def _reminded(said: Sequence[str], message: Message) -> Message:

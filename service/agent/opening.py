@@ -36,6 +36,7 @@ def opening_of(
     state: RunLoopState,
     llm: LLM,
     *,
+    personal: bool = True,
     last_answer: LastAnswerReason | None = None,
 ) -> list[Message]:
     """What the next call of a run loop begins with.
@@ -44,6 +45,7 @@ def opening_of(
         bench: what the agent works with.
         state: the run loop.
         llm: who is asked.
+        personal: whether the person speaks of their own life.
         last_answer: why this is the last call, without tools; None when it is not.
     """
     size = size_of(llm)
@@ -54,6 +56,7 @@ def opening_of(
             instructions=bench.instructions,
             replaces=bench.replaces_instructions,
             also=last_words(last_answer),
+            personal=personal,
         )
     return [
         system_message(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import anyio
+
 from service.agent.answering import answering
 from service.agent.care.choosing import limits_that_matter
 from service.agent.llm.abilities import size_of
@@ -17,6 +19,7 @@ from service.agent.matter import of_another_matter, says_something
 from service.agent.tuned import (
     RECALL_HITS,
     RECALL_LAST_WORDS,
+    RECALL_PATIENCE_SECONDS,
     RECALL_SHARE,
     RECALL_TIMES,
     RECALL_WITHIN_COSINE,
@@ -41,6 +44,9 @@ async def recall_for(
     words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
     if not words.strip() or bench.recall_tokens <= 0:
         return []
+    # What was said in another loop a moment ago is to be found as well.
+    with anyio.move_on_after(RECALL_PATIENCE_SECONDS):
+        await bench.remembered()
     return [*await _of_matter(bench, state, words), *await _of_limits(bench, state, words)]
 
 
@@ -50,14 +56,13 @@ async def _of_matter(bench: Workbench, state: RunLoopState, words: str) -> list[
         return []
     try:
         if state.iteration_count:
-            segments, hits = await _of_another_matter(bench, state, words)
+            segments, answer = await _of_another_matter(bench, state, words)
         else:
             await bench.memory_ready()
-            segments, hits = await _of_this_matter(bench, state, words)
+            segments, answer = await _of_this_matter(bench, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.
         return [ErrorOccurred(problem=error.problem())]
-    answer = answering(words, hits) if _shows(bench, state) else None
     pieces = _within(_not_yet_there(segments, state), budget, answer)
     return [MemoryRecalled(recollections=pieces)] if pieces else []
 
@@ -82,8 +87,9 @@ def recall_budget(bench: Workbench, state: RunLoopState) -> int:
 
 async def _of_this_matter(
     bench: Workbench, state: RunLoopState, words: str
-) -> tuple[list[Segment], list[MemoryHit]]:
-    """What a loop that begins is given: the last words of the one that it takes up, and hits."""
+) -> tuple[list[Segment], AnchorRef | None]:
+    """What a loop that begins is given: the last words of the one that it takes up, and what is
+    found, with what of it seems to answer."""
     found: list[Segment] = []
     hits: list[MemoryHit] = []
     asks = says_something(words)
@@ -98,25 +104,28 @@ async def _of_this_matter(
         )
         hits += _telling(within)
     if not asks:
-        return found, []
+        return found, None
     anywhere = await bench.memory.search(
         words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
     )
     # What was asked before, word for word, is nearer than any answer: that must not crowd it out.
-    answer = answering(words, _telling(anywhere)) if _shows(bench, state) else None
-    hits += _near(anywhere, answer)
-    return found + await _with_neighbours(bench.memory, hits, state.owner), hits
+    telling = _telling(anywhere)
+    answer = _answer(bench, state, words, [*hits, *telling])
+    hits += _near(telling, answer)
+    return found + await _with_neighbours(bench.memory, hits, state.owner), answer
 
 
 async def _of_another_matter(
     bench: Workbench, state: RunLoopState, words: str
-) -> tuple[list[Segment], list[MemoryHit]]:
-    """What a loop is given when a person turns to another matter; nothing when they do not."""
+) -> tuple[list[Segment], AnchorRef | None]:
+    """What a loop is given when a person turns to another matter, with what of it seems to answer;
+    nothing when they do not."""
     found = await bench.memory.search(
         words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
     )
     hits = (await of_another_matter(words, state, found, bench.embed))[:RECALL_HITS]
-    return await _with_neighbours(bench.memory, hits, state.owner), hits
+    answer = _answer(bench, state, words, hits)
+    return await _with_neighbours(bench.memory, hits, state.owner), answer
 
 
 def _elsewhere(state: RunLoopState) -> SearchFilters:
@@ -172,9 +181,8 @@ def _telling(found: SearchResult) -> list[MemoryHit]:
     return [hit for hit in found.hits if hit.related and says_something(hit.content)]
 
 
-def _near(found: SearchResult, answer: AnchorRef | None) -> list[MemoryHit]:
-    """The hits that are about the matter, and not much farther from it than the nearest."""
-    related = _telling(found)
+def _near(related: Sequence[MemoryHit], answer: AnchorRef | None) -> list[MemoryHit]:
+    """The hits that are not much farther from the matter than the nearest; and the answer."""
     cosines = [(hit.scores or {}).get("cosine") for hit in related]
     nearest = max((each for each in cosines if each is not None), default=0.0)
     return [
@@ -184,9 +192,11 @@ def _near(found: SearchResult, answer: AnchorRef | None) -> list[MemoryHit]:
     ]
 
 
-def _shows(bench: Workbench, state: RunLoopState) -> bool:
-    """Whether a person is to see the words themselves: a small model may have them wrong."""
-    return size_of(bench.model(state).llm) != "large"
+def _answer(
+    bench: Workbench, state: RunLoopState, words: str, hits: Iterable[MemoryHit]
+) -> AnchorRef | None:
+    """The hit that a person is to see beside the answer, as a small model may have it wrong."""
+    return None if size_of(bench.model(state).llm) == "large" else answering(words, hits)
 
 
 def _within(

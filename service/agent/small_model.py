@@ -73,7 +73,13 @@ _INNER = str.maketrans("“”", "‘’")
 
 
 def small_opening(
-    size: Size, script: Script, *, instructions: str = "", replaces: bool = False, also: str = ""
+    size: Size,
+    script: Script,
+    *,
+    instructions: str = "",
+    replaces: bool = False,
+    also: str = "",
+    personal: bool = True,
 ) -> list[Message]:
     """How every conversation with a small model begins.
 
@@ -83,12 +89,14 @@ def small_opening(
         instructions: what the owner wants of it.
         replaces: whether they are all there is; else they are added to the built-in ones.
         also: what is to be said besides.
+        personal: whether the person speaks of their own life; requests that anybody could make are
+            answered best with next to nothing before them.
     """
-    persona = "" if replaces else _PERSONA[size][script]
+    persona = "" if replaces else _PERSONA[size if personal else "tiny"][script]
     said = "\n\n".join(filter(None, (persona, instructions, also)))
-    if replaces:
-        return [Message.system(said)]
     opening = [Message.system(said)]
+    if replaces or not personal:
+        return opening
     for asked, answered in _SHOWN[size][script]:
         opening += [Message.user(asked), Message.assistant(answered)]
     return opening

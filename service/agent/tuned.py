@@ -60,6 +60,9 @@ RECALL_HITS = 4
 """How many hits of long-term memory a new loop is given."""
 RECALL_LAST_WORDS = 6
 """How many of a finished loop's last segments the loop that takes it up is given."""
+RECALL_PATIENCE_SECONDS = 1.0
+"""How long a message waits for what was just said elsewhere to be in memory: mostly some
+hundredths of a second; a large import takes longer, and is not waited for."""
 RECALL_WITHIN_COSINE = 0.04
 """How much farther than the nearest hit another one may be."""
 RECALL_SHARE = 0.04
@@ -116,6 +119,13 @@ CARE_SENTENCES = 8
 """How many sentences of a message are looked at: what is longer is seldom of oneself."""
 CARE_LONGEST_SENTENCE = 240
 """Characters."""
+
+# --- what a small model is shown: whether a message is personal is fitted by
+# `service.bench.personal` to data/personal; this is chosen by hand, on dev of data/answers.
+PERSONAL_CARRIES = 0.5
+"""How much the most personal of the messages before counts: "And Nora?" goes on with it."""
+PERSONAL_LOOKED_AT = 4
+"""How many of the newest messages are looked at."""
 
 # --- the window and compaction. Untuned: reasoned defaults that no benchmark has confirmed.
 CONTEXT_SHARE = 0.8

@@ -26,6 +26,7 @@ from service.domain.events import (
     MessageCompleted,
     Recollection,
     RunLoopStarted,
+    ToolFinished,
 )
 from service.domain.fold import fold
 from service.domain.growing import Growing
@@ -192,6 +193,41 @@ def test_a_limit_stands_behind_the_last_of_the_words_that_landed_together() -> N
     assert last.content[0] == TextPart(text="Can I have the shrimp salad?")
     assert "“I am allergic to shellfish.”" in last.notes
     assert state.recollections == ()
+
+
+def test_the_answer_of_a_small_model_begins_with_the_limits_that_matter() -> None:
+    events = [
+        event_at(1, RunLoopStarted(goal="x")),
+        event_at(2, received("Can I have the shrimp salad?")),
+        event_at(3, heeding("I am allergic to shellfish.")),
+        event_at(4, IterationStarted(index=0)),
+    ]
+    asked = build_context(state_of(events), opening=[SYSTEM], window_tokens=2000, small=True)
+    assert [each.role for each in asked] == ["system", "user", "assistant"]
+    assert not asked[1].notes
+    assert asked[2].text == "You told me: “I am allergic to shellfish.” So"
+    events += [
+        event_at(5, MessageCompleted(message=Message.assistant(f"{asked[2].text} no."))),
+        event_at(6, received("And what is the capital of Peru?", "m2")),
+        event_at(7, IterationStarted(index=1)),
+    ]
+    later = build_context(state_of(events), opening=[SYSTEM], window_tokens=2000, small=True)
+    assert [each.role for each in later] == ["system", "user", "assistant", "user"]
+
+
+def test_a_tools_result_stands_before_the_beginning_of_the_answer() -> None:
+    call = ToolCall(id="c", name="calculator")
+    events = [
+        event_at(1, RunLoopStarted(goal="x")),
+        event_at(2, received("Can I afford the shoes?")),
+        event_at(3, heeding("I have twenty euros a week.")),
+        event_at(4, IterationStarted(index=0)),
+        event_at(5, MessageCompleted(message=Message.assistant("", (call,)))),
+        event_at(6, ToolFinished(call_id="c", name="calculator", content="80")),
+    ]
+    asked = build_context(state_of(events), opening=[SYSTEM], window_tokens=2000, small=True)
+    assert [each.role for each in asked[-2:]] == ["tool", "assistant"]
+    assert asked[-1].text == "You told me: “I have twenty euros a week.” So"
 
 
 def test_a_limit_goes_with_the_question_that_is_left_out_or_summarised() -> None:

@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from service.agent.llm.embedded import _willing
 from service.agent.llm.refusals import is_refusal, may_become_refusal
+from service.agent.llm.small_answer import answered
+from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 
@@ -28,11 +29,13 @@ class Answering:
         answer = self.answers.pop(0)
         for at in range(0, len(answer), 3):
             yield TextDelta(answer[at : at + 3])
+        if not answer and messages[-1].role == "assistant":  # as a real one ends
+            raise LLMStreamError("m gave neither words nor a tool call")
         yield TokenUsage("m", 1, 1)
 
 
 async def said(model: Answering, words: str) -> tuple[str, int]:
-    parts = [part async for part in _willing(model, [Message.user(words)])]
+    parts = [part async for part in answered(model, [Message.user(words)])]
     text = "".join(part.text for part in parts if isinstance(part, TextDelta))
     return text, sum(isinstance(part, TokenUsage) for part in parts)
 
@@ -78,3 +81,27 @@ def test_what_is_held_back_ends_with_the_first_other_word() -> None:
         assert may_become_refusal(STOCK[:end])
         assert not is_refusal(STOCK[:end])
         assert not may_become_refusal(f"{STOCK[:end]}~")
+
+
+BEGINNING = "You told me: “I am a vegetarian.” So"
+
+
+async def said_from(model: Answering, begun: str, words: str = "Is it for me?") -> str:
+    conversation = [Message.user(words), Message.assistant(begun)]
+    parts = [part async for part in answered(model, conversation)]
+    return "".join(part.text for part in parts if isinstance(part, TextDelta))
+
+
+async def test_an_answer_that_has_a_beginning_is_told_with_it() -> None:
+    model = Answering(", no: there is chicken in it.")
+    assert await said_from(model, BEGINNING) == f"{BEGINNING}, no: there is chicken in it."
+    assert not model.answers
+
+
+@pytest.mark.parametrize("nothing", ["", ", I can't help you with that."])
+async def test_where_nothing_follows_the_beginning_it_goes_a_step_further(nothing: str) -> None:
+    model = Answering(nothing, " that it is not.")
+    assert await said_from(model, BEGINNING) == f"{BEGINNING} I think that it is not."
+    assert "So I think" in model.asked[1]
+    begun = "您告诉过我：“我吃素。”。所以，"
+    assert await said_from(Answering("", "不合适。"), begun) == f"{begun}我觉得不合适。"

@@ -1,10 +1,8 @@
-"""How a person's limits are put to the model: after their words, as they would say it themselves.
+"""How a person's limits are put to the model, in the language that is spoken.
 
-Small models heed what stands last, and in the language that is spoken; a note in brackets before
-the question, or in the system prompt, they pass over. Asked in English whether it is good for them,
-and in Chinese to consider it and to say why, a 1.5B model heeds most of what a person has told, and
-still names the capital of Peru where there is nothing to heed. Of two limits that contradict each
-other it takes the first: the newest stands first, therefore.
+A large model is reminded of them behind the person's words. A small one passes over whatever it is
+told there, or takes it for the question; but what it has said itself it goes on from. Its answer
+begins with the limit, therefore, which also shows the person what the answer rests on.
 """
 
 from __future__ import annotations
@@ -18,21 +16,36 @@ _INNER = str.maketrans("“”", "‘’")
 
 
 def reminder(said: Sequence[str], beside: str) -> str:
-    """The words that stand behind a message.
+    """The words that stand behind a message to a large model, the newest limit first.
 
     Args:
         said: what the person said of their limits, oldest first; nothing in it ends the quote.
         beside: the message, in whose language they are.
 
     >>> print(reminder(["Milk makes me ill."], "来杯拿铁吗？"))
-    （别忘了，我告诉过你：“Milk makes me ill.”。请考虑这一点再回答，并说明原因。）
+    （别忘了，我告诉过你：“Milk makes me ill.”。）
     """
     newest_first = said[::-1]
     quotes = [f"“{in_one_line(each).translate(_INNER)}”" for each in newest_first]
     if script_of(beside) == "han":
         told = "，在那之前：".join(quotes)
-        return f"（别忘了，我告诉过你：{told}。请考虑这一点再回答，并说明原因。）"
-    told = " Before that: ".join(quotes)
-    return (
-        f"(Remember, I told you: {told} Is that good for me, then? Answer accordingly and say why.)"
-    )
+        return f"（别忘了，我告诉过你：{told}。）"
+    return f"(Remember, I told you: {' Before that: '.join(quotes)})"
+
+
+def beginning(said: Sequence[str], beside: str) -> str:
+    """How the answer of a small model begins, which it then goes on with.
+
+    Args:
+        said: what the person said of their limits, oldest first; nothing in it ends the quote.
+        beside: the message, in whose language it is.
+
+    >>> beginning(["I can't eat gluten."], "May I have a beer?")
+    "You told me: “I can't eat gluten.” So"
+    >>> print(beginning(["我不吃辣。", "我又能吃辣了。"], "水煮鱼好吗？"))
+    您告诉过我：“我不吃辣。”。后来您又说：“我又能吃辣了。”。所以，
+    """
+    quotes = [f"“{in_one_line(each).translate(_INNER)}”" for each in said]
+    if script_of(beside) == "han":
+        return f"您告诉过我：{'。后来您又说：'.join(quotes)}。所以，"
+    return f"You told me: {' And later: '.join(quotes)} So"

@@ -20,6 +20,7 @@ from service.agent.loop import Loop
 from service.agent.offered import offered_tools
 from service.agent.opening import opening_of
 from service.agent.own_words import GO_ON, STOPPED
+from service.agent.personal import is_personal
 from service.agent.recall import recall_for
 from service.agent.retry import retrying
 from service.agent.workbench import Workbench
@@ -90,12 +91,16 @@ async def _prompt(
     loop: Loop,
 ) -> Sequence[Message]:
     llm = model.llm
+    small = size_of(llm) != "large"
+    personal = not small or await is_personal(loop.state, embed=bench.embed_limits)
     messages = build_context(
         loop.state,
-        opening=opening_of(bench, loop.state, llm, last_answer=instruction.last_answer),
+        opening=opening_of(
+            bench, loop.state, llm, personal=personal, last_answer=instruction.last_answer
+        ),
         tools=tools,
         window_tokens=model.window_tokens,
-        small=size_of(llm) != "large",
+        small=small,
     )
     return await bench.hooks.before_model_call(loop, messages)
 

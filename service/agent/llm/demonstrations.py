@@ -29,12 +29,14 @@ _ALL = (
     Demonstration("My son was born in 2015."),
     Demonstration("今天星期几？", "current_time", (("timezone", "local"),)),
     Demonstration("Write a poem about time"),
+    Demonstration("If it were Friday, which day would come next?"),
     Demonstration("When is my appointment?"),
     Demonstration("现在纽约几点？", "current_time", (("timezone", "America/New_York"),)),
     Demonstration("What happened in the elections today?", "web_search", (("query", "elections"),)),
     Demonstration("午饭35元，咖啡18元，一共多少钱？", "calculator", (("expression", "35+18"),)),
     Demonstration("How long do I boil rice?"),
     Demonstration("What is 15% of 80?", "calculator", (("expression", "80*15/100"),)),
+    Demonstration("假如昨天是星期一，明天星期几？"),
     Demonstration("我有三个苹果。"),
 )
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import platform
-import re
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -19,8 +18,8 @@ from service.agent.llm.abilities import without_images
 from service.agent.llm.embedded_process import ModelProcess
 from service.agent.llm.prompt_states import Opening, PromptStates
 from service.agent.llm.protocol import LLMStatus
-from service.agent.llm.refusals import asked_once_more, is_refusal, may_become_refusal
 from service.agent.llm.slotted import SlottedLLM
+from service.agent.llm.small_answer import answered, beginning_of
 from service.agent.llm.tool_adapter import ToolChoice, plain
 from service.domain.errors import (
     LLMConnectionError,
@@ -46,7 +45,6 @@ _CHOICE_TOKENS = 160
 _POLL_SECONDS = 0.05
 _FAILURE_LASTS_SECONDS = 30.0
 _DEATH_SHOWS_SECONDS = 1.0
-_GOES_ROUND = re.compile(r"([^\n]{6,80}?)\1{4}\Z")
 
 
 def describe(name: str = SMALL_MODEL) -> str:
@@ -203,8 +201,9 @@ class EmbeddedLLM:
         choice = self._choice(tools) if tools and response_schema is None else None
         used: TokenUsage | None = None
         try:
-            if choice is not None and choice.is_open(messages):
-                call, used = await self._chosen(client, choice, messages)
+            said = messages[:-1] if beginning_of(messages) else messages
+            if choice is not None and choice.is_open(said):
+                call, used = await self._chosen(client, choice, said)
                 if call is not None:
                     yield call
                     if used is not None:
@@ -219,8 +218,8 @@ class EmbeddedLLM:
                     temperature=warmth,
                 )
             else:
-                answer = partial(client.stream, max_tokens=bound, temperature=warmth)
-                parts = _willing(answer, prompt)
+                ask = partial(client.stream, max_tokens=bound, temperature=warmth)
+                parts = answered(ask, prompt)
             async with aclosing(parts):
                 async for part in parts:
                     if isinstance(part, TokenUsage):
@@ -323,52 +322,6 @@ def _library() -> str:
         return f"{version('xllamacpp')} {platform.machine()}"
     except PackageNotFoundError:  # the process will say so
         return ""
-
-
-async def _willing(
-    answer: Callable[[Sequence[Message]], AsyncGenerator[StreamPart]], messages: Sequence[Message]
-) -> AsyncGenerator[StreamPart]:
-    """The answer; where it is a refusal by reflex, the answer to being asked once more.
-
-    Nothing is passed on while it may become one.
-    """
-    held: list[StreamPart] = []
-    said = ""
-    is_held = True
-    async with aclosing(_until_it_goes_round(answer(messages))) as parts:
-        async for part in parts:
-            if not is_held:
-                yield part
-                continue
-            held.append(part)
-            said += part.text if isinstance(part, TextDelta) else ""
-            if is_refusal(said):
-                break
-            if not may_become_refusal(said):
-                is_held = False
-                for each in held:
-                    yield each
-    if not is_held:
-        return
-    if not is_refusal(said):  # it ended while it might have become one
-        for each in held:
-            yield each
-        return
-    async with aclosing(_until_it_goes_round(answer(asked_once_more(messages)))) as parts:
-        async for part in parts:
-            yield part
-
-
-async def _until_it_goes_round(answer: AsyncGenerator[StreamPart]) -> AsyncGenerator[StreamPart]:
-    """The answer, up to where it repeats a phrase: small models get caught in one."""
-    said = ""
-    async with aclosing(answer):
-        async for part in answer:
-            yield part
-            if isinstance(part, TextDelta):
-                said = (said + part.text)[-600:]
-                if _GOES_ROUND.search(said):
-                    return
 
 
 def _together(one: TokenUsage | None, other: TokenUsage) -> TokenUsage:

@@ -30,6 +30,7 @@ _ONCE_MORE: dict[Script, str] = {
     "other": "(Answer as a good friend would.)",
     "han": "（请像好朋友一样回答。）",
 }
+_GOES_ON: dict[Script, str] = {"other": " I think", "han": "我觉得"}
 
 
 def may_become_refusal(said: str) -> bool:
@@ -52,8 +53,14 @@ def is_refusal(said: str) -> bool:
 
 
 def asked_once_more(messages: Sequence[Message]) -> list[Message]:
-    """The conversation, with the wish to answer as a friend would behind its last words."""
+    """The conversation, with the wish to answer as a friend would behind its last words.
+
+    Where the answer has a beginning, that goes a step further instead, as the model must then say
+    something.
+    """
     last = messages[-1]
+    if last.role == "assistant":
+        return [*messages[:-1], Message.assistant(last.text + _GOES_ON[script_of(last.text)])]
     note = NotePart(note=_ONCE_MORE[script_of(last.text)])
     # Not `model_copy`, which would take over the cached size.
     return [*messages[:-1], Message(role=last.role, content=(*last.content, note))]

@@ -28,6 +28,15 @@ log = logging.getLogger(__name__)
 _SILENCE_SECONDS = 600.0
 """A long prompt is read in silence."""
 _ANYTHING = Message.user("Hi")
+_SAYS_NOTHING_TWICE = {
+    "dry_multiplier": 0.8,
+    "dry_base": 1.75,
+    "dry_allowed_length": 16,
+    "dry_penalty_last_n": 1024,
+}
+"""Small models get caught in a phrase. What repeats more than so many tokens becomes ever less
+likely (DRY, https://github.com/oobabooga/text-generation-webui/pull/5677); a name, a number, a
+sentence of the person's can be said again."""
 
 
 class SlottedLLM(OpenAIModel):
@@ -120,7 +129,8 @@ class SlottedLLM(OpenAIModel):
             await anyio.to_thread.run_sync(states.keep if saved else states.discard, opening)
 
     def _body(self, *call: Any) -> dict[str, Any]:
-        return {**super()._body(*call), "id_slot": self._slot}
+        body = {**super()._body(*call), "id_slot": self._slot}
+        return body if "response_format" in body else {**body, **_SAYS_NOTHING_TWICE}
 
     async def _take_slot(self, prompt: Sequence[Message], *, grows: bool = False) -> None:
         """Choose a slot, and bring it to the prompt's opening.
