@@ -1,7 +1,7 @@
 """The answer of a small model, as a person hears it.
 
-It begins as it was told to, if it was; a refusal by reflex is asked about once more; and what goes
-round in circles is cut off.
+It begins as it was told to, if it was; what is said by reflex is asked about once more; and what
+goes round in circles is cut off.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from service.agent.llm.refusals import asked_once_more, is_refusal, may_become_refusal
+from service.agent.llm.reflexes import asked_once_more, is_echo, is_refusal, may_become_reflex
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta
@@ -33,10 +33,11 @@ def beginning_of(messages: Sequence[Message]) -> str:
 async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[StreamPart]:
     """The answer, its beginning included.
 
-    Where it is a refusal by reflex, or nothing follows its beginning, it is the answer to being
-    asked once more. Nothing is passed on while it may become that.
+    Where it is given by reflex, or nothing follows its beginning, it is the answer to being asked
+    once more. Nothing is passed on while it may become that.
     """
     begun = beginning_of(messages)
+    asked = messages[-2 if begun else -1].text
     held: list[StreamPart] = [TextDelta(begun)] if begun else []
     words, is_held = "", True
     try:
@@ -49,7 +50,7 @@ async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[Stre
                 words = (words + (part.text if isinstance(part, TextDelta) else "")).lstrip(_STOPS)
                 if is_refusal(words):
                     break
-                if not may_become_refusal(words):
+                if not may_become_reflex(words, asked):
                     is_held = False
                     for each in held:
                         yield each
@@ -60,7 +61,7 @@ async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[Stre
     else:
         if not is_held:
             return
-        if not is_refusal(words):  # it ended while it might have become one
+        if not is_refusal(words) and not is_echo(words, asked):
             for each in held:
                 yield each
             return

@@ -1,4 +1,4 @@
-"""Refusals by reflex: what is one, and that a model is asked once more, and only then."""
+"""What is said by reflex, and that a model is asked once more then, and only then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from service.agent.llm.refusals import is_refusal, may_become_refusal
+from service.agent.llm.reflexes import is_echo, is_refusal, may_become_reflex
 from service.agent.llm.small_answer import answered
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
@@ -14,6 +14,7 @@ from service.domain.stream import StreamPart, TextDelta, TokenUsage
 
 pytestmark = pytest.mark.anyio
 
+PAGE = " ".join(f"word{number}" for number in range(60))
 STOCK = "I'm sorry, but I can't assist with that."
 
 
@@ -78,9 +79,9 @@ async def test_any_other_answer_comes_as_it_is(answer: str) -> None:
 
 def test_what_is_held_back_ends_with_the_first_other_word() -> None:
     for end in range(1, len(STOCK)):
-        assert may_become_refusal(STOCK[:end])
+        assert may_become_reflex(STOCK[:end], "Hello")
         assert not is_refusal(STOCK[:end])
-        assert not may_become_refusal(f"{STOCK[:end]}~")
+        assert not may_become_reflex(f"{STOCK[:end]}~", "Hello")
 
 
 BEGINNING = "You told me: “I am a vegetarian.” So"
@@ -105,3 +106,37 @@ async def test_where_nothing_follows_the_beginning_it_goes_a_step_further(nothin
     assert "So I think" in model.asked[1]
     begun = "您告诉过我：“我吃素。”。所以，"
     assert await said_from(Answering("", "不合适。"), begun) == f"{begun}我觉得不合适。"
+
+
+@pytest.mark.parametrize(
+    ("words", "echo"),
+    [
+        ("My brother Otto has a sailing boat.", "Your brother Otto has a sailing boat."),
+        ("我们家在几楼？", "您家在几楼？"),
+        ("十岁孩子的生日送什么礼物好？", "十岁孩子的生日送什么礼物好？"),
+    ],
+)
+async def test_who_says_the_message_again_is_asked_once_more(words: str, echo: str) -> None:
+    model = Answering(echo, "The fourth, 四楼.")
+    assert await said(model, words) == ("The fourth, 四楼.", 1)
+    assert is_echo(echo, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("Good morning!", "Good morning!"),
+        ("My brother Otto has a boat.", "Your brother Otto has a boat. How big is it?"),
+        ("我们家在几楼？", "您家在四楼。"),
+        (f"Summarise: {PAGE}", PAGE),
+    ],
+)
+async def test_what_says_more_than_the_message_stands(words: str, answer: str) -> None:
+    model = Answering(answer)
+    assert await said(model, words) == (answer, 1)
+
+
+def test_what_is_no_echo_is_passed_on_from_its_first_other_words_on() -> None:
+    asked = "Where did I say that I live?"
+    assert may_become_reflex("", asked)
+    assert not may_become_reflex("In Tartu", asked)

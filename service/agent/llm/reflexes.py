@@ -1,12 +1,14 @@
-"""Refusals that a small model gives by reflex, where nothing is to be refused.
+"""What a small model says by reflex: refusals where nothing is to be refused, and echoes.
 
 "I am a nurse in Tartu." and "Help me write a love letter." are answered with a stock sentence that
-says nothing else. Asked once more, to answer as a good friend would, the same model answers these;
-what a good friend would not answer either it refuses again, and that stands.
+says nothing else, and other messages with themselves. Asked once more, to answer as a good friend
+would, the same model answers these; what a good friend would not answer either it refuses again,
+and that stands.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 
@@ -30,17 +32,34 @@ _ONCE_MORE: dict[Script, str] = {
     "other": "(Answer as a good friend would.)",
     "han": "（请像好朋友一样回答。）",
 }
+_UNIT = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:'[a-z]+)?")
+_PERSONS = {
+    "you": "i", "your": "my", "you're": "i'm", "yours": "mine", "are": "am", "me": "i",
+    "您": "我", "你": "我",
+}  # fmt: skip
+_LITTLE = frozenset(("a", "the", "am", "is", "是", "叫", "的", "了", "们", "吗", "呢"))
+_SHORTEST_ECHO = 4
+"""Words: a short greeting may well be returned."""
+_LONGEST_ECHO = 40
+"""Words: nobody waits for the copy of a whole page."""
+_ECHOED_AT_LEAST = 0.7
+"""The share of words."""
 _GOES_ON: dict[Script, str] = {"other": " I think", "han": "我觉得"}
 
 
-def may_become_refusal(said: str) -> bool:
-    """Whether an answer that begins so may be such a refusal.
+def may_become_reflex(said: str, asked: str) -> bool:
+    """Whether an answer that begins so may be a reflex.
 
-    >>> may_become_refusal("I'm sorry, but I can"), may_become_refusal("I'm sorry to hear")
-    (True, False)
+    >>> asked = "I live in a small town near Basel."
+    >>> [may_become_reflex(each, asked) for each in ("I'm sorry, but I", "You live in", "How nice")]
+    [True, True, False]
     """
     begun = _plain(said)
-    return any(each.startswith(begun) for each in _STOCK)
+    if any(each.startswith(begun) for each in _STOCK):
+        return True
+    theirs, ours = _units(asked), _units(said)[:-1]  # the last word may have only begun
+    fits = _SHORTEST_ECHO <= len(theirs) <= _LONGEST_ECHO and len(ours) <= len(theirs)
+    return fits and set(ours) <= set(theirs)
 
 
 def is_refusal(said: str) -> bool:
@@ -50,6 +69,17 @@ def is_refusal(said: str) -> bool:
     (True, False)
     """
     return _plain(said).startswith(_STOCK)
+
+
+def is_echo(said: str, asked: str) -> bool:
+    """Whether a whole answer says most of the message again, and nothing else.
+
+    >>> is_echo("您家在几楼？", "我们家在几楼？"), is_echo("您家在四楼。", "我们家在几楼？")
+    (True, False)
+    """
+    theirs, ours = _units(asked), _units(said)
+    fits = _SHORTEST_ECHO <= len(theirs) <= _LONGEST_ECHO
+    return fits and set(ours) <= set(theirs) and len(ours) >= _ECHOED_AT_LEAST * len(theirs)
 
 
 def asked_once_more(messages: Sequence[Message]) -> list[Message]:
@@ -64,6 +94,12 @@ def asked_once_more(messages: Sequence[Message]) -> list[Message]:
     note = NotePart(note=_ONCE_MORE[script_of(last.text)])
     # Not `model_copy`, which would take over the cached size.
     return [*messages[:-1], Message(role=last.role, content=(*last.content, note))]
+
+
+def _units(text: str) -> list[str]:
+    """Words, and Chinese characters one by one. Whether it is "I" or "you" does not count."""
+    found = (_PERSONS.get(each, each) for each in _UNIT.findall(_plain(text).lower()))
+    return [each for each in found if each not in _LITTLE]
 
 
 def _plain(said: str) -> str:
