@@ -20,12 +20,9 @@ from service.domain.messages import Message
 from service.domain.state import RunLoopState
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
-from tests.histories import event_at, received
-from tests.memory.conftest import bundled
+from tests.support.histories import event_at, received
 
 pytestmark = pytest.mark.anyio
-
-__all__ = ["bundled"]  # a fixture that these tests use
 
 DATA = Path(__file__).parents[2] / "data" / "personal"
 
