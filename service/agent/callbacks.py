@@ -31,27 +31,20 @@ from typing import TYPE_CHECKING
 from service.agent.answer_reading import Answer
 from service.domain.errors import ConflictError, Problem, error_of
 from service.domain.events import (
-    ErrorOccurred,
     Event,
     EventBody,
-    InputReceived,
     InputRequired,
     IterationAbandoned,
-    IterationStarted,
     LLMFallback,
     LLMRetry,
     MessageCompleted,
     MessageDelta,
     MessageMoved,
-    RunLoopCancelled,
-    RunLoopCompleted,
-    RunLoopFailed,
-    RunLoopIdle,
     ToolFinished,
     ToolStarted,
 )
+from service.domain.outcome import MessageOutcome
 from service.domain.own_part import OwnPart
-from service.domain.spoken import Spoken
 from service.memory.history.inbox import Delivery
 
 if TYPE_CHECKING:
@@ -94,15 +87,16 @@ async def tell(
     agent: Agent, message_id: str, *, reader: Reader, callbacks: Callbacks, owner: str
 ) -> str:
     """Follow a message, call back, and give the last words. See `Agent.ask`."""
-    telling = _Telling(callbacks, OwnPart(message_id))
+    telling = _Telling(callbacks, message_id)
     await telling.hear_all(agent.follow(message_id, reader=reader))
-    while telling.request is not None:
-        reply = await telling.reply()
+    outcome = telling.outcome
+    while outcome.request is not None and not outcome.over:
+        reply = await telling.reply(outcome.request)
         # The place in the feed is taken before the answer: nothing of what it leads to is missed.
         with agent.reader(owner=owner) as further:
-            await _answer(agent, telling.run_loop_id, telling.request, reply, owner)
-            telling.request = None
-            since = Delivery(telling.run_loop_id, telling.last_seq + 1)
+            await _answer(agent, outcome.run_loop_id, outcome.request, reply, owner)
+            outcome.request = None
+            since = Delivery(outcome.run_loop_id, outcome.last_seq + 1)
             await telling.hear_all(agent.follow(message_id, reader=further, since=since))
     return await telling.complete()
 
@@ -134,16 +128,11 @@ async def _answer(
 class _Telling:
     """Hears the events of a message, one after another. What is not for it is not told."""
 
-    def __init__(self, callbacks: Callbacks, part: OwnPart) -> None:
+    def __init__(self, callbacks: Callbacks, message_id: str) -> None:
         self._callbacks = callbacks
-        self._part = part
+        self._part = OwnPart(message_id)
+        self.outcome = MessageOutcome(self._part)
         self._streamed = ""
-        self._spoken = Spoken()
-        self._problem: Problem | None = None
-        self.run_loop_id = ""
-        self.last_seq = 0
-        self.request: InputRequired | None = None
-        """What a person is asked, and has not answered."""
         self._told: list[EventBody] = []
         """What was called back for, of all that a move takes to another loop."""
         self._again: list[EventBody] = []
@@ -158,35 +147,18 @@ class _Telling:
                     break
 
     async def _hear(self, event: Event) -> None:
-        self.run_loop_id = event.run_loop_id or self.run_loop_id
-        self.last_seq = event.seq or self.last_seq
-        self._part.add(event.body)
+        self.outcome.add(event.body, run_loop_id=event.run_loop_id, seq=event.seq)
         if self._part.going_on:
             await self._call_back_once(event.body)
-        elif self._part.over:
-            self.request = None
-        match event.body:
-            case InputRequired() as request:
-                self.request = request
-            case InputReceived() | RunLoopIdle() | RunLoopCompleted():
-                self.request = None
-            case RunLoopFailed(problem=problem):
-                self._problem, self.request = problem, None
-            case RunLoopCancelled(reason=reason):
-                self._problem, self.request = _cancelled(reason), None
-            case ErrorOccurred(problem=problem) if event.seq is None:
-                self._problem, self.request = problem, None
-            case MessageMoved(message_ids=ids) as moved if self._part.message_id in ids:
-                await self._go_on_in(moved)
-            case _:
-                pass
+        if isinstance(event.body, MessageMoved) and self._part.message_id in event.body.message_ids:
+            await self._go_on_in(event.body)
 
     async def _go_on_in(self, moved: MessageMoved) -> None:
         """The message is in another loop now, whose events tell of it from its beginning."""
-        self.request = None
+        self.outcome.request = None
         self._again, self._told = self._told, []
         if moved.to_iteration is None:
-            self._again, self._spoken = [], Spoken()
+            self._again = []
         if self._streamed:
             self._streamed = ""
             await _call(self._callbacks.on_retry, _moved(moved.to_run_loop_id))
@@ -207,10 +179,7 @@ class _Telling:
                     text = text.removeprefix(self._streamed)
                 self._streamed += text
                 await _call(callbacks.on_text, text)
-            case IterationStarted() as started:
-                self._spoken.begin(started)
             case MessageCompleted() as completed:
-                self._spoken.say(completed)
                 await self._said(completed.message.text)
             case IterationAbandoned() if self._streamed:
                 self._streamed = ""
@@ -231,20 +200,16 @@ class _Telling:
             await _call(self._callbacks.on_text, text[len(self._streamed) :])
         self._streamed = ""
 
-    async def reply(self) -> Reply:
+    async def reply(self, request: InputRequired) -> Reply:
         """The person's answer.
 
         Raises:
             ConflictError: there is none.
         """
-        request = self.request
-        reply = None
-        if request is not None:
-            reply = await _call(self._callbacks.on_input_required, request)
+        reply = await _call(self._callbacks.on_input_required, request)
         if not isinstance(reply, bool | str | Answer):
-            asked = "" if request is None else f": {request.prompt}"
             raise ConflictError(
-                f"run loop {self.run_loop_id} waits for a person{asked}",
+                f"run loop {self.outcome.run_loop_id} waits for a person: {request.prompt}",
                 advice="Give an `on_input_required` that returns the answer; or answer with"
                 " `Agent.answer`, and ask on with the run loop's id.",
             )
@@ -256,10 +221,12 @@ class _Telling:
         Raises:
             RondoError: there is no answer, and why.
         """
-        if self._problem is not None:
-            raise error_of(self._problem)
-        await _call(self._callbacks.on_complete, self._spoken.text)
-        return self._spoken.text
+        if self.outcome.problem is not None:
+            raise error_of(self.outcome.problem)
+        if self.outcome.cancelled is not None:
+            raise error_of(_cancelled(self.outcome.cancelled))
+        await _call(self._callbacks.on_complete, self.outcome.response)
+        return self.outcome.response
 
 
 async def _call(callback: Callable[..., object] | None, *arguments: object) -> object:

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,13 +24,11 @@ from service.domain.errors import RondoError
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.agent.llm.protocol import LLMStatus
 
 log = logging.getLogger(__name__)
 
 LEAST_FREE_BYTES = 5_000_000
 _PATIENCE_SECONDS = 20.0
-_LOOK_AT_THE_MODEL_SECONDS = 0.25
 
 
 class StartingUpError(RondoError):
@@ -70,12 +68,8 @@ class Daemon:
         """Set when the daemon stops: whoever streams or waits comes to an end."""
         self.failure: RondoError | None = None
         """Why the agent could not start or go on."""
-        self.on_ready: Callable[[], None] = lambda: None
-        """Called once the agent works."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called when the agent could not start or go on."""
-        self.on_model: Callable[[LLMStatus], None] = lambda status: None
-        """Told how the language model is, again and again, until it can answer."""
+        self.failed = anyio.Event()
+        """Set when the agent could not start or go on."""
         self._given = agent
         self._agent: Agent | None = None
         self._settled = anyio.Event()
@@ -109,6 +103,11 @@ class Daemon:
             raise StartingUpError("its memory is being opened", advice="Try again in a moment.")
         return self._agent
 
+    async def started(self) -> Agent | None:
+        """Wait until the agent works, however long; None when it cannot."""
+        await self._settled.wait()
+        return self._agent
+
     @property
     def agent_now(self) -> Agent | None:
         """The agent, if it works already."""
@@ -124,10 +123,8 @@ class Daemon:
             async with agent:
                 self._agent = agent
                 self._settled.set()
-                self.on_ready()
                 async with anyio.create_task_group() as beside:
                     beside.start_soon(_spare_the_collector, agent)
-                    beside.start_soon(_follow_the_model, agent, self.on_model)
                     await self._leaving.wait()
                     beside.cancel_scope.cancel()
         except BaseException as error:
@@ -164,7 +161,7 @@ class Daemon:
         self.failure = error
         self._agent = None
         self._settled.set()
-        self.on_failure()
+        self.failed.set()
 
 
 async def _spare_the_collector(agent: Agent) -> None:
@@ -175,15 +172,6 @@ async def _spare_the_collector(agent: Agent) -> None:
     """
     await agent.memory.warmed_up()
     gc.freeze()
-
-
-async def _follow_the_model(agent: Agent, tell: Callable[[LLMStatus], None]) -> None:
-    """Tell how the model is until it can answer: it may have to be fetched first."""
-    model = agent.models.of(None).llm
-    while not (status := model.status()).ready:
-        tell(status)
-        await anyio.sleep(_LOOK_AT_THE_MODEL_SECONDS)
-    tell(status)
 
 
 def _daemon(request: Request) -> Daemon:

@@ -20,10 +20,12 @@ from service.server.model_progress import ModelProgress
 if TYPE_CHECKING:
     from service.server.daemon import Daemon
     from service.server.tokens import Token
+    from service.server.uvicorn_server import UvicornServer
 
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
+_LOOK_AT_THE_MODEL_SECONDS = 0.25
 
 
 def serve(settings: Settings) -> None:
@@ -86,17 +88,55 @@ def run(
             limits=limits_for(settings.server.max_connections),
         )
         words = greeting(url_of(listener), token)
-        daemon.on_ready = lambda: print(words, flush=True)
-        daemon.on_failure = server.stop
-        if progress is not None:
-            daemon.on_model = progress.told
         try:
-            asyncio.run(server.serve(sockets=[listener]))
+            asyncio.run(_serve(server, daemon, listener, words, progress))
         finally:
             if progress is not None:
                 progress.clear()
         if daemon.failure is not None:
             raise daemon.failure
+
+
+async def _serve(
+    server: UvicornServer,
+    daemon: Daemon,
+    listener: socket.socket,
+    words: str,
+    progress: ModelProgress | None,
+) -> None:
+    """Serve, and tell meanwhile how the agent gets on; end where it cannot."""
+    beside = [
+        asyncio.create_task(_stop_after_failure(server, daemon)),
+        asyncio.create_task(_announce(daemon, words, progress)),
+    ]
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for each in beside:
+            each.cancel()
+        await asyncio.wait(beside)
+
+
+async def _stop_after_failure(server: UvicornServer, daemon: Daemon) -> None:
+    await daemon.failed.wait()
+    server.stop()
+
+
+async def _announce(daemon: Daemon, words: str, progress: ModelProgress | None) -> None:
+    """Say when the agent works, and how far its model has come until that can answer."""
+    agent = await daemon.started()
+    if agent is None:
+        return
+    print(words, flush=True)
+    if progress is None:
+        return
+    model = agent.models.of(None).llm
+    while not daemon.closing.is_set():
+        status = model.status()
+        progress.told(status)
+        if status.ready:
+            return
+        await asyncio.sleep(_LOOK_AT_THE_MODEL_SECONDS)  # it may have to be fetched first
 
 
 def _leave(code: int) -> None:

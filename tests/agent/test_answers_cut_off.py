@@ -26,7 +26,7 @@ from service.domain.events import (
 from service.domain.fold import fold
 from service.domain.instructions import CallLLM, Finish, Instruction
 from service.domain.messages import FinishReason, Message
-from service.domain.spoken import Spoken
+from service.domain.outcome import Spoken
 from service.domain.stream import ResponseInfo, TextDelta
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

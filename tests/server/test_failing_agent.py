@@ -35,10 +35,8 @@ async def test_an_agent_whose_own_task_gives_up_is_a_failure_of_the_daemon(
 
     memory.work = give_up  # type: ignore[method-assign]
     daemon = Daemon(Settings(), create_agent(FunctionLLM(echo), ToolRegistry(), memory))
-    failed = anyio.Event()
-    daemon.on_failure = failed.set
     with anyio.fail_after(10):
         async with daemon.running():
-            await failed.wait()
+            await daemon.failed.wait()
     assert daemon.failure is not None
     assert daemon.failure.problem().detail

@@ -9,11 +9,10 @@ own store.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import anyio
@@ -21,7 +20,7 @@ import anyio
 from service.domain.events import Event
 from service.domain.ids import new_id
 from service.domain.state import RunLoopState
-from service.memory.sqlite import Row, SqliteFile
+from service.memory.sqlite import Row, SqliteFile, insert
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS journal_id (id TEXT NOT NULL);
@@ -106,6 +105,7 @@ class ChangeFeed:
         self._written = _FIRST_HASH
         """The newest hash of a transaction that may yet fail."""
         self._last_lost_words = 0
+        # Replaced, never changed in place: readers come and go while a commit tells them.
         self._subscriptions: dict[str, Subscription] = {}
 
     def open(self) -> None:
@@ -168,11 +168,11 @@ class ChangeFeed:
                 each.run_loop_id,
                 each.first_seq,
                 each.last_seq,
-                int(each.copied),
+                each.copied,
             )
-            digest = _chained(digest, row)
+            digest = blake2b(digest + repr(row).encode(), digest_size=16).digest()
             rows.append((*row, digest))
-        db.executemany(_INSERT, rows)
+        insert(db, _INSERT, rows)
         self._written = digest
 
     def publish(self, changes: Sequence[Change]) -> None:
@@ -259,13 +259,14 @@ class ChangeFeed:
                 were forgotten.
         """
         subscription = Subscription(self, name, wants, holds_words)
-        self._subscriptions[name] = subscription
+        self._subscriptions = {**self._subscriptions, name: subscription}
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Let go of a reader; nobody waits for it any more."""
         if self._subscriptions.get(subscription.name) is subscription:
-            del self._subscriptions[subscription.name]
+            others = self._subscriptions.items()
+            self._subscriptions = {name: each for name, each in others if each is not subscription}
         subscription.close()
 
     async def wait_until(self, name: str, number: int) -> None:
@@ -276,7 +277,7 @@ class ChangeFeed:
 
     async def wait_until_forgotten(self, number: int) -> None:
         """Wait until no reader in this process holds words that were forgotten by a change."""
-        for each in list(self._subscriptions.values()):
+        for each in self._subscriptions.values():
             if each.holds_words:
                 await each.passed(number)
 
@@ -357,11 +358,6 @@ def numbered(
         Change(number=number, at=at, kind=kind, owner=owner, run_loop_id=run_loop_id)
         for number, (kind, owner, run_loop_id) in enumerate(changes, start=after + 1)
     ]
-
-
-def _chained(before: bytes, row: Row) -> bytes:
-    told = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode()
-    return hashlib.blake2b(before + told, digest_size=16).digest()
 
 
 def _change(row: Row) -> Change:

@@ -48,7 +48,7 @@ from service.memory.history.journal_reads import JournalReads
 from service.memory.history.run_loop_table import millis_of, moment_of, project
 from service.memory.history.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.history.usage_table import UsageTable
-from service.memory.sqlite import SqliteFile
+from service.memory.sqlite import SqliteFile, insert
 from service.memory.tasks import in_background, run_to_end
 
 log = logging.getLogger(__name__)
@@ -402,7 +402,7 @@ class Journal(JournalReads):
     def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
             for commit, each in zip(commits, wanted, strict=True):
-                _write_one(db, commit, each)
+                _write_one(db, commit, each, self._states.get(commit.run_loop_id))
             self.changes.write(db, commits)
 
     async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
@@ -476,14 +476,16 @@ class Journal(JournalReads):
         return numbered(self.changes.last, kinds, at=millis_of(datetime.now(UTC)))
 
 
-def _write_one(db: sqlite3.Connection, commit: Commit, wanted: Append) -> None:
+def _write_one(
+    db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
+) -> None:
     """Within a transaction: write events, and what is told of them elsewhere in the file."""
     rows = [
         (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
         for e in commit.events
     ]
-    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-    project(db, commit.state)
+    insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+    project(db, commit.state, before)
     usage_table.project(db, commit.events)
     if wanted.granting:
         standing_approvals.grant(db, wanted.granting)

@@ -14,13 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from service.domain.errors import Problem
 from service.domain.events import Event, InputRequired, Recollection
 from service.domain.messages import FinishReason, ImageUrlPart, Message, TextPart
+from service.domain.outcome import MessageOutcome
+from service.domain.own_part import OwnPart
 from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
 from service.server.attendance import attend
 from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.json_body import JSONRoute
-from service.server.outcome import Outcome
 from service.server.parts import Part, delivered, frames_with_parts
 from service.server.problems import ProblemDetails, RequestError, problem_response
 from service.server.sse import EventStream, accepts_stream, frame
@@ -214,11 +215,11 @@ async def send(
                 headers=await _headers(agent, receipt),
                 on_end=held.pop_all().close,
             )
-        outcome = Outcome(receipt.message_id)
+        outcome = MessageOutcome(OwnPart(receipt.message_id))
         parts: list[Part] = []
 
         async def gather() -> None:
-            await outcome.gather(events)
+            await _gather(events, outcome)
             parts.extend(await delivered(agent, receipt.parts, owner))
 
         ending = await attend(gather, receive=request.receive, closing=daemon.closing)
@@ -253,20 +254,44 @@ def _loop_header(run_loop_id: str) -> dict[str, str]:
     return {RUN_LOOP_ID: run_loop_id} if run_loop_id.isascii() and run_loop_id.isprintable() else {}
 
 
-async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part, ...]) -> Response:
+async def _gather(events: AsyncGenerator[Event, None], outcome: MessageOutcome) -> None:
+    """Take all events, up to the one that shows that the message has had its answer."""
+    async with aclosing(events):
+        async for event in events:
+            outcome.add(event.body, run_loop_id=event.run_loop_id, seq=event.seq)
+            if outcome.over:
+                return
+
+
+def _cancelled(reason: str) -> Problem:
+    return Problem(
+        kind="conflict",
+        title="The run loop was cancelled before it had answered",
+        detail=reason,
+        advice="Resume it, or send a message with its id: it goes on where it stopped.",
+    )
+
+
+async def _answer(
+    agent: Agent, outcome: MessageOutcome, owner: str, parts: tuple[Part, ...]
+) -> Response:
     headers = {MESSAGE_ID: outcome.message_id}
-    if outcome.run_loop_id is not None:
-        headers |= _loop_header(outcome.run_loop_id)
-    if outcome.problem is not None:
-        advice = outcome.problem.advice or "Resume the run loop to try again."
+    run_loop_id = outcome.run_loop_id or None
+    if run_loop_id is not None:
+        headers |= _loop_header(run_loop_id)
+    problem = outcome.problem
+    if problem is None and outcome.cancelled is not None:
+        problem = _cancelled(outcome.cancelled)
+    if problem is not None:
+        advice = problem.advice or "Resume the run loop to try again."
         return problem_response(
-            outcome.problem.model_copy(update={"advice": advice}),
+            problem.model_copy(update={"advice": advice}),
             status=502 if outcome.status == "failed" else None,
             headers=headers,
             message_id=outcome.message_id,
-            run_loop_id=outcome.run_loop_id,
+            run_loop_id=run_loop_id,
         )
-    if outcome.status is None or outcome.run_loop_id is None:
+    if outcome.status is None or run_loop_id is None:
         stopping = StoppingError(
             "the message is safe, and is worked on after the next start",
             advice="Ask again then with the same Idempotency-Key, or look at the run loop.",
@@ -275,13 +300,13 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part,
             stopping.problem(),
             headers=headers,
             message_id=outcome.message_id,
-            run_loop_id=outcome.run_loop_id,
+            run_loop_id=run_loop_id,
         )
-    run_loop = await agent.run_loop(outcome.run_loop_id, owner=owner)
+    run_loop = await agent.run_loop(run_loop_id, owner=owner)
     alternatives = () if outcome.route is None else alternatives_of(outcome.route)
     if alternatives:
         possible = await agent.possible_moves(
-            outcome.run_loop_id,
+            run_loop_id,
             outcome.message_id,
             [each.run_loop_id for each in alternatives],
             owner=owner,
@@ -289,15 +314,15 @@ async def _answer(agent: Agent, outcome: Outcome, owner: str, parts: tuple[Part,
         alternatives = tuple(each for each in alternatives if each.run_loop_id in possible)
     sent = Sent(
         message_id=outcome.message_id,
-        run_loop_id=outcome.run_loop_id,
+        run_loop_id=run_loop_id,
         status=outcome.status,
-        response=outcome.spoken.text or None,
+        response=outcome.response or None,
         finish_reason=outcome.spoken.finish_reason,
-        interrupted_by=outcome.part.interrupted_by,
+        interrupted_by=outcome.part.interrupted_by if outcome.part else None,
         iterations=run_loop.iterations[outcome.iterations.start : outcome.iterations.stop],
         route=outcome.route,
         alternatives=alternatives,
-        input_required=outcome.input_required,
+        input_required=outcome.request,
         warnings=outcome.warnings,
         remembered=tuple(map(_remembered, outcome.remembered)),
         parts=parts,

@@ -1,0 +1,77 @@
+"""How the package is built: what no type checker sees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "service"
+
+
+def sources() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE), ast.parse(path.read_text())
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def methods(tree: ast.AST) -> set[str]:
+    """The names of all methods, but for properties."""
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return {
+        each.name
+        for node in classes
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any("property" in ast.unparse(decorator) for decorator in each.decorator_list)
+    }
+
+
+def callbacks_assigned(tree: ast.Module, known: set[str]) -> Iterator[ast.stmt]:
+    """Where something callable becomes an attribute of an object that is not one's own."""
+    own = {each.name for each in functions(tree)}
+    # What a class of this module keeps under a name that is a method's elsewhere.
+    data = {
+        each.attr
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+    } - methods(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        foreign = [
+            each
+            for each in targets
+            if isinstance(each, ast.Attribute)
+            and not (isinstance(each.value, ast.Name) and each.value.id in ("self", "cls"))
+        ]
+        value = node.value
+        is_callable = (
+            isinstance(value, ast.Lambda)
+            or (isinstance(value, ast.Attribute) and value.attr in known - data)
+            or (isinstance(value, ast.Name) and value.id in own)
+        )
+        if foreign and is_callable:
+            yield node
+
+
+def test_no_callback_is_assigned_from_outside() -> None:
+    """Whoever is to be called is given to the constructor, or reads the change feed."""
+    known = set[str]().union(*(methods(tree) for _, tree in sources()))
+    found = [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for path, tree in sources()
+        for node in callbacks_assigned(tree, known)
+    ]
+    assert found == []
+
+
+def test_an_assigned_callback_is_noticed() -> None:
+    tree = ast.parse("memory.on_rest = router.clear\nself.a = router.clear\nb.c = lambda: None")
+    assert [node.lineno for node in callbacks_assigned(tree, {"clear"})] == [1, 3]
