@@ -248,9 +248,22 @@ class ModelStore:
             raise ModelStoreError(
                 f"{model.name} needs {megabytes(needed)} in {self.models_dir}, and"
                 f" {megabytes(free)} are free",
-                advice="Free some space, or choose another folder with RONDO_MODELS_DIR.",
+                advice="Free some space, or choose another folder with RONDO_MODELS_DIR."
+                + self._smaller_that_fits(model, free),
             )
         return mine
+
+    def _smaller_that_fits(self, model: KnownModel, free: int) -> str:
+        """What to say of the largest smaller model that there is room for; empty for none."""
+        room = min(free - _SPARE_BYTES, model.size - 1)
+        fitting = max(
+            (each for each in self.catalog if each.size <= room),
+            key=lambda each: each.size,
+            default=None,
+        )
+        if fitting is None:
+            return ""
+        return f" `rondo models use {fitting.name}` takes {megabytes(fitting.size)} instead."
 
     def _has_known_hash(self, model: KnownModel, file: Path) -> bool:
         if file.stat().st_size != model.size:

@@ -12,6 +12,7 @@ from service.domain.errors import ModelStoreError, NotFoundError
 from service.models.catalog import FileSource, HttpSource, known
 from service.models.errors import PullCancelledError, PullFailedError
 from service.models.fetch import PullProgress
+from service.models.store import ModelStore
 from tests.support.models.stores import WEIGHTS, left_over, store
 
 
@@ -130,7 +131,15 @@ def test_a_disk_without_room_is_noticed_before_anything_is_fetched(
     with pytest.raises(ModelStoreError, match="1 MB are free") as raised:
         models.pull("tiny")
     assert "RONDO_MODELS_DIR" in raised.value.advice
+    assert "rondo models use" not in raised.value.advice  # none is smaller
     assert left_over(tmp_path) == []
+
+
+def test_where_a_smaller_model_has_room_it_is_named(tmp_path: Path) -> None:
+    models = ModelStore(tmp_path / "models", free_bytes=lambda folder: 900_000_000)
+    with pytest.raises(ModelStoreError, match="900 MB are free") as raised:
+        models.pull("qwen2.5-coder-1.5b")
+    assert "`rondo models use qwen2.5-coder-0.5b` takes 491 MB" in raised.value.advice
 
 
 def test_the_room_that_is_still_needed_is_told_before_and_takes_off_what_is_here(
