@@ -54,6 +54,7 @@ def all_checks() -> tuple[Check, ...]:
     from service.cli.checks_files import check_databases
     from service.cli.checks_models import check_embedder, check_model, check_vectors, check_web
     from service.cli.checks_notes import check_notes
+    from service.cli.checks_readers import check_readers
 
     return (
         Check("settings", check_settings),
@@ -64,6 +65,7 @@ def all_checks() -> tuple[Check, ...]:
         Check("language model", check_model),
         Check("embedder", check_embedder),
         Check("vector index", check_vectors),
+        Check("memory", check_readers),
         Check("web search", check_web),
         Check("notes", check_notes),
     )

@@ -73,6 +73,8 @@ class Stats(BaseModel):
     index: IndexInfo | None = None
     progress: IndexProgress | None = None
     """What is being done about the index; null when nothing is."""
+    readers: dict[str, int] = Field(default_factory=dict)
+    """By how many changes of the journal each of those who follow it is behind."""
 
 
 @router.post("/search")
@@ -118,4 +120,5 @@ async def stats(daemon: TheDaemon, owner: Owner) -> Stats:
         notes_problem=notes_problem,
         index=index_info(found.index),
         progress=index_progress(found.index.progress if found.index else None),
+        readers=agent.memory.journal.changes.lags(),
     )

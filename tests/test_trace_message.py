@@ -1,0 +1,25 @@
+"""The script that counts how many modules a message runs through."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_it_names_the_modules_of_both_cases() -> None:
+    told = subprocess.run(
+        [sys.executable, "scripts/trace_message.py", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    none, two = re.findall(r"run loops open: (\d+) modules", told)
+    assert 20 < int(none) < int(two)
+    for module in ("agent.reception", "agent.router", "memory.history.journal", "domain.fold"):
+        assert told.count(f"    service.{module} (") == 2, "with no loop open, and with two"
