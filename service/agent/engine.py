@@ -10,7 +10,6 @@ from functools import partial
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from service.agent.activity import Activity
 from service.agent.answer_reading import Answer
 from service.agent.answers import Answers
 from service.agent.auto_enhance import AutoEnhance
@@ -36,7 +35,7 @@ from service.agent.reception import Reception
 from service.agent.router import Router
 from service.agent.routing.recalibration import Recalibration
 from service.agent.routing.vectors import EmbedQueries, is_known
-from service.agent.scheduler import Scheduler
+from service.agent.scheduler import Activity, Scheduler
 from service.agent.window import within_window
 from service.agent.workbench import Workbench
 from service.domain.errors import LLMError

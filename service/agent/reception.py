@@ -19,7 +19,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from service.agent import failures
-from service.agent.activity import Activity
 from service.agent.hook_runner import HookRunner
 from service.agent.in_order import InOrder
 from service.agent.replies import joining
@@ -27,7 +26,7 @@ from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
 from service.agent.routing.matters import without_announcement
 from service.agent.routing.parts import is_part, opened_by_earlier_parts, parts_of
-from service.agent.scheduler import Scheduler, step_outside
+from service.agent.scheduler import Activity, Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
     NotFoundError,

@@ -19,7 +19,6 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from service.agent import failures
-from service.agent.activity import Activity
 from service.agent.brain import Decide
 from service.agent.early_calls import EarlyCalls
 from service.agent.loop import Executor, StopReason
@@ -32,6 +31,25 @@ from service.memory.memory import Memory
 from service.tools.cancelled import caller_is_cancelled
 
 log = logging.getLogger(__name__)
+
+
+class Activity:
+    """Something happens: a message comes in, or a run loop begins or ends to work.
+
+    Watched by what may only work while nobody is waited for.
+    """
+
+    def __init__(self) -> None:
+        self._came = anyio.Event()
+
+    def happened(self) -> None:
+        """Something has happened just now. Takes no time."""
+        self._came.set()
+        self._came = anyio.Event()
+
+    async def next(self) -> None:
+        """Wait until something happens."""
+        await self._came.wait()
 
 
 @dataclass(slots=True, eq=False)

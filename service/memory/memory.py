@@ -31,8 +31,8 @@ from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.latecomers import Latecomers
+from service.memory.history import event_log
 from service.memory.history.changes import Change, Commit
-from service.memory.history.event_log import log_events
 from service.memory.history.feed import Feed
 from service.memory.history.imports import Import, Written
 from service.memory.history.journal import Journal
@@ -285,5 +285,5 @@ class Memory:
     def _apply(self, change: Change) -> None:
         """Within each commit: what is read after it must tell of it."""
         self.short_term.update(change)
-        if isinstance(change, Commit):
-            log_events(change.news)
+        if isinstance(change, Commit) and event_log.log.isEnabledFor(logging.DEBUG):
+            event_log.log_events(change.news)

@@ -26,7 +26,7 @@ def words(folder: Path) -> str:
 async def test_it_tells_what_long_term_memory_has_not_read_yet(tmp_path: Path) -> None:
     assert words(tmp_path) == "nothing was journaled yet"
     async with Memory(tmp_path, None) as memory:  # nobody archives
-        await said(memory, "a")
+        await said(memory.journal, "a")
         assert words(tmp_path).startswith("long-term memory is 4 changes behind the journal, for ")
     async with at_work(tmp_path) as memory:
         assert await memory.archivist.drain() is None
@@ -41,7 +41,7 @@ async def test_it_names_the_reason_why_a_run_loop_is_not_archived(
 
     async with at_work(tmp_path) as memory:
         monkeypatch.setattr(memory.long_term, "archive", refuse)
-        await said(memory, "a")
+        await said(memory.journal, "a")
         assert await memory.archivist.drain() is not None
         finding = check_readers(Settings(data_dir=tmp_path, server=ServerSettings(port=9)))
         assert finding.verdict == "note"
@@ -51,8 +51,8 @@ async def test_it_names_the_reason_why_a_run_loop_is_not_archived(
 
 async def test_a_run_loop_at_work_is_not_told_as_waiting(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
-        await said(memory, "a")
+        await said(memory.journal, "a")
         await memory.journal.append("a", IterationStarted(index=1))
-        await said(memory, "b")
+        await said(memory.journal, "b")
         assert await memory.archivist.drain() is None
         assert words(tmp_path) == "long-term memory has read all changes"

@@ -127,14 +127,14 @@ async def test_a_subscriber_is_woken_for_what_it_wants_and_can_be_waited_for(
 
 async def test_a_place_is_of_one_journal_and_of_its_very_changes(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
-        await said(memory, "a")
+        await said(memory.journal, "a")
         place = memory.journal.changes.checkpoint(2)
         assert memory.journal.changes.matches(place)
         assert not memory.journal.changes.matches(place._replace(journal_id="another"))
         assert not memory.journal.changes.matches(place._replace(number=1))
         assert not memory.journal.changes.matches(Checkpoint(place.journal_id, 99, place.hash))
     async with Memory(tmp_path / "another", None) as memory:
-        await said(memory, "a")
+        await said(memory.journal, "a")
         assert memory.journal.changes.last >= 2
         other = memory.journal.changes.checkpoint(2)
         assert (other.journal_id, other.hash) != (place.journal_id, place.hash)
@@ -144,7 +144,7 @@ async def test_changes_that_long_term_memory_has_passed_are_not_kept_for_good(
     tmp_path: Path,
 ) -> None:
     async with at_work(tmp_path) as memory:
-        await said(memory, "a")
+        await said(memory.journal, "a")
         assert await memory.archivist.drain() is None
         last = memory.journal.changes.last
     async with at_work(tmp_path) as memory:
@@ -154,7 +154,7 @@ async def test_changes_that_long_term_memory_has_passed_are_not_kept_for_good(
         assert memory.journal.changes.last == last
     async with at_work(tmp_path) as memory:
         assert await memory.archivist.is_in_step()
-        await said(memory, "b")
+        await said(memory.journal, "b")
         assert memory.journal.changes.last > last
         assert await memory.archivist.drain() is None
 
@@ -172,21 +172,22 @@ async def test_a_place_ahead_of_a_journal_that_lost_its_tail_has_memory_rebuilt(
 ) -> None:
     folder, kept = tmp_path / "house", tmp_path / "kept"
     async with at_work(folder) as memory:
-        await said(memory, "a", words="the heron")
+        await said(memory.journal, "a", words="the heron")
         assert await memory.archivist.drain() is None
     shutil.copy(folder / "journal.sqlite3", kept)
     async with at_work(folder) as memory:
-        await said(memory, "a", words="the walrus")
+        await said(memory.journal, "a", words="the walrus")
         assert await memory.archivist.drain() is None
         ahead = memory.long_term.pending.checkpoint()
     pulled(folder, kept)
     if goes_on:  # as many changes under the same numbers, which nobody reads meanwhile
-        async with Memory(folder, None) as memory:
-            memory.archivist._keeps_place = False
-            await said(memory, "a", words="the stork")
-            assert ahead is not None
-            assert memory.journal.changes.last >= ahead.number
-            assert not memory.journal.changes.matches(ahead)
+        journal = Journal(folder / "journal.sqlite3")
+        journal.open(lambda change: None)
+        await said(journal, "a", words="the stork")
+        assert ahead is not None
+        assert journal.changes.last >= ahead.number
+        assert not journal.changes.matches(ahead)
+        await journal.aclose()
     async with at_work(folder) as memory:
         assert await memory.archivist.drain() is None
         assert await memory.archivist.is_in_step()
@@ -200,7 +201,7 @@ async def test_a_place_ahead_of_a_journal_that_lost_its_tail_has_memory_rebuilt(
 
 async def test_a_journal_without_changes_is_taken_over(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
-        await said(memory, "talk", words="the heron")
+        await said(memory.journal, "talk", words="the heron")
         await bring_in(memory, loop("file", turn("One?", "It")))
         assert await memory.archivist.drain() is None
     # It grew in a file, and the daemon of an earlier version died before it was archived.

@@ -27,10 +27,10 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
-from service.memory.history.appends import Append
+from service.memory.history.appends import Append, Rewriting
 from service.memory.history.changes import Change, Commit
 from service.memory.history.inbox import InboxEntry
-from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal, Rewriting
+from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
 from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio

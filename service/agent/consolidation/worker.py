@@ -16,13 +16,13 @@ import anyio
 from anyio import to_thread
 
 from service.agent.accounting import usage_of
-from service.agent.activity import Activity
 from service.agent.consolidation.asking import SCHEMA, Question, UnusableNotesError, read_answer
 from service.agent.consolidation.checking import checked, counted
 from service.agent.consolidation.options import ConsolidationOptions, ConsolidationStatus, State
 from service.agent.failures import problem_of
 from service.agent.generate import Generated, generate
 from service.agent.llm.protocol import LLM
+from service.agent.scheduler import Activity
 from service.agent.tuned import NOTES_BATCH_TOKENS, NOTES_KNOWN
 from service.domain.errors import LLMContextError, LLMError, LLMStreamError
 from service.domain.messages import Message

@@ -11,12 +11,11 @@ older ones still wait for their vectors.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from service.domain.closed_part import closed_part
@@ -24,7 +23,8 @@ from service.domain.errors import InvalidInputError, NotFoundError, Problem, Ron
 from service.domain.events import MessageMoved, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.archive.pending import Key, Pending, coalesced
+from service.memory.archive.backlog import Backlog
+from service.memory.archive.pending import Key
 from service.memory.history.changes import Change, Commit
 from service.memory.history.journal import Journal
 from service.memory.long_term import LongTermMemory
@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 NAME = "long-term memory"
 """What it is called as a reader of the change feed."""
-_PAGE = 1000
 
 
 class ArchivingHooks(Protocol):
@@ -81,23 +80,11 @@ class Archivist:
         """
         self._memory = memory
         self._journal = journal
-        self._listed = memory.pending
+        self._backlog = Backlog(memory, journal)
         self._first_pause = first_pause
         self._rest = rest
         self._hooks: ArchivingHooks = NoHooks()
         self._turn = anyio.Lock()
-        self._place = 0
-        self._keeps_place = True
-        self._pending: dict[Key, Pending] = {}
-        """All that is listed."""
-        self._due: dict[Key, None] = {}
-        """Of these, those to be archived as soon as possible."""
-        self._resting: set[Key] = set()
-        """Of these, those that have come to rest just now."""
-        self._archived: dict[Key, int] = {}
-        """What was archived as of a change that is not read yet."""
-        self._expected: set[Key] = set()
-        """What somebody else is about to archive."""
         self._left_undone = 0
         """How many of those due were so at the start."""
         self._hurry = anyio.Event()
@@ -114,19 +101,16 @@ class Archivist:
 
     @property
     def place(self) -> int:
-        """The newest change that was taken in."""
-        return self._place
+        """The newest change that was read."""
+        return self._backlog.place
 
     async def is_in_step(self) -> bool:
-        """Whether all that it has read is in this journal still: else it is to be rebuilt.
+        """Whether all that was read is in this journal still: else it is to be rebuilt.
 
         Raises:
             StorageError: a file cannot be read.
         """
-        place = await to_thread.run_sync(self._listed.checkpoint)
-        if place is None:
-            return False
-        return await to_thread.run_sync(self._journal.changes.matches, place)
+        return await self._backlog.is_in_step()
 
     async def open(self, *, rebuild: bool, keep_place: bool = True) -> None:
         """Take up what an earlier process left.
@@ -139,102 +123,17 @@ class Archivist:
         Raises:
             StorageError: a file cannot be read or written.
         """
-        self._keeps_place = keep_place
-        if rebuild:
-            await self._rebuild()
-        else:
-            place = await to_thread.run_sync(self._listed.checkpoint)
-            self._place = 0 if place is None else place.number
-            for each in await to_thread.run_sync(self._listed.all):
-                self._pending[each.key] = each
-        await self._take_in()
-        await self._schedule(self._pending)
-        self._left_undone = len(self._due)
+        await self._backlog.open(rebuild=rebuild, keep_place=keep_place)
+        self._changes.done(self._backlog.place)
+        self._left_undone = len(self._backlog.due)
+        self._wake()
 
-    async def _rebuild(self) -> None:
-        journal = self._journal
-        outlines = await to_thread.run_sync(journal.run_loops.outlines)
-        place, last = 0, journal.changes.last
-        if await to_thread.run_sync(self._listed.checkpoint) is not None:
-            place = last  # no loop can be told to be as it was when it was archived
-        else:
-            # It has never read the feed: what looks the same is, but for what the feed says.
-            outlines = await self._memory.outdated(outlines)
-        found = {each.key: Pending(*each.key, last) for each in outlines}
-        await self._list(found, place=place, anew=True)
-
-    async def _changes_after(self, number: int) -> list[Change]:
-        return await to_thread.run_sync(
-            lambda: self._journal.changes.read(after=number, limit=_PAGE)
-        )
-
-    async def _take_in(self) -> None:
-        """List what has changed since, and move the place on."""
-        while changes := await self._changes_after(self._place):
-            found = {
-                key: each
-                for key, each in coalesced(changes).items()
-                if self._archived.get(key, 0) < each.change
-            }
-            await self._list(found, place=changes[-1].number)
-            await self._schedule(found)
-            self._archived = {k: n for k, n in self._archived.items() if n > self._place}
-        self._changes.done(self._place)
-
-    async def _list(self, found: Mapping[Key, Pending], *, place: int, anew: bool = False) -> None:
-        def write() -> None:
-            checkpoint = self._journal.changes.checkpoint(place) if self._keeps_place else None
-            self._listed.take_in(list(found.values()), checkpoint, anew=anew)
-
-        await to_thread.run_sync(write)
-        self._place = place
-        if anew:
-            self._pending.clear()
-        for key, each in found.items():
-            before = self._pending.get(key)
-            lost_words = each.lost_words or (before is not None and before.lost_words)
-            self._pending[key] = each._replace(lost_words=lost_words)
-
-    async def _schedule(self, keys: Iterable[Key]) -> None:
-        """Say when those that are listed are archived: now, after a while, or once they rest."""
-        at_work: list[Key] = []
-        for key in keys:
-            state = self._journal.state(key[1])
-            if key in self._expected:
-                continue
-            if state is None or self._pending[key].lost_words:
-                self._want(key)
-            elif state.status == "running":
-                at_work.append(key)
-            else:
-                self._resting.add(key)
-                self._watching.want()
-        if at_work:
-            # What goes on is not remembered as finished any more: its second end will be.
-            ids = [run_loop_id for _, run_loop_id in at_work]
-            lacking = frozenset(await self._memory.lacking(ids))
-            for key in at_work:
-                if key[1] not in lacking:
-                    self._want(key)
-
-    def _want(self, key: Key) -> None:
-        self._resting.discard(key)
-        self._due[key] = None
-        self._archiving.want()
-
-    async def _settle(self, archived: Mapping[Key, int]) -> None:
-        """These are archived, each as of this change."""
-        listed = {k: n for k, n in archived.items() if k in self._pending}
-        if listed:
-            await to_thread.run_sync(self._listed.settle, listed)
-        for key, number in archived.items():
-            if number > self._place:
-                self._archived[key] = number
-            if key in self._pending and self._pending[key].change <= number:
-                del self._pending[key]
-            if key not in self._pending:
-                self._due.pop(key, None)
-                self._resting.discard(key)
+    def _wake(self) -> None:
+        """Begin with what is due, and wait with what rests."""
+        if self._backlog.due:
+            self._archiving.want()
+        if self._backlog.resting:
+            self._watching.want()
 
     # --- what others ask for
 
@@ -247,14 +146,11 @@ class Archivist:
     @contextmanager
     def expecting(self, keys: Iterable[Key]) -> Generator[None]:
         """Within it the caller writes to run loops, and then has them archived itself."""
-        expected = set(keys)
-        self._expected |= expected
         try:
-            yield
+            with self._backlog.expecting(keys):
+                yield
         finally:
-            self._expected -= expected
-            for key in expected & self._pending.keys():
-                self._want(key)
+            self._wake()
 
     async def forgotten(self, keys: Iterable[Key]) -> None:
         """Within `held`: the ledger has no more of these run loops than the journal has now.
@@ -262,11 +158,12 @@ class Archivist:
         Raises:
             StorageError: the disk refuses; they are looked at once more.
         """
-        await self._settle(dict.fromkeys(keys, self._journal.changes.last))
+        await self._backlog.settle(dict.fromkeys(keys, self._journal.changes.last))
 
     def submit(self, state: RunLoopState) -> None:
         """Have what is done of a run loop archived soon, though it is at work."""
-        self._want((state.owner, state.id))
+        self._backlog.want((state.owner, state.id))
+        self._wake()
 
     async def archive(self, states: Sequence[RunLoopState], *, read_at: int) -> Problem | None:
         """Have what is done of run loops archived now, in one transaction, and embedded soon.
@@ -279,20 +176,20 @@ class Archivist:
             Why one was not, if so; it is tried again.
         """
         loops = {(each.owner, each.id): closed_part(each) for each in states}
-        loops = {key: loop for key, loop in loops.items() if await self._is_worth_it(loop)}
-        for run_loop in loops.values():
-            await self._hooks.before_archiving(run_loop)
         try:
+            loops = {key: loop for key, loop in loops.items() if await self._is_worth_it(loop)}
+            for run_loop in loops.values():
+                await self._hooks.before_archiving(run_loop)
             async with self._turn:
                 if self._journal.lost_words_at > read_at:
                     read_at = self._journal.changes.last
                     again = {key: await self._read_loop(key) for key in loops}
                     loops = {key: loop for key, loop in again.items() if loop is not None}
                 changed = await self._memory.archive_many(list(loops.values()))
-                await self._settle(dict.fromkeys(loops, read_at))
+                await self._backlog.settle(dict.fromkeys(loops, read_at))
         except Exception:  # noqa: BLE001  one shall not keep the others out: each by itself tells it
             problems = [await self._archive_one(key) for key in loops]
-            self._archiving.want()
+            self._wake()
             return next(filter(None, problems), None)
         if changed:
             self._embedding.want()
@@ -346,7 +243,7 @@ class Archivist:
         """
         if self._changes.lag:
             self._reading.want()
-        if self._due or self._archiving.problem:
+        if self._backlog.due or self._archiving.problem:
             self._archiving.want()  # what has failed is tried once more
         while self._running and (busy := [step for step in self._steps if step.busy]):
             if self._watching.busy:
@@ -363,27 +260,26 @@ class Archivist:
 
     async def _read(self) -> Problem | None:
         async with self._turn:
-            await self._take_in()
+            await self._backlog.read()
+        self._changes.done(self._backlog.place)
+        self._wake()
         return None
 
     async def _take_what_rests(self) -> Problem | None:
         with anyio.move_on_after(self._rest):
             await self._hurry.wait()
         self._hurry = anyio.Event()
-        for key in list(self._resting):
-            self._want(key)
+        for key in list(self._backlog.resting):
+            self._backlog.want(key)
+        self._wake()
         return None
 
     async def _archive_due(self) -> Problem | None:
         problem = None
-        due = list(self._due)
         undone, self._left_undone = self._left_undone, 0
         try:
-            for done, key in enumerate(due):
-                if done < undone:
-                    self._memory.catching_up = (done, undone)
-                else:
-                    self._memory.catching_up = None
+            for done, key in enumerate(list(self._backlog.due)):
+                self._memory.catching_up = (done, undone) if done < undone else None
                 problem = await self._archive_one(key) or problem
         finally:
             self._memory.catching_up = None
@@ -401,17 +297,25 @@ class Archivist:
                     read_at = self._journal.changes.last
                     run_loop = await self._read_loop(key)
                 changed = await self._write(key, run_loop)
-                await self._settle({key: read_at})
+                await self._backlog.settle({key: read_at})
         except InvalidInputError as error:
             log.warning("long-term memory lacks %s: %s", key[1], error.problem().in_words())
-            await self._settle({key: read_at})
-            return None
+            return await self._give_up(key, read_at)
         except Exception as error:  # noqa: BLE001  the other loops shall not wait for this one
-            return await self._failed(key, problem_of(error))
+            problem = problem_of(error)
+            await self._backlog.failed(key, problem)
+            return problem
         if changed:
             self._embedding.want()
         if changed is not None and run_loop is not None:
             await self._tell(run_loop)
+        return None
+
+    async def _give_up(self, key: Key, read_at: int) -> Problem | None:
+        try:
+            await self._backlog.settle({key: read_at})
+        except RondoError as error:
+            return error.problem()
         return None
 
     async def _read_loop(self, key: Key) -> RunLoop | None:
@@ -431,9 +335,7 @@ class Archivist:
     async def _write(self, key: Key, run_loop: RunLoop | None) -> int | None:
         """How many segments are new; None where there was nothing to archive."""
         owner, run_loop_id = key
-        listed = self._pending.get(key)
-        lost_words = listed is not None and listed.lost_words
-        if lost_words and await self._memory.knows(run_loop_id, owner=owner):
+        if self._backlog.has_lost_words(key) and await self._memory.knows(run_loop_id, owner=owner):
             log.warning("run loop %s has lost words, of which memory is rid only now", run_loop_id)
             gone = [run_loop_id] if run_loop is None else []
             await self._memory.forget(owner, gone, [] if run_loop is None else [run_loop])
@@ -441,15 +343,6 @@ class Archivist:
         if run_loop is None or not await self._is_worth_it(run_loop):
             return None
         return await self._memory.archive(run_loop)
-
-    async def _failed(self, key: Key, problem: Problem) -> Problem:
-        """Keep a loop listed, with what keeps it from being archived."""
-        self._due[key] = None
-        try:
-            await to_thread.run_sync(self._listed.failed, key, problem.in_words())
-        except RondoError as error:
-            log.warning("nor can that be written down: %s", error.problem().in_words())
-        return problem
 
 
 def _concerns(change: Change) -> bool:

@@ -40,7 +40,8 @@ from service.memory.forgetting.preview import preview_of, related
 from service.memory.forgetting.records import Record
 from service.memory.forgetting.selecting import select
 from service.memory.heap import clear_freed_memory
-from service.memory.history.journal import Journal, Rewriting
+from service.memory.history.appends import Rewriting
+from service.memory.history.journal import Journal
 from service.memory.long_term import LongTermMemory
 from service.memory.sqlite import SqliteFile
 from service.memory.tasks import run_to_end

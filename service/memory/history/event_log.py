@@ -16,9 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def log_events(happened: Iterable[events.Event]) -> None:
-    """Write a line for each event, where the log takes such lines."""
-    if not log.isEnabledFor(logging.DEBUG):
-        return
+    """Write a line for each event."""
     for event in happened:
         said = " ".join(without_words(event.body).split())  # a model can call a tool anything
         log.debug("run loop %s: %s", event.run_loop_id, f"{event.type} {said}".strip())

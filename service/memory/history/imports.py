@@ -82,8 +82,8 @@ class Numbering(Protocol):
         """Where what is written is told."""
         ...
 
-    def at_work(self) -> frozenset[str]:
-        """The ids of all active loops."""
+    def state(self, run_loop_id: str) -> RunLoopState | None:
+        """The state of an active loop."""
         ...
 
     def take_over_imports(self, imported: Sequence[Change]) -> None:
@@ -135,14 +135,12 @@ class Imports:
 
     async def _append(self, imports: Sequence[Import], owner: str) -> Written:
         async with self._lock:
-            write = partial(self._write, imports, owner, self._numbering.at_work())
+            write = partial(self._write, imports, owner)
             written, imported = await to_thread.run_sync(write, limiter=self._threads)
             self._numbering.take_over_imports(imported)
         return written
 
-    def _write(
-        self, imports: Sequence[Import], owner: str, at_work: frozenset[str]
-    ) -> tuple[Written, list[Change]]:
+    def _write(self, imports: Sequence[Import], owner: str) -> tuple[Written, list[Change]]:
         now = moment_of(millis_of(datetime.now(UTC)))
         feed = self._numbering.changes
         seq, number = self._numbering.last_seq, feed.last
@@ -155,7 +153,7 @@ class Imports:
                 # What was forgotten of a loop has left its numbers as they were.
                 old = each.read_at != self._numbering.lost_words_at
                 gone_on = _newest(db, each.run_loop_id) != expected
-                if each.run_loop_id in at_work or old or gone_on:
+                if self._numbering.state(each.run_loop_id) or old or gone_on:
                     missed.append(each)
                     continue
                 seq, number = seq + 1, number + 1

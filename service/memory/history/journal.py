@@ -15,40 +15,33 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import (
-    TRANSIENT,
     Event,
     EventBody,
-    InputRequired,
-    MemoryRecalled,
-    RouteDecided,
     RunLoopResumed,
-    ToolFinished,
 )
-from service.domain.fold import begin, evolve
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
 from service.memory.forgetting import records
 from service.memory.history import changes, inbox, run_loop_table, standing_approvals, usage_table
-from service.memory.history.appends import Append
+from service.memory.history.appends import Append, Forgotten, Rewriting, stamped, write
 from service.memory.history.changes import Change, ChangeFeed, ChangeKind, Commit, numbered
 from service.memory.history.imports import Imports
 from service.memory.history.inbox import Inbox
 from service.memory.history.journal_reads import JournalReads
-from service.memory.history.run_loop_table import millis_of, moment_of, project
+from service.memory.history.run_loop_table import millis_of
 from service.memory.history.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.history.usage_table import UsageTable
-from service.memory.sqlite import SqliteFile, insert
+from service.memory.sqlite import SqliteFile
 from service.memory.tasks import in_background, run_to_end
 
 log = logging.getLogger(__name__)
@@ -75,39 +68,6 @@ Listener = Callable[[Change], None]
 the states of active loops are those after it. MUST neither block nor raise."""
 
 
-class Forgotten(Protocol):
-    """Knows what was forgotten since the start, by whoever is about to write it once more."""
-
-    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
-        """What memory gave, or the router said, without what was forgotten on the way."""
-        ...
-
-    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
-        """Whether a fork's copies are as their originals are now. Blocks."""
-        ...
-
-
-class NothingForgotten:
-    """For a journal that nobody forgets anything of."""
-
-    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
-        """The body as it is."""
-        return body
-
-    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
-        """Always."""
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class Rewriting:
-    """Which loops of an owner lose words, and how they are then."""
-
-    owner: str
-    changed: Sequence[RunLoopState]
-    removed: Sequence[str]
-
-
 class Journal(JournalReads):
     """Appends events, folds them, and reads them back."""
 
@@ -128,7 +88,7 @@ class Journal(JournalReads):
         )
         super().__init__(file)
         self._lock = anyio.Lock(fast_acquire=True)
-        self._forgotten = forgotten or NothingForgotten()
+        self._forgotten = forgotten
         self._listener: Listener = lambda change: None
         self._last_seq = 0
         self._commits = 0
@@ -262,10 +222,6 @@ class Journal(JournalReads):
         """The newest change by which words were forgotten: other events kept their numbers."""
         return self.changes.last_lost_words
 
-    def at_work(self) -> frozenset[str]:
-        """The ids of all active loops."""
-        return frozenset(self._states)
-
     def take_over_imports(self, imported: Sequence[Change]) -> None:
         """Take over what an import has written, in its turn."""
         for change in imported:
@@ -278,17 +234,21 @@ class Journal(JournalReads):
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
-            for copies in (each.bodies for each in wanted if each.copied):
-                check = partial(self._forgotten.is_current, copies, self)
-                if not await to_thread.run_sync(check, limiter=self._threads):
-                    raise ConflictError(
-                        "the run loop that is copied has lost words just now",
-                        advice="Fork it again, if it is still there.",
-                    )
+            if self._forgotten is not None and self.lost_words_at:
+                await self._check_copies(self._forgotten, wanted)
             commits = self._prepare_all(wanted)
             write = partial(self._write, commits, wanted, durable=True)
             await to_thread.run_sync(write, limiter=self._threads)
             return self._take_over(commits, wanted)
+
+    async def _check_copies(self, forgotten: Forgotten, wanted: Sequence[Append]) -> None:
+        for copies in (each.bodies for each in wanted if each.copied):
+            check = partial(forgotten.is_current, copies, self)
+            if not await to_thread.run_sync(check, limiter=self._threads):
+                raise ConflictError(
+                    "the run loop that is copied has lost words just now",
+                    advice="Fork it again, if it is still there.",
+                )
 
     def _commit(self, wanted: Sequence[Append]) -> list[Commit]:
         commits = self._prepare_all(wanted)
@@ -316,7 +276,8 @@ class Journal(JournalReads):
         expected = wanted.if_last_seq
         if expected is not None and (state is None or state.last_seq != expected):
             raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
-        return self._stamp(state, wanted, last_seq, number)
+        forgotten = self._forgotten if self.lost_words_at else None
+        return stamped(wanted, state, last_seq, number, forgotten, self)
 
     def _newest(self, run_loop_id: str) -> int | None:
         query = "SELECT max(seq) FROM events WHERE run_loop_id = ?"
@@ -364,45 +325,10 @@ class Journal(JournalReads):
         finally:
             self._tidying = None
 
-    def _stamp(
-        self, state: RunLoopState | None, wanted: Append, last_seq: int, number: int
-    ) -> Commit:
-        now = _now()
-        events = []
-        for index, body in enumerate(wanted.bodies):
-            if isinstance(body, TRANSIENT):
-                raise ValueError(f"{body.type} is transient and is not journaled")
-            if isinstance(body, (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)):
-                body = self._forgotten.without_forgotten(body, self)
-            event = Event(
-                seq=last_seq + 1 + index,
-                at=_stored(wanted.moments[index]) if wanted.moments else now,
-                owner=state.owner if state else wanted.owner or "",
-                run_loop_id=wanted.run_loop_id,
-                body=body,
-            )
-            # Folding comes before writing: what cannot be folded is never written.
-            state = begin(event) if state is None else evolve(state, event)
-            events.append(event)
-        if state is None:
-            raise ValueError("nothing to append")
-        return Commit(
-            number=number,
-            at=millis_of(now),
-            kind="appended",
-            owner=state.owner,
-            run_loop_id=state.id,
-            first_seq=events[0].seq,
-            last_seq=state.last_seq,
-            copied=wanted.copied,
-            events=tuple(events),
-            state=state,
-        )
-
     def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
             for commit, each in zip(commits, wanted, strict=True):
-                _write_one(db, commit, each, self._states.get(commit.run_loop_id))
+                write(db, commit, each, self._states.get(commit.run_loop_id))
             self.changes.write(db, commits)
 
     async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
@@ -468,38 +394,8 @@ class Journal(JournalReads):
         return outcome
 
     def _changes_of(self, rewriting: Rewriting) -> list[Change]:
-        owner = rewriting.owner
         kinds: list[tuple[ChangeKind, str, str]] = [
-            *(("rewritten", owner, state.id) for state in rewriting.changed),
-            *(("removed", owner, run_loop_id) for run_loop_id in rewriting.removed),
+            *(("rewritten", rewriting.owner, state.id) for state in rewriting.changed),
+            *(("removed", rewriting.owner, each) for each in rewriting.removed),
         ]
         return numbered(self.changes.last, kinds, at=millis_of(datetime.now(UTC)))
-
-
-def _write_one(
-    db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
-) -> None:
-    """Within a transaction: write events, and what is told of them elsewhere in the file."""
-    rows = [
-        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
-        for e in commit.events
-    ]
-    insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-    project(db, commit.state, before)
-    usage_table.project(db, commit.events)
-    if wanted.granting:
-        standing_approvals.grant(db, wanted.granting)
-    first = rows[0][0] or 0
-    if wanted.delivering is not None:
-        inbox.deliver(db, wanted.delivering, commit.state.id, first)
-    if wanted.redelivering:
-        inbox.redeliver(db, wanted.redelivering, commit.state.id, first)
-
-
-def _now() -> datetime:
-    return _stored(datetime.now(UTC))
-
-
-def _stored(at: datetime) -> datetime:
-    """A moment in the milliseconds that are stored."""
-    return moment_of(millis_of(at))

@@ -19,25 +19,26 @@ from service.domain.events import (
 )
 from service.domain.ids import new_id
 from service.domain.messages import Message
+from service.memory.history.journal import Journal
 from service.memory.memory import Memory
 from tests.support.histories import received
 
 
-async def said(memory: Memory, run_loop_id: str, *, words: str = "a heron") -> None:
+async def said(journal: Journal, run_loop_id: str, *, words: str = "a heron") -> None:
     """A person says something, in several commits, and the loop rests."""
-    state = memory.short_term.state(run_loop_id)
+    state = journal.state(run_loop_id)
     index = state.iteration_count if state else 0
-    await memory.journal.append(
+    await journal.append(
         run_loop_id,
         *([] if state else [RunLoopStarted(goal=words)]),
         received(words, f"m{index}"),
         owner="me",
     )
-    await memory.journal.append(run_loop_id, IterationStarted(index=index))
-    await memory.journal.append(
+    await journal.append(run_loop_id, IterationStarted(index=index))
+    await journal.append(
         run_loop_id, MessageCompleted(message=Message.assistant(f"{words}, indeed"))
     )
-    await memory.journal.append(run_loop_id, RunLoopIdle())
+    await journal.append(run_loop_id, RunLoopIdle())
 
 
 async def talk(folder: Path) -> None:
@@ -47,7 +48,7 @@ async def talk(folder: Path) -> None:
         while True:
             run_loop_id = new_id()
             for number in range(3):
-                await said(memory, run_loop_id, words=f"a heron {number} of {run_loop_id}")
+                await said(memory.journal, run_loop_id, words=f"a heron {number} of {run_loop_id}")
                 print(number, flush=True)
                 if number == 1:
                     await memory.archivist.drain()
