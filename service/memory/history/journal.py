@@ -24,11 +24,7 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import (
-    Event,
-    EventBody,
-    RunLoopResumed,
-)
+from service.domain.events import Event, EventBody, RunLoopResumed
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
 from service.memory.forgetting import records
@@ -288,7 +284,8 @@ class Journal(JournalReads):
         for commit, each in zip(commits, wanted, strict=True):
             self._last_seq = commit.state.last_seq
             self._replace(commit.state)
-            self.standing_approvals.take_over(each.granting)
+            if each.granting:
+                self.standing_approvals.take_over(each.granting)
         self._publish(commits)
         return commits
 
