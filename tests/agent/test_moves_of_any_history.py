@@ -58,6 +58,17 @@ def written(append: Append, *, after: Sequence[Event]) -> list[Event]:
     ]
 
 
+def elsewhere(event: Event) -> Event:
+    """The same in another run loop, whose messages have ids of their own."""
+    renamed: dict[str, object] = {}
+    if isinstance(message_id := getattr(event.body, "message_id", None), str):
+        renamed["message_id"] = f"other-{message_id}"
+    if (message_ids := getattr(event.body, "message_ids", None)) is not None:
+        renamed["message_ids"] = tuple(f"other-{each}" for each in message_ids)
+    body = event.body.model_copy(update=renamed)
+    return event.model_copy(update={"run_loop_id": "other", "body": body})
+
+
 def calls_of(state: RunLoopState, indices: Iterable[int]) -> list[object]:
     iterations = [state.iterations[index] for index in indices]
     return [(each.tool_calls, each.response, each.reasoning) for each in iterations]
@@ -78,7 +89,7 @@ def all_that_was_said(*states: RunLoopState) -> str:
 def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject) -> None:
     events = data.draw(histories())
     other = data.draw(st.just([]) | histories())
-    other = [each.model_copy(update={"run_loop_id": "other"}) for each in other]
+    other = [elsewhere(each) for each in other]
     before = fold(events)
     assert before is not None
     found, source_events, target_events = moved_somewhere(data, events, other)
