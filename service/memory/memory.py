@@ -44,6 +44,8 @@ from service.memory.tasks import run_to_end
 
 log = logging.getLogger(__name__)
 
+_BETWEEN_TRIMS = 600.0  # seconds
+_KEPT_CHANGES = 1000  # a power failure may take the ledger back to an older place
 _LONGEST_WARM_UP = 30.0  # seconds; then words alone must do
 
 
@@ -246,7 +248,7 @@ class Memory:
         """
         in_step = await self.archivist.is_in_step()
         is_back = in_step or await self._bring_back()
-        await self.archivist.open(rebuild=not in_step, keep_place=is_back)
+        self.archivist.open(rebuild=not in_step, keep_place=is_back)
 
     async def _bring_back(self) -> bool:
         try:
@@ -259,10 +261,16 @@ class Memory:
         return True
 
     async def _trim_changes(self) -> None:
-        """Delete the changes that long-term memory has passed: nobody else keeps a place."""
-        passed = self.archivist.place
-        while await self.journal.trim_changes(before=passed):
-            await anyio.lowlevel.checkpoint()
+        """Delete the changes that long-term memory has passed, now and then: nobody else keeps a
+        place."""
+        while True:
+            passed = self.archivist.place - _KEPT_CHANGES
+            try:
+                while await self.journal.trim_changes(before=passed):
+                    await anyio.lowlevel.checkpoint()
+            except StorageError as error:
+                log.warning("old changes are deleted later: %s", error.problem().in_words())
+            await anyio.sleep(_BETWEEN_TRIMS)
 
     async def _check_that_history_is_there(self) -> None:
         """What long-term memory knows came from the journal: one without a past was lost.

@@ -54,7 +54,7 @@ async def ended(journal: Journal, *loops: RunLoop) -> Written:
 @asynccontextmanager
 async def working(memory: LongTermMemory, journal: Journal) -> AsyncIterator[Archivist]:
     archivist = Archivist(memory, journal, first_pause=0.01)
-    await archivist.open(rebuild=not await archivist.is_in_step())
+    archivist.open(rebuild=not await archivist.is_in_step())
     async with anyio.create_task_group() as tasks:
         await tasks.start(archivist.run)
         yield archivist

@@ -60,7 +60,7 @@ class NoHooks:
 
 
 class Archivist:
-    """A background worker: `open` it with the files, and `run` it in a task group."""
+    """A background worker: `open` it once the files are, and `run` it in a task group."""
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Archivist:
         self._rest = rest
         self._hooks: ArchivingHooks = NoHooks()
         self._turn = anyio.Lock()
+        self._begins: tuple[bool, bool] | None = None
         self._left_undone = 0
         """How many of those due were so at the start."""
         self._hurry = anyio.Event()
@@ -112,21 +113,15 @@ class Archivist:
         """
         return await self._backlog.is_in_step()
 
-    async def open(self, *, rebuild: bool, keep_place: bool = True) -> None:
-        """Take up what an earlier process left.
+    def open(self, *, rebuild: bool, keep_place: bool = True) -> None:
+        """Say how `run` is to take up what an earlier process left.
 
         Args:
             rebuild: whether the journal is another one than before, or no place is known: then
                 journal and ledger are compared, and what differs is archived anew.
             keep_place: False: the next start is to compare them, too.
-
-        Raises:
-            StorageError: a file cannot be read or written.
         """
-        await self._backlog.open(rebuild=rebuild, keep_place=keep_place)
-        self._changes.done(self._backlog.place)
-        self._left_undone = len(self._backlog.due)
-        self._wake()
+        self._begins = (rebuild, keep_place)
 
     def _wake(self) -> None:
         """Begin with what is due, and wait with what rests."""
@@ -260,7 +255,12 @@ class Archivist:
 
     async def _read(self) -> Problem | None:
         async with self._turn:
-            await self._backlog.read()
+            if self._begins is None:
+                await self._backlog.read()
+            else:  # not when it is opened: a full disk keeps nobody from starting
+                rebuild, keep_place = self._begins
+                await self._backlog.begin(rebuild=rebuild, keep_place=keep_place)
+                self._begins, self._left_undone = None, len(self._backlog.due)
         self._changes.done(self._backlog.place)
         self._wake()
         return None

@@ -55,8 +55,12 @@ class Backlog:
             return False
         return await to_thread.run_sync(self._journal.changes.matches, place)
 
-    async def open(self, *, rebuild: bool, keep_place: bool) -> None:
-        """Take up what an earlier process left. See `Archivist.open`."""
+    async def begin(self, *, rebuild: bool, keep_place: bool) -> None:
+        """Take up what an earlier process left. See `Archivist.open`.
+
+        Raises:
+            StorageError: a file cannot be read or written; it can be tried again.
+        """
         self._keeps_place = keep_place
         if rebuild:
             await self._rebuild()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 
 from service.domain.events import (
     IterationStarted,
@@ -45,11 +46,13 @@ async def talk(folder: Path) -> None:
     """Talk until killed."""
     async with Memory(folder, None) as memory, anyio.create_task_group() as group:
         group.start_soon(memory.work)
+        await memory.warmed_up()
         while True:
             run_loop_id = new_id()
             for number in range(3):
                 await said(memory.journal, run_loop_id, words=f"a heron {number} of {run_loop_id}")
                 print(number, flush=True)
+                await anyio.lowlevel.checkpoint()  # appends give nobody else a turn
                 if number == 1:
                     await memory.archivist.drain()
             await memory.journal.append(run_loop_id, RunLoopCompleted())
