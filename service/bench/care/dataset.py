@@ -2,13 +2,15 @@
 
 ``train.jsonl`` and its like have a sentence a line: ``{"text", "care", "kind"}``. A line of
 ``pairs-train.jsonl`` and its like is either a matter, ``{"matter", "fields", "said", "asked"}``:
-sentences that tell it, messages to which it matters, and the fields of life that it touches; or
-messages, ``{"field", "asked"}``: to all matters of that field, or (null) to none.
+sentences that tell it, messages to which it matters, and the fields of life that these ask about;
+or messages, ``{"field", "asked"}``: to all matters of that field, or (null) to none. A matter of
+several fields may have a line for the messages of each: it touches the fields of all of them.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,20 +83,27 @@ def _pairs(lines: list[Mapping[str, Any]]) -> Iterator[Pair]:
     asks about a peanut sauce may well want to be asked what else is in it.
     """
     matters = [each for each in lines if "matter" in each]
+    touched = defaultdict[str, set[str]](set)
     for matter in matters:
-        name, fields = matter["matter"], set(matter["fields"])
-        asked: list[tuple[str, How]] = [(each, "own") for each in matter["asked"]]
-        for other in lines:
-            how: How
-            if other is matter or fields & set(other.get("fields", ())):
-                continue
-            if "matter" in other:
-                how = "elsewhere"
-            elif other["field"] is None:
-                how = "none"
-            else:
-                how = "field" if other["field"] in fields else "elsewhere"
-            asked += [(each, how) for each in other["asked"]]
-        for said in matter["said"]:
-            for words, kind in asked:
-                yield Pair(name, said, words, kind)
+        touched[matter["matter"]].update(matter["fields"])
+    for name, fields in touched.items():
+        asked = [
+            (words, how)
+            for line in lines
+            if (how := _how(name, fields, line))
+            for words in line["asked"]
+        ]
+        for matter in matters:
+            if matter["matter"] == name:
+                yield from (Pair(name, said, *each) for said in matter["said"] for each in asked)
+
+
+def _how(name: str, fields: set[str], line: Mapping[str, Any]) -> How | None:
+    """How the messages of a line belong to a matter; None where that is open."""
+    if line.get("matter") == name:
+        return "own"
+    if "matter" in line:
+        return None if fields & set(line["fields"]) else "elsewhere"
+    if line["field"] is None:
+        return "none"
+    return "field" if line["field"] in fields else "elsewhere"
