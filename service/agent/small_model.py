@@ -56,25 +56,16 @@ _SHOWN: dict[Size, dict[Script, tuple[tuple[str, str], ...]]] = {
     },
     "tiny": {
         "other": (
-            (
-                "How many boards does my cellar shelf have?",
-                "You have not told me that, so I do not know it.",
-            ),
-            (
-                "My cellar shelf has seven boards.",
-                "Good to know: your cellar shelf has seven boards.",
-            ),
-            ("So how many boards does it have?", "Your cellar shelf has seven boards."),
-            (
-                "What colour is my cellar shelf?",
-                "You have not told me its colour, so I do not know.",
-            ),
+            ("What is my shoe size?", "You have not told me your shoe size, so I do not know it."),
+            ("I take shoe size 41.", "Good to know: you take size 41."),
+            ("So what is my shoe size?", "Your shoe size is 41."),
+            ("Which brand are my shoes?", "You have not told me that, so I do not know."),
         ),
         "han": (
-            ("我地下室的架子有几层？", "您还没有告诉过我那个架子有几层，所以我不知道。"),
-            ("我地下室的架子有七层。", "好的，我记住了，您地下室的架子有七层。"),
-            ("那个架子有几层？", "您地下室的架子有七层。"),
-            ("我地下室的架子是什么颜色的？", "您没有告诉过我它的颜色，我不知道。"),
+            ("我的鞋码是多少？", "您还没有告诉过我您的鞋码，所以我不知道。"),
+            ("我穿 41 码的鞋。", "好的，我记住了，您穿 41 码的鞋。"),
+            ("那我的鞋码是多少？", "您的鞋码是 41 码。"),
+            ("我的鞋是什么牌子的？", "这个您没有告诉过我，我不知道。"),
         ),
     },
 }
