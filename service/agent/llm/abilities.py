@@ -21,7 +21,11 @@ def takes_images(llm: LLM) -> bool:
 
 def size_of(llm: LLM) -> Size:
     """How much a model can be told. One that does not tell how many ``parameters`` it has can be
-    told everything."""
+    told everything.
+
+    One that is not large must go on from the beginning of its answer where the assistant's own
+    words come last in the conversation, and begin its answer with it.
+    """
     parameters = getattr(llm, "parameters", None)
     if parameters is None or parameters >= _LARGE_FROM:
         return "large"
