@@ -184,7 +184,7 @@ class Memory:
         )
 
     async def work(self, hooks: ArchivingHooks | None = None) -> None:
-        """Load what is heavy, finish what a crash left undone, and archive, for ever.
+        """Load what is heavy, finish what a crash left undone, and archive, until cancelled.
 
         Args:
             hooks: custom code around archiving.

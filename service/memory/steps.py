@@ -37,7 +37,7 @@ class Step:
         self._wanted.set()
 
     async def repeat(self, first_pause: float = FIRST_PAUSE) -> None:
-        """Do it whenever it is wanted, for ever.
+        """Do it whenever it is wanted, until cancelled.
 
         Args:
             first_pause: seconds before what failed is tried again; doubles each time it fails.
