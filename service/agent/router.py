@@ -149,7 +149,7 @@ class Router:
         return with_alternatives(route, below=self.options.unsure_below)
 
     async def keep_ready(self, journal: Journal) -> None:
-        """Have decisions wait for nothing else, and keep nothing that was forgotten, until cancelled."""
+        """Keep vectors ready for decisions, and drop what was forgotten, until cancelled."""
         try:
             await anyio.to_thread.run_sync(shipped)
         except Exception:
