@@ -238,7 +238,8 @@ def _last_landed(state: RunLoopState, index: int) -> int:
 
 def _begun(heeded: Mapping[int, Sequence[str]], history: Sequence[Message]) -> list[Message]:
     """The beginning of the answer to what was said last, where a limit matters to it."""
-    last = max((n for n, each in enumerate(history) if each.role == "user"), default=-1)
+    newest_first = range(len(history) - 1, -1, -1)
+    last = next((n for n in newest_first if history[n].role == "user"), -1)
     if last not in heeded:
         return []
     return [Message.assistant(beginning(heeded[last], history[last].text))]

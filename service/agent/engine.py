@@ -14,7 +14,7 @@ from service.agent.answer_reading import Answer
 from service.agent.answers import Answers
 from service.agent.auto_enhance import AutoEnhance
 from service.agent.brain import Brain, Decide, DefaultBrain
-from service.agent.care.model import is_known as knows_limits
+from service.agent.care.model import is_known as knows_embedder
 from service.agent.consolidation.worker import Consolidator
 from service.agent.control import Control
 from service.agent.executors import builtin_executors
@@ -187,7 +187,7 @@ def _bench(
         memory=memory.long_term,
         memory_ready=memory.warmed_up,
         embed=embed,
-        embed_limits=_embedding_where(memory, knows_limits),
+        embed_for_care=_embedding_where(memory, knows_embedder),
         load=memory.load,
         remember=memory.archivist.submit,
         remembered=memory.archivist.drain,

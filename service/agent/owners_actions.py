@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,15 +18,15 @@ from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 
 
-class OwnersActions:
+class OwnersActions(ABC):
     """Looks at run loops, ends them, takes them up, forks them, moves messages, and forgets."""
 
     memory: Memory
 
     @property
+    @abstractmethod
     def engine(self) -> Engine:
         """The parts that do the work."""
-        raise NotImplementedError
 
     @property
     def active_run_loops(self) -> Observable[tuple[RunLoop, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from importlib import resources
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +52,11 @@ async def is_personal(state: RunLoopState, *, embed: EmbedQueries) -> bool:
         embed: gives vectors; none where there is no embedder that the model knows, and then
             everything counts as personal.
     """
-    said = [message.text for message in state.history if message.role == "user" and message.text]
-    if not said:
-        return True
-    vectors = await embed([embedded_text(text, "user") for text in said[-PERSONAL_LOOKED_AT:]])
+    by_person = (each.text for each in reversed(state.history) if each.role == "user" and each.text)
+    said = list(islice(by_person, PERSONAL_LOOKED_AT))
+    vectors = await embed([embedded_text(text, "user") for text in said]) if said else None
     if vectors is None:
         return True
     weights, bias = shipped()
-    *before, last = (vectors @ weights + bias).tolist()
+    last, *before = (vectors @ weights + bias).tolist()
     return bool(last + PERSONAL_CARRIES * max(before, default=0.0) > 0)

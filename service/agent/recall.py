@@ -71,7 +71,7 @@ async def _of_limits(bench: Workbench, state: RunLoopState, words: str) -> list[
     """What the person has said of their limits that matters here, whatever was recalled before."""
     try:
         pieces = await limits_that_matter(
-            state, words, embed=bench.embed_limits, memory=bench.memory
+            state, words, embed=bench.embed_for_care, memory=bench.memory
         )
     except RondoError as error:
         return [ErrorOccurred(problem=error.problem())]

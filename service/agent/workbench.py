@@ -31,8 +31,9 @@ class Workbench:
     """Waits until memory can be searched by meaning, or for as long as that is worth waiting."""
     embed: EmbedQueries
     """Gives vectors of what people say."""
-    embed_limits: EmbedQueries
-    """The same, but none unless the model that tells a person's limits knows the embedder."""
+    embed_for_care: EmbedQueries
+    """The same, but none unless it is the embedder to which what tells a person's limits, and what
+    is personal, were fitted."""
     load: Callable[[str], Awaitable[RunLoop | None]]
     """Gives a run loop by its id, also one that has just ended; None when it is gone."""
     remember: Callable[[RunLoopState], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from service.memory.archive.bringing_back import bring_back
 from service.memory.archive.ledger import count_run_loops
 from service.memory.data_folder import DataFolder
 from service.memory.forgetting.forgetting import Forgetting
-from service.memory.forgetting.latecomers import Latecomers
+from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.history import event_log
 from service.memory.history.changes import Change, Commit
 from service.memory.history.feed import Feed
@@ -70,7 +70,7 @@ class Memory:
         """
         self._folder = DataFolder(Path(folder))
         folder = self._folder.path
-        late = Latecomers()
+        late = JustForgotten()
         self.journal = Journal(folder / "journal.sqlite3", late)
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
@@ -138,8 +138,7 @@ class Memory:
             InvalidInputError: the query is blank, or a bound is below 1.
             StorageError: the files cannot be read.
         """
-        for state in self.short_term.states(owner):
-            await self.remember_now(state.id)
+        await self._remember_now(self.short_term.states(owner))
         return await self.long_term.search(
             query,
             owner=owner,
@@ -199,12 +198,14 @@ class Memory:
 
     async def remember_now(self, run_loop_id: str) -> None:
         """See `LiveRunLoops`. What goes wrong is in the log: the archivist tries again."""
-        state = self.short_term.state(run_loop_id)
-        if state is None or not closed_part(state).iterations:
-            return
+        if (state := self.short_term.state(run_loop_id)) is not None:
+            await self._remember_now([state])
+
+    async def _remember_now(self, states: Iterable[RunLoopState]) -> None:
+        done = [each for each in states if closed_part(each).iterations]
         read_at = self.journal.changes.last
-        if problem := await self.archivist.archive([state], read_at=read_at):
-            log.warning("%s is not remembered yet: %s", run_loop_id, problem.in_words())
+        if done and (problem := await self.archivist.archive(done, read_at=read_at)):
+            log.warning("what was just said is not remembered yet: %s", problem.in_words())
 
     async def warmed_up(self) -> None:
         """Wait, for a while from the start, until the embedder is loaded or known to be missing."""

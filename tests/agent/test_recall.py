@@ -218,6 +218,15 @@ async def test_without_a_budget_nothing_is_recalled(tmp_path: Path) -> None:
         assert "memory.recalled" not in types([*first, *again])
 
 
+async def test_what_was_said_in_another_loop_just_now_is_recalled(tmp_path: Path) -> None:
+    llm = FunctionLLM(echo)
+    async with remembering_agent(tmp_path, llm, {}, WordEmbedder()) as agent:
+        for number in range(5):  # nothing is awaited between the two
+            told = await sent(agent, f"The code of padlock {number} is 471{number}.")
+            asked = await sent(agent, f"What is the code of padlock {number}?")
+            assert told[0].run_loop_id in loops_of(recalled(asked))
+
+
 async def test_a_word_of_thanks_recalls_no_other_word_of_thanks(tmp_path: Path) -> None:
     matters = {"old": (("How late is it?", "Noon."), ("Thanks!", "You are welcome."))}
     for embedder in (None, WordEmbedder()):

@@ -36,7 +36,7 @@ class Answering:
 
 
 async def said(model: Answering, words: str) -> tuple[str, int]:
-    parts = [part async for part in answered(model, [Message.user(words)])]
+    parts = [part async for part in answered(model, [Message.user(words)], to=words)]
     text = "".join(part.text for part in parts if isinstance(part, TextDelta))
     return text, sum(isinstance(part, TokenUsage) for part in parts)
 
@@ -89,7 +89,7 @@ BEGINNING = "You told me: “I am a vegetarian.” So"
 
 async def said_from(model: Answering, begun: str, words: str = "Is it for me?") -> str:
     conversation = [Message.user(words), Message.assistant(begun)]
-    parts = [part async for part in answered(model, conversation)]
+    parts = [part async for part in answered(model, conversation, to=words)]
     return "".join(part.text for part in parts if isinstance(part, TextDelta))
 
 
@@ -140,3 +140,11 @@ def test_what_is_no_echo_is_passed_on_from_its_first_other_words_on() -> None:
     asked = "Where did I say that I live?"
     assert may_become_reflex("", asked)
     assert not may_become_reflex("In Tartu", asked)
+
+
+async def test_behind_a_tools_result_the_question_may_be_said_again() -> None:
+    model = Answering("25 乘以 8 等于 200。")
+    conversation = [Message.user("25 乘以 8 等于多少？\n\n(calculator: 200)")]
+    parts = [part async for part in answered(model, conversation, to="")]
+    assert "".join(each.text for each in parts if isinstance(each, TextDelta)).endswith("200。")
+    assert not model.answers

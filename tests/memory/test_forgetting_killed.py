@@ -26,7 +26,7 @@ NOT_YET_DECIDED = [
     ("service.memory.forgetting.records", "write", "after"),
 ]
 DECIDED = [
-    ("service.memory.forgetting.latecomers:Latecomers", "learn", "before"),
+    ("service.memory.forgetting.just_forgotten:JustForgotten", "learn", "before"),
     ("service.memory.forgetting.ledger_side", "remove", "before"),
     ("service.memory.forgetting.ledger_side", "remove", "after"),
     ("service.memory.archive.ledger:Ledger", "forget", "after"),

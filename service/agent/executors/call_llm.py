@@ -92,7 +92,7 @@ async def _prompt(
 ) -> Sequence[Message]:
     llm = model.llm
     small = size_of(llm) != "large"
-    personal = not small or await is_personal(loop.state, embed=bench.embed_limits)
+    personal = not small or await is_personal(loop.state, embed=bench.embed_for_care)
     messages = build_context(
         loop.state,
         opening=opening_of(

@@ -219,7 +219,9 @@ class EmbeddedLLM:
                 )
             else:
                 ask = partial(client.stream, max_tokens=bound, temperature=warmth)
-                parts = answered(ask, prompt)
+                # What a tool gave may well say the question again.
+                to = said[-1].text if said[-1].role == "user" else ""
+                parts = answered(ask, prompt, to=to)
             async with aclosing(parts):
                 async for part in parts:
                     if isinstance(part, TokenUsage):

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _SILENCE_SECONDS = 600.0
 """A long prompt is read in silence."""
 _ANYTHING = Message.user("Hi")
-_SAYS_NOTHING_TWICE = {
+_AGAINST_REPETITION = {
     "dry_multiplier": 0.8,
     "dry_base": 1.75,
     "dry_allowed_length": 16,
@@ -130,7 +130,7 @@ class SlottedLLM(OpenAIModel):
 
     def _body(self, *call: Any) -> dict[str, Any]:
         body = {**super()._body(*call), "id_slot": self._slot}
-        return body if "response_format" in body else {**body, **_SAYS_NOTHING_TWICE}
+        return body if "response_format" in body else {**body, **_AGAINST_REPETITION}
 
     async def _take_slot(self, prompt: Sequence[Message], *, grows: bool = False) -> None:
         """Choose a slot, and bring it to the prompt's opening.

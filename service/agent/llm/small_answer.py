@@ -30,14 +30,18 @@ def beginning_of(messages: Sequence[Message]) -> str:
     return last.text if last.role == "assistant" and not last.tool_calls else ""
 
 
-async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[StreamPart]:
+async def answered(ask: Ask, messages: Sequence[Message], *, to: str) -> AsyncGenerator[StreamPart]:
     """The answer, its beginning included.
 
     Where it is given by reflex, or nothing follows its beginning, it is the answer to being asked
     once more. Nothing is passed on while it may become that.
+
+    Args:
+        ask: asks the model.
+        messages: the conversation.
+        to: what the person said that it must not merely say again; empty where it may.
     """
     begun = beginning_of(messages)
-    asked = messages[-2 if begun else -1].text
     held: list[StreamPart] = [TextDelta(begun)] if begun else []
     words, is_held = "", True
     try:
@@ -50,7 +54,7 @@ async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[Stre
                 words = (words + (part.text if isinstance(part, TextDelta) else "")).lstrip(_STOPS)
                 if is_refusal(words):
                     break
-                if not may_become_reflex(words, asked):
+                if not may_become_reflex(words, to):
                     is_held = False
                     for each in held:
                         yield each
@@ -61,7 +65,7 @@ async def answered(ask: Ask, messages: Sequence[Message]) -> AsyncGenerator[Stre
     else:
         if not is_held:
             return
-        if not is_refusal(words) and not is_echo(words, asked):
+        if not is_refusal(words) and not is_echo(words, to):
             for each in held:
                 yield each
             return

@@ -33,7 +33,7 @@ from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
 from service.memory.forgetting import journal_side, records
-from service.memory.forgetting.latecomers import Latecomers
+from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import preview_of, related
@@ -63,7 +63,7 @@ class Forgetting:
     def __init__(
         self,
         journal: Journal,
-        late: Latecomers,
+        late: JustForgotten,
         long_term: LongTermMemory,
         archivist: Archivist,
     ) -> None:

@@ -15,7 +15,7 @@ from service.memory.forgetting.routes import Goals, without_goals, without_optio
 from service.memory.history.journal_reads import JournalReads
 
 
-class Latecomers:
+class JustForgotten:
     """Knows what was forgotten since the start, by ids."""
 
     def __init__(self) -> None:
