@@ -127,7 +127,8 @@ async def test_it_is_among_the_open_questions_and_can_be_answered_from_there(
         assert (open_question.run_loop_id, open_question.request) == (loop, request)
         await anyio.to_thread.run_sync(open_question.answer(choices=[TRIP]).result, 10)
         await until(lambda: not seen[-1])
-        assert heard(await whole(agent, trip))[0] == TRIP
+        await at_rest(agent, trip)
+        assert heard(await whole(agent, trip)) == [TRIP, VAGUE]
         subscription.dispose()
 
 

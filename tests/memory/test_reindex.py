@@ -216,7 +216,7 @@ def test_killed_again_and_again_a_reindex_ends_with_everything_once(tmp_path: Pa
         assert (process.returncode == 0) == (kill_after is None)
     assert embedded < 400 + 5 * 32, "what was embedded before a kill is not embedded again"
     anyio.run(_nothing_is_left_to_do, tmp_path)
-    assert_whole(tmp_path, segments=400)
+    assert_whole(tmp_path, segments=400, killed=True)
 
 
 async def _remember(folder: Path, loops: list[RunLoop]) -> None:
