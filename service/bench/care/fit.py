@@ -1,7 +1,7 @@
 """Fits the two models that tell a person's limits and where they matter, and measures them.
 
 ``python -m service.bench.care.fit data/care service/agent/care/model.json`` fits both and writes
-them; with ``limits`` behind it, it fits the first and keeps the second as it comes with the package.
+them; with ``limits`` behind it, the first alone: the second stays as it comes with the package.
 With the folder alone it measures what comes with the package. Prints JSON.
 """
 
