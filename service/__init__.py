@@ -175,9 +175,9 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
     from service.memory.archive.archivist import ArchivingHooks
     from service.memory.embedders.openai_endpoint import OpenAIEmbedder
     from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-    from service.memory.exchange.files import export_memory, import_memory
-    from service.memory.history.feed import Reader
-    from service.memory.history.inbox import Delivery, InboxEntry, Receipt
+    from service.memory.exchange.memory_files import export_memory, import_memory
+    from service.memory.journal.event_feed import Reader
+    from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
     from service.memory.memory import Memory
     from service.memory.protocol import Embedder, SearchFilters
     from service.memory.rerankers.protocol import Reranker
@@ -285,9 +285,9 @@ _NAMES_IN = {
     "service.memory.archive.archivist": "ArchivingHooks",
     "service.memory.embedders.openai_endpoint": "OpenAIEmbedder",
     "service.memory.embedders.sentence_transformer": "SentenceTransformerEmbedder",
-    "service.memory.exchange.files": "export_memory import_memory",
-    "service.memory.history.feed": "Reader",
-    "service.memory.history.inbox": "Delivery InboxEntry Receipt",
+    "service.memory.exchange.memory_files": "export_memory import_memory",
+    "service.memory.journal.event_feed": "Reader",
+    "service.memory.journal.inbox": "Delivery InboxEntry Receipt",
     "service.memory.memory": "Memory",
     "service.memory.protocol": "Embedder SearchFilters",
     "service.memory.rerankers.protocol": "Reranker",

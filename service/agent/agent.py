@@ -45,8 +45,8 @@ from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
 from service.domain.run_loops import SendMode
-from service.memory.history.feed import Reader
-from service.memory.history.inbox import Delivery, InboxEntry, Receipt
+from service.memory.journal.event_feed import Reader
+from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry

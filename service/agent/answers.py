@@ -23,9 +23,9 @@ from service.domain.ids import new_id
 from service.domain.messages import ToolCall
 from service.domain.routes import Route
 from service.domain.state import RunLoopState
-from service.memory.history.journal import Journal
-from service.memory.history.standing_approvals import StandingApproval
-from service.memory.tasks import run_to_end
+from service.memory.journal.journal import Journal
+from service.memory.journal.standing_approvals import StandingApproval
+from service.storage.run_to_end import run_to_end
 from service.tools.approval import ApprovalPolicy, subject, subjects
 from service.tools.argument_check import check_arguments
 from service.tools.protocol import ToolFailure

@@ -45,11 +45,11 @@ from service.domain.events import (
 )
 from service.domain.outcome import MessageOutcome
 from service.domain.own_part import OwnPart
-from service.memory.history.inbox import Delivery
+from service.memory.journal.inbox import Delivery
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.memory.history.feed import Reader
+    from service.memory.journal.event_feed import Reader
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from service.agent.choosing_chinese import named_in_chinese, place_in_chinese, without_frame
 from service.agent.choosing_yes_no import yes_or_no
 from service.agent.tuned import CHOICE_LEAST_LIKENESS, CHOICE_MOST_OTHER_WORDS
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
 
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
 _HAN = re.compile(r"[\u3400-\u9fff]")

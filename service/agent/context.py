@@ -19,7 +19,7 @@ from service.domain.messages import ContentPart, Message, NotePart, TextPart
 from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
-from service.memory.search.scripts import script_of
+from service.memory.search.writing_systems import script_of
 from service.memory.tokens import BYTES_PER_TOKEN, estimate_tokens
 from service.tools.registry import READ_RESULT
 

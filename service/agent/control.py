@@ -35,9 +35,9 @@ from service.domain.ids import new_id
 from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE, RunLoop
 from service.domain.state import RunLoopState
-from service.memory.history.feed import Feed
-from service.memory.history.journal import Journal
-from service.memory.tasks import run_to_end
+from service.memory.journal.event_feed import Feed
+from service.memory.journal.journal import Journal
+from service.storage.run_to_end import run_to_end
 
 T = TypeVar("T")
 

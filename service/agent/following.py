@@ -14,9 +14,9 @@ from service.domain.events import (
     MessageMoved,
 )
 from service.domain.own_part import is_last
-from service.memory.history.feed import Reader
-from service.memory.history.inbox import Delivery
-from service.memory.history.short_term import ShortTermMemory
+from service.memory.journal.event_feed import Reader
+from service.memory.journal.inbox import Delivery
+from service.memory.short_term import ShortTermMemory
 
 
 async def follow(

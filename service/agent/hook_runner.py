@@ -24,7 +24,7 @@ from service.domain.events import ErrorOccurred
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
-from service.memory.history.inbox import InboxEntry
+from service.memory.journal.inbox import InboxEntry
 
 log = logging.getLogger(__name__)
 

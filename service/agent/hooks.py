@@ -15,7 +15,7 @@ from service.agent.loop import Loop
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
-from service.memory.history.inbox import InboxEntry
+from service.memory.journal.inbox import InboxEntry
 
 
 class Hooks:

@@ -11,7 +11,7 @@ import anyio
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import RunLoopCompleted
 from service.domain.state import RunLoopState
-from service.memory.history.changes import rests
+from service.memory.journal.change_feed import rests
 from service.memory.memory import Memory
 
 log = logging.getLogger(__name__)

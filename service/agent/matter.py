@@ -24,7 +24,7 @@ from service.agent.tuned import (
 )
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.state import RunLoopState
-from service.memory.search.lexical import terms
+from service.memory.ledger.terms import terms
 
 _SMALL_WORDS = frozenset(
     terms(

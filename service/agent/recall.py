@@ -29,7 +29,7 @@ from service.domain.anchors import AnchorRef, MemoryHit, SearchResult, Segment
 from service.domain.errors import RondoError
 from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
 from service.domain.state import RunLoopState
-from service.memory.archive.segmenter import segment
+from service.memory.ledger.segmenter import segment
 from service.memory.protocol import MemoryReader, SearchFilters
 from service.memory.tokens import estimate_tokens
 from service.memory.tuned import FOLD_SHORT

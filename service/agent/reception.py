@@ -20,7 +20,6 @@ from anyio.abc import TaskGroup
 
 from service.agent import failures
 from service.agent.hook_runner import HookRunner
-from service.agent.in_order import InOrder
 from service.agent.replies import joining
 from service.agent.router import Router
 from service.agent.routing.asking import question, rather_asked
@@ -45,9 +44,10 @@ from service.domain.events import (
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.domain.state import RunLoopState
-from service.memory.history.inbox import Delivery, InboxEntry, Receipt
+from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
-from service.memory.tasks import run_to_end
+from service.storage.keyed_lock import InOrder
+from service.storage.run_to_end import run_to_end
 
 log = logging.getLogger(__name__)
 

@@ -43,9 +43,9 @@ from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
 from service.domain.usage import Prices
-from service.memory.history.changes import Change, ChangeFeed, rests
-from service.memory.history.journal import Journal
-from service.memory.search import lexical
+from service.memory.journal.change_feed import Change, ChangeFeed, rests
+from service.memory.journal.journal import Journal
+from service.memory.ledger import terms as lexical
 
 log = logging.getLogger(__name__)
 

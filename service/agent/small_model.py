@@ -19,7 +19,7 @@ from service.domain.events import Recollection
 from service.domain.messages import Message
 from service.domain.quoting import in_one_line
 from service.domain.state import RunLoopState
-from service.memory.search.scripts import Script, script_of
+from service.memory.search.writing_systems import Script, script_of
 
 SCRIPTS: tuple[Script, ...] = ("other", "han")
 

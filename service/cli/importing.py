@@ -16,8 +16,8 @@ from service.cli.errors import advice_when_lost
 from service.cli.output import aside, one_line, out, plain
 from service.cli.words import counted
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.memory.exchange.exchange_lines import line_of
 from service.memory.exchange.importers.archives import Archive, Format, Found
+from service.memory.run_loop_lines import line_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -27,7 +27,7 @@ class Moment(click.ParamType[str]):
             pass
         # Imported late: most commands are given no words.
         from service.cli.output import aside, plain
-        from service.memory.search.when import times
+        from service.memory.search.time.time_expressions import times
 
         found = times(given, datetime.now().astimezone())
         if len(found) != 1:

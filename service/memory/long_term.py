@@ -26,14 +26,11 @@ from service.domain.anchors import (
 )
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
-from service.memory.archive.expansion import as_context, expand_many
-from service.memory.archive.ledger import Ledger
-from service.memory.archive.windows import Reach
-from service.memory.clock import local_now
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.forgetting.ledger_side import Gone
-from service.memory.index.index_worker import EmbeddingProgress, IndexWorker
-from service.memory.outline import Outline
+from service.memory.journal.outline import Outline
+from service.memory.ledger import terms as lexical
+from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.removal import Gone
 from service.memory.protocol import (
     Embedder,
     LiveRunLoops,
@@ -44,9 +41,12 @@ from service.memory.protocol import (
     Vectors,
 )
 from service.memory.rerankers.protocol import Reranker
-from service.memory.search import lexical
 from service.memory.search.candidates import Wanted
+from service.memory.search.expansion import as_context, expand_many
 from service.memory.search.searching import Search, Searcher
+from service.memory.search.windows import Reach
+from service.memory.vectors.index_worker import EmbeddingProgress, IndexWorker
+from service.storage.clock import local_now
 
 _log = logging.getLogger(__name__)
 

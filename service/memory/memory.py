@@ -26,21 +26,21 @@ from service.domain.errors import NotFoundError, RondoError, StorageError
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.archive.archivist import ArchivingHooks, Archivist
-from service.memory.archive.bringing_back import bring_back
-from service.memory.archive.ledger import count_run_loops
-from service.memory.data_folder import DataFolder
+from service.memory.archive.journal_recovery import bring_back
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.just_forgotten import JustForgotten
-from service.memory.history import event_log
-from service.memory.history.changes import Change, Commit
-from service.memory.history.feed import Feed
-from service.memory.history.imports import Import, Written
-from service.memory.history.journal import Journal
-from service.memory.history.short_term import ShortTermMemory
+from service.memory.journal import event_log
+from service.memory.journal.change_feed import Change, Commit
+from service.memory.journal.event_feed import Feed
+from service.memory.journal.imported_loops import Import, Written
+from service.memory.journal.journal import Journal
+from service.memory.ledger.ledger import count_run_loops
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
-from service.memory.tasks import run_to_end
+from service.memory.short_term import ShortTermMemory
+from service.storage.data_folder import DataFolder
+from service.storage.run_to_end import run_to_end
 
 log = logging.getLogger(__name__)
 

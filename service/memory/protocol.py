@@ -146,7 +146,7 @@ class LexicalIndex(Protocol):
     ) -> list[Scored]:
         """The best segments of this owner that hold any of these terms, best first.
 
-        Terms are those of `service.memory.search.lexical`. Filters are exact.
+        Terms are those of `service.memory.ledger.terms`. Filters are exact.
 
         Raises:
             StorageError: the index cannot be read.
@@ -177,7 +177,7 @@ class IndexEntry(NamedTuple):
     """Its row in the ledger; never used twice."""
     owner: str
     vector: bytes
-    """16-bit floats, little-endian; see `service.memory.index.embedding_states.as_matrix`."""
+    """16-bit floats, little-endian; see `service.memory.vectors.embedding_states.as_matrix`."""
 
 
 class VectorIndex(Protocol):

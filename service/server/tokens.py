@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.domain.errors import ConfigurationError, StorageError
-from service.memory.data_folder import prepare_folder
+from service.storage.data_folder import prepare_folder
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from service.domain.events import (
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoopSummary, Timestamp
 from service.domain.state import RunLoopState
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 
 _GOAL_CHARACTERS = 500
 

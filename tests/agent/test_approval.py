@@ -12,7 +12,7 @@ from service.agent.agent import Agent
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.events import CallDecision, InputReceived, MessageReceived
 from service.domain.messages import Message
-from service.memory.history.changes import Commit
+from service.memory.journal.change_feed import Commit
 from tests.support.agent.agents import request_of, running_agent, sending, sent, types, until
 from tests.support.agent.waiting import (
     Launches,

@@ -12,7 +12,7 @@ import pytest
 from service.agent.consolidation.asking import Question, read_answer
 from service.agent.consolidation.checking import checked
 from service.domain.anchors import Anchor, MemoryNote, Segment
-from service.memory.notes.note_writing import UnreadSegment
+from service.memory.ledger.notes.note_writing import UnreadSegment
 from tests.support.agent.agents import until
 from tests.support.agent.consolidating import (
     NotingLLM,

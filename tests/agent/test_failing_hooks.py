@@ -15,7 +15,7 @@ from service.domain.errors import ConfigurationError, StorageError
 from service.domain.events import ErrorOccurred, EventBody
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolEffect
-from service.memory.history.changes import Commit
+from service.memory.journal.change_feed import Commit
 from tests.support.agent.agents import (
     answer_of,
     running_agent,

@@ -17,7 +17,7 @@ from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.stream import TextDelta
 from service.domain.tools import ToolEffect
-from service.memory.history.inbox import InboxEntry
+from service.memory.journal.inbox import InboxEntry
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -17,7 +17,7 @@ from service.agent.hooks import Hooks
 from service.agent.lifecycle import Lifecycle
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.messages import Message
-from service.memory.history.inbox import InboxEntry
+from service.memory.journal.inbox import InboxEntry
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from service.agent.in_order import InOrder
+from service.storage.keyed_lock import InOrder
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from service.domain.anchors import AnchorRef
 from service.domain.events import MessageReceived, RunLoopImported, RunLoopStarted
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
-from service.memory.history.imports import Import
+from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import sent
 from tests.support.agent.heist import SECRET, SECRETS, forget, house
 from tests.support.agent.moves import heard, whole

@@ -11,8 +11,8 @@ from service.domain.events import CompactionFinished, RunLoopImported
 from service.domain.imported import standing
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
-from service.memory.archive.segmenter import segment
-from service.memory.history.imports import Import
+from service.memory.journal.imported_loops import Import
+from service.memory.ledger.segmenter import segment
 from tests.support.agent.agents import running_agent, sent
 from tests.support.agent.moves import heard, whole
 from tests.support.agent.moving import message_ids, opened

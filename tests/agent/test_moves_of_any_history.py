@@ -17,7 +17,7 @@ from service.domain.fold import fold
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 from service.memory.forgetting.histories import history_of
-from service.memory.history.appends import Append
+from service.memory.journal.appends import Append
 from tests.support.agent.moves import assert_well_formed
 from tests.support.histories import BEGINNING, event_at, histories, received
 

@@ -19,7 +19,7 @@ from service.domain.errors import NotFoundError, StorageError
 from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 
 pytestmark = pytest.mark.anyio
 

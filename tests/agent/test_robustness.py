@@ -19,8 +19,8 @@ from service.domain.errors import InvalidInputError, StorageError
 from service.domain.events import EventBody
 from service.domain.messages import ImageUrlPart, Message, ToolCall
 from service.domain.routes import Route
-from service.memory.history.changes import Commit
-from service.memory.history.inbox import Delivery, InboxEntry
+from service.memory.journal.change_feed import Commit
+from service.memory.journal.inbox import Delivery, InboxEntry
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -19,8 +19,8 @@ from service.agent.routing.calibration import UNCALIBRATED, Calibration
 from service.agent.routing.options import RouterOptions
 from service.agent.routing.reading import Candidate, Turn, let_go, read
 from service.agent.routing.vectors import EmbedQueries, TurnVectors
+from service.memory.ledger import terms as lexical
 from service.memory.protocol import Vectors
-from service.memory.search import lexical
 from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from service.agent.routing.options import RouterOptions
 from service.domain.events import RouteDecided
 from service.domain.messages import Message
-from service.memory.history.inbox import InboxEntry
+from service.memory.journal.inbox import InboxEntry
 from tests.support.agent.agents import running_agent, sent
 from tests.support.memory.exchanging import bring_in
 

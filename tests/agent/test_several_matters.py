@@ -17,7 +17,7 @@ from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.history.inbox import InboxEntry, Receipt
+from service.memory.journal.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
 from tests.support.agent.agents import answer_of, running_agent, sent, until
 

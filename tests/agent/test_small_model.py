@@ -14,7 +14,7 @@ from service.agent.small_model import recalled_for_small, small_opening, spoken
 from service.domain.anchors import Anchor, SegmentType
 from service.domain.events import EventBody, Recollection, RunLoopStarted
 from service.domain.fold import fold
-from service.memory.search.scripts import Script
+from service.memory.search.writing_systems import Script
 from tests.support.histories import BEGINNING, event_at, received
 
 

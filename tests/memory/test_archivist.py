@@ -15,9 +15,9 @@ from service.domain.events import RunLoopImported
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.archive.archivist import Archivist
-from service.memory.history.changes import Change
-from service.memory.history.imports import Import, Written
-from service.memory.history.journal import Journal
+from service.memory.journal.change_feed import Change
+from service.memory.journal.imported_loops import Import, Written
+from service.memory.journal.journal import Journal
 from service.memory.long_term import LongTermMemory
 from tests.support.memory.remembering import WordEmbedder, anchors, remembering, run_loop
 

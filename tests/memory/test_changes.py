@@ -18,8 +18,8 @@ from service.domain.closed_part import closed_part
 from service.domain.errors import StorageError
 from service.domain.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.domain.forgetting import ForgetRequest
-from service.memory.history.changes import Change, Checkpoint
-from service.memory.history.journal import Journal
+from service.memory.journal.change_feed import Change, Checkpoint
+from service.memory.journal.journal import Journal
 from service.memory.memory import Memory
 from tests.support.histories import received
 from tests.support.memory.exchanging import at_work, bring_in, loop, turn

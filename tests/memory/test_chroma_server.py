@@ -16,8 +16,8 @@ import pytest
 
 from service.config import MemorySettings
 from service.domain.errors import IndexUnreachableError
-from service.memory.index.chroma import RemotePlace, chroma_places, collection_names
 from service.memory.long_term import LongTermMemory
+from service.memory.vectors.chroma_places import RemotePlace, chroma_places, collection_names
 from tests.support.memory.indexing import folders, index_of, nearest, rows
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 

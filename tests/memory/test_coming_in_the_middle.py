@@ -17,7 +17,7 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.messages import Message
-from service.memory.history.feed import Reader
+from service.memory.journal.event_feed import Reader
 from service.memory.memory import Memory
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ import pytest
 
 from service.domain.errors import IndexDamagedError, StorageError
 from service.domain.run_loops import RunLoop
-from service.memory.index.chroma import EmbeddedPlace
-from service.memory.index.vectors import ChromaIndex
 from service.memory.long_term import LongTermMemory
+from service.memory.vectors.chroma_index import ChromaIndex
+from service.memory.vectors.chroma_places import EmbeddedPlace
 from tests.support.memory.indexing import DistinctEmbedder, folders, index_of, nearest, rows
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
@@ -183,7 +183,7 @@ async def test_a_disk_that_refuses_is_no_damage(
             with EmbeddedPlace(tmp_path / "chroma").errors("opened"):
                 raise RuntimeError("error returned from database: (code: 13) disk is full")
 
-    monkeypatch.setattr("service.memory.index.index_worker.ChromaIndex", Full)
+    monkeypatch.setattr("service.memory.vectors.index_worker.ChromaIndex", Full)
     async with remembering(tmp_path, WordEmbedder()) as memory:
         problem = memory.index.problem
         assert problem is not None

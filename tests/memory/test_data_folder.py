@@ -13,14 +13,14 @@ import pytest
 
 from service.domain.errors import DataFolderInUseError, StorageError
 from service.domain.events import RunLoopStarted
-from service.memory.data_folder import DataFolder
 from service.memory.memory import Memory
+from service.storage.data_folder import DataFolder
 from tests.support.memory.remembering import run_loop
 
 _OWNER = """
 import sys, time
 from pathlib import Path
-from service.memory.data_folder import DataFolder
+from service.storage.data_folder import DataFolder
 folder = DataFolder(Path(sys.argv[1]))
 folder.acquire()
 print("mine", flush=True)

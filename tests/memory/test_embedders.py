@@ -16,8 +16,8 @@ from service.config import EmbedderSettings, Settings
 from service.domain.errors import ConfigurationError, EmbeddingError
 from service.memory.embedders import create_embedder
 from service.memory.embedders.openai_endpoint import OpenAIEmbedder
+from service.memory.embedders.prompts import embeddable
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from service.memory.embedders.texts import embeddable
 from service.memory.tokens import estimate_tokens
 
 

@@ -11,8 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from service.domain.errors import EmbeddingError, RerankingError
-from service.memory import bounded_bodies
-from service.memory.embedders import openai_endpoint
+from service.memory.embedders import bounded_bodies, openai_endpoint
 from service.memory.embedders.openai_endpoint import OpenAIEmbedder
 from service.memory.rerankers.endpoint import EndpointReranker
 

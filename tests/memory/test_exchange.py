@@ -20,10 +20,10 @@ from service.domain.events import (
     ToolFinished,
 )
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
-from service.memory.exchange import exchange
-from service.memory.exchange.exchange import Importing
-from service.memory.exchange.exchange_lines import lines_of
+from service.memory.exchange import importing as exchange
+from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
+from service.memory.run_loop_lines import lines_of
 from tests.support.memory.exchanging import (
     MOMENT,
     at_work,

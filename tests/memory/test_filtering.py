@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.domain.run_loops import Iteration
-from service.memory.archive.ledger import Ledger
+from service.memory.ledger.ledger import Ledger
 from service.memory.protocol import SearchFilters
 from service.memory.tuned import DISTINCT_METADATA
 from tests.support.memory.remembering import NOON, run_loop

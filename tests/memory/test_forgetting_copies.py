@@ -26,9 +26,9 @@ from service.domain.messages import Message
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 from service.memory.forgetting.quotes import Quotes
-from service.memory.history.imports import Import
+from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
-from service.memory.sqlite import SqliteFile
+from service.storage.sqlite_file import SqliteFile
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
@@ -214,7 +214,7 @@ async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> N
 
 async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        from service.memory.history.feed import Reader
+        from service.memory.journal.event_feed import Reader
 
         with Reader(memory.feed, owner="me") as reader:
             await secret_loop(memory)

@@ -11,8 +11,9 @@ import pytest
 
 from service.domain.errors import StorageError
 from service.domain.forgetting import ForgetRequest
-from service.memory.forgetting import forgetting, records
-from service.memory.forgetting.records import Record
+from service.memory.forgetting import forgetting
+from service.memory.journal import receipt_table as records
+from service.memory.journal.receipt_table import Record
 from service.memory.memory import Memory
 from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in

@@ -23,18 +23,18 @@ _forkserver.set_forkserver_preload(["tests.memory.test_forgetting"])
 
 NOT_YET_DECIDED = [
     ("service.memory.forgetting.journal_side", "remove", "after"),
-    ("service.memory.forgetting.records", "write", "after"),
+    ("service.memory.journal.receipt_table", "write", "after"),
 ]
 DECIDED = [
     ("service.memory.forgetting.just_forgotten:JustForgotten", "learn", "before"),
-    ("service.memory.forgetting.ledger_side", "remove", "before"),
-    ("service.memory.forgetting.ledger_side", "remove", "after"),
-    ("service.memory.archive.ledger:Ledger", "forget", "after"),
-    ("service.memory.archive.ledger:Ledger", "scrub_file", "before"),
-    ("service.memory.archive.ledger:Ledger", "scrub_file", "after"),
-    ("service.memory.sqlite:SqliteFile", "scrub", "after"),
+    ("service.memory.ledger.removal", "remove", "before"),
+    ("service.memory.ledger.removal", "remove", "after"),
+    ("service.memory.ledger.ledger:Ledger", "forget", "after"),
+    ("service.memory.ledger.ledger:Ledger", "scrub_file", "before"),
+    ("service.memory.ledger.ledger:Ledger", "scrub_file", "after"),
+    ("service.storage.sqlite_file:SqliteFile", "scrub", "after"),
     ("service.memory.forgetting.forgetting:Forgetting", "_clear_vectors", "before"),
-    ("service.memory.index.generations:Generations", "create", "after"),
+    ("service.memory.vectors.generations:Generations", "create", "after"),
 ]
 
 

@@ -18,14 +18,14 @@ from service.domain.anchors import AnchorRef
 from service.domain.errors import Problem
 from service.domain.forgetting import ForgetRequest
 from service.domain.state import RunLoopState
-from service.memory.exchange.exchange import Importing
-from service.memory.history.imports import Import, Written
-from service.memory.index.embedding_states import as_matrix
+from service.memory.exchange.importing import Importing
+from service.memory.journal.imported_loops import Import, Written
+from service.memory.ledger.notes.note_writing import NewSentence, NewSentences, UnreadSegment
+from service.memory.ledger.notes.notes import Notes
+from service.memory.ledger.terms import terms
 from service.memory.memory import Memory
-from service.memory.notes.note_writing import NewSentence, NewSentences, UnreadSegment
-from service.memory.notes.notes import Notes
 from service.memory.protocol import Vectors
-from service.memory.search.lexical import terms
+from service.memory.vectors.embedding_states import as_matrix
 from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
 from tests.support.memory.indexing import assert_whole, rows
 from tests.support.memory.remembering import WordEmbedder

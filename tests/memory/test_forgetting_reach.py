@@ -21,8 +21,8 @@ from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.exchange.exchange import Importing
-from service.memory.history.imports import Import
+from service.memory.exchange.importing import Importing
+from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces

@@ -9,12 +9,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from service.memory.index.chroma import EmbeddedPlace
-from service.memory.index.embedding import EmbeddingQueue
-from service.memory.index.vectors import ChromaIndex
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import IndexEntry
 from service.memory.tuned import EMBEDDING_BATCH
+from service.memory.vectors.chroma_index import ChromaIndex
+from service.memory.vectors.chroma_places import EmbeddedPlace
+from service.memory.vectors.embedding_queue import EmbeddingQueue
 from tests.support.memory.indexing import (
     DistinctEmbedder,
     assert_whole,

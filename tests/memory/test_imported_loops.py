@@ -18,7 +18,7 @@ from service.domain.fold import fold
 from service.domain.imported import NO_RESULT
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
-from service.memory.exchange import exchange
+from service.memory.exchange import importing as exchange
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import (
     at_work,

@@ -16,8 +16,8 @@ import pytest
 
 from service.domain.errors import InvalidInputError
 from service.domain.imported import standing
-from service.memory.exchange.exchange_lines import Line, line_of, parse
 from service.memory.exchange.importers.archives import Archive
+from service.memory.run_loop_lines import Line, line_of, parse
 from tests.support.memory.archives import CHATGPT, CLAUDE, chatgpt, loops, read, said, written
 
 GARDEN = "chatgpt-0f3c6d1e-0000-4000-8000-00000000a001"

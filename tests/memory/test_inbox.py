@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from service.domain.messages import Message
-from service.memory.history.inbox import InboxEntry
-from service.memory.history.journal import Journal
+from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.journal import Journal
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ async def test_messages_of_one_moment_come_back_in_the_order_of_acceptance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([10**18, 10**18, 10**18 - 10**12, 10**18])  # it is set back in between
-    monkeypatch.setattr("service.memory.history.inbox.time.time_ns", lambda: next(clock))
+    monkeypatch.setattr("service.memory.journal.inbox.time.time_ns", lambda: next(clock))
     wanted = ["d", "b", "c", "a"]
     journal = Journal(tmp_path / "journal.sqlite3")
     journal.open(lambda commit: None)

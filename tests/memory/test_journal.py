@@ -27,10 +27,10 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.messages import Message
-from service.memory.history.appends import Append, Rewriting
-from service.memory.history.changes import Change, Commit
-from service.memory.history.inbox import InboxEntry
-from service.memory.history.journal import _COMMITS_BETWEEN_LOOKS, Journal
+from service.memory.journal.appends import Append, Rewriting
+from service.memory.journal.change_feed import Change, Commit
+from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.journal import _COMMITS_BETWEEN_LOOKS, Journal
 from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -163,9 +163,9 @@ async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
         def execute(self, statement: str) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.history.journal._COMMITS_BETWEEN_LOOKS", 1)
-    monkeypatch.setattr("service.memory.sqlite._opened", lambda connection, path: connection)
+    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("service.memory.journal.journal._COMMITS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("service.storage.sqlite_file._opened", lambda connection, path: connection)
     file = opened.journal._file
     keeper, file._keeper = file._keeper, cast(sqlite3.Connection, Refusing())
     await begin_loop(opened.journal)
@@ -180,7 +180,7 @@ async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
 async def test_the_log_is_taken_in_while_others_write_and_starts_anew(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 200_000)
+    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 200_000)
     journal = Opened(path).journal
     await begin_loop(journal)
     wal = path.with_name(path.name + "-wal")
@@ -205,8 +205,8 @@ async def test_the_log_is_taken_in_while_others_write_and_starts_anew(
 async def test_closing_waits_for_the_log_and_begins_nothing_more(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.memory.sqlite._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.history.journal._COMMITS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("service.memory.journal.journal._COMMITS_BETWEEN_LOOKS", 1)
     journal = Opened(path).journal
     checkpoint, late = journal._file.checkpoint, []
 

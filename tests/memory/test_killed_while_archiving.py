@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.memory.archive.ledger import Ledger
+from service.memory.ledger.ledger import Ledger
 from tests.support.memory.killed_archiving import LOOPS, archive_all, check
 
 pytestmark = pytest.mark.slow

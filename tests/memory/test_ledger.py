@@ -14,11 +14,11 @@ from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, StorageError
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration
-from service.memory.archive import surroundings
-from service.memory.archive.ledger import Ledger
+from service.memory.ledger import surroundings
+from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.terms import query_terms
 from service.memory.protocol import SearchFilters
-from service.memory.search.lexical import query_terms
-from service.memory.sqlite import SqliteFile
+from service.storage.sqlite_file import SqliteFile
 from tests.support.memory.killed_archiving import check_words
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 

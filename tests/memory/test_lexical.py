@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.memory.search.full_text import FULL_TEXT_SCHEMA, index_words
-from service.memory.search.lexical import match_expression, query_terms, terms
+from service.memory.ledger.full_text import FULL_TEXT_SCHEMA, index_words
+from service.memory.ledger.terms import match_expression, query_terms, terms
 
 
 @pytest.fixture(scope="module")

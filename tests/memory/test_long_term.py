@@ -13,8 +13,8 @@ import pytest
 
 from service.domain.anchors import AnchorRef
 from service.domain.errors import EmbeddingError, InvalidInputError, NotFoundError
-from service.memory.archive.ledger import Ledger
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+from service.memory.ledger.ledger import Ledger
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.tokens import estimate_tokens

@@ -18,9 +18,9 @@ from service.domain.events import (
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
 from service.domain.state import OUTCOME_UNKNOWN
-from service.memory.archive.segmenter import segment
-from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exporting import Exporting
+from service.memory.exchange.importing import Importing
+from service.memory.ledger.segmenter import segment
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work, bring_in, pieces
 from tests.support.memory.exchanging import loop as line

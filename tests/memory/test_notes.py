@@ -11,9 +11,14 @@ import pytest
 
 from service.domain.anchors import MemoryNote
 from service.domain.errors import NotFoundError
+from service.memory.ledger.notes.note_writing import (
+    NewSentence,
+    NewSentences,
+    NoteKind,
+    UnreadSegment,
+)
+from service.memory.ledger.notes.notes import Notes
 from service.memory.long_term import LongTermMemory
-from service.memory.notes.note_writing import NewSentence, NewSentences, NoteKind, UnreadSegment
-from service.memory.notes.notes import Notes
 from service.memory.protocol import SearchFilters
 from service.memory.tuned import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
 from tests.support.memory.remembering import remembering, run_loop

@@ -14,10 +14,10 @@ import pytest
 from service.domain.errors import InvalidInputError
 from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.messages import Message
-from service.memory.exchange.exchange_lines import BadLineError, Line, parse
 from service.memory.exchange.importers.nesting import Nesting, TooLongNumberError
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters
+from service.memory.run_loop_lines import BadLineError, Line, parse
 from service.tools.arguments import json_object
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure

@@ -23,10 +23,10 @@ from service.domain.events import (
 )
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.archive import ledger as ledger_module
-from service.memory.archive.archiving import Written, written
-from service.memory.archive.ledger import Ledger, count_run_loops
-from service.memory.archive.segmenter import segments_of
+from service.memory.ledger import ledger as ledger_module
+from service.memory.ledger.ledger import Ledger, count_run_loops
+from service.memory.ledger.loop_rows import Written, written
+from service.memory.ledger.segmenter import segments_of
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters
 from tests.support.histories import received

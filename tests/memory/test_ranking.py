@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.memory.search.lexical import terms
-from service.memory.search.question import query_vector, rare_terms, read_question
+from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import terms
+from service.memory.search.query_terms import query_vector, rare_terms, read_question
 from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
-from service.memory.search.stop_words import STOP_WORDS
 from service.memory.tuned import POSTINGS
 
 

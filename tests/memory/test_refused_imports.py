@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from service.domain.errors import InvalidInputError
-from service.memory.exchange.exchange_lines import BadLineError, Line, parse
 from service.memory.exchange.importers.nesting import Nesting, TooDeepError
+from service.memory.run_loop_lines import BadLineError, Line, parse
 from tests.support.memory.archives import chatgpt, read, written
 from tests.support.memory.exchanging import loop, turn
 

@@ -9,10 +9,10 @@ import pytest
 from service.bench.relevance.report import Plan, run
 from service.domain.anchors import SearchResult
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from service.memory.index.unrelated import OF_THE_BUNDLED, measured, unrelated_of
 from service.memory.protocol import Embedder
-from service.memory.search.question import read_question
+from service.memory.search.query_terms import read_question
 from service.memory.search.relevance import Found, judge
+from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, measured, unrelated_of
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 OWN = Path(__file__).parents[2] / "data" / "memory" / "relevance"

@@ -22,9 +22,9 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.run_loops import RunLoop
-from service.memory.history.feed import Feed
-from service.memory.history.journal import Journal
-from service.memory.history.short_term import ShortTermMemory
+from service.memory.journal.event_feed import Feed
+from service.memory.journal.journal import Journal
+from service.memory.short_term import ShortTermMemory
 from tests.support.histories import event_at, received
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import pytest
 
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.events import InputReceived, InputRequired, RunLoopStarted
-from service.memory.history.journal import Journal
-from service.memory.history.standing_approvals import StandingApproval
+from service.memory.journal.journal import Journal
+from service.memory.journal.standing_approvals import StandingApproval
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from service.domain.events import Event, RunLoopCompleted, RunLoopStarted, Usage
 from service.domain.state import RunLoopState
 from service.domain.usage import Grouping, UsageTotals
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 
 FILE = "journal.sqlite3"
 

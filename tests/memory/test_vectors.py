@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from service.domain.errors import ConflictError, IndexDamagedError
-from service.memory.archive.ledger import Ledger
-from service.memory.index.chroma import EmbeddedPlace
-from service.memory.index.embedding_states import PendingSegment
-from service.memory.index.vectors import ChromaIndex
+from service.memory.ledger.ledger import Ledger
 from service.memory.protocol import IndexEntry
+from service.memory.vectors.chroma_index import ChromaIndex
+from service.memory.vectors.chroma_places import EmbeddedPlace
+from service.memory.vectors.embedding_states import PendingSegment
 from tests.support.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()

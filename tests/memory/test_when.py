@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from service.memory.search.when import asks_for_latest, times
+from service.memory.search.time.time_expressions import asks_for_latest, times
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SHANGHAI = ZoneInfo("Asia/Shanghai")

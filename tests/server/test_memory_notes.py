@@ -15,7 +15,7 @@ from service.agent.consolidation.options import ConsolidationOptions
 from service.agent.options import AgentOptions
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta
-from service.memory.notes.note_writing import NewSentence, NewSentences
+from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
 from service.tools.builtins.memory_search import memory_search_tool
 from tests.support.server.http_daemon import House, PatientLLM, running
 from tests.support.tools.tool_calls import result_of

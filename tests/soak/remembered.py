@@ -18,13 +18,13 @@ import numpy as np
 from service.bench.memory.texts import Corpus
 from service.domain.events import RunLoopImported
 from service.domain.run_loops import RunLoop
-from service.memory.archive.segmenter import segment
-from service.memory.exchange.exchange import Importing
-from service.memory.exchange.exchange_lines import line_of
-from service.memory.history.imports import Import
+from service.memory.exchange.importing import Importing
+from service.memory.journal.imported_loops import Import
+from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters, Vectors
+from service.memory.run_loop_lines import line_of
 
 Kind = Literal["archive", "import", "reindex"]
 KINDS: tuple[Kind, ...] = ("archive", "import", "reindex")

@@ -22,8 +22,8 @@ from service.domain.messages import ToolResult
 from service.domain.quoting import NO_INSTRUCTIONS
 from service.domain.run_loops import RunLoop, RunLoopSummary
 from service.domain.tools import ToolContext
-from service.memory.clock import local_now
 from service.memory.protocol import MemoryReader, SearchFilters, Unit
+from service.storage.clock import local_now
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.builtins.memory_search import memory_search_tool
 from tests.support.tools.tool_calls import call_of, registry_of

@@ -30,7 +30,7 @@ from service.domain.anchors import Anchor, Segment
 from service.domain.errors import RondoError
 from service.domain.events import Recollection
 from service.domain.state import RunLoopState
-from service.memory.archive.segmenter import segments_of
+from service.memory.ledger.segmenter import segments_of
 from service.memory.protocol import NearSegment, RecallReader, Vectors
 
 _log = logging.getLogger(__name__)

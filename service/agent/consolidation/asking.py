@@ -12,7 +12,12 @@ from service.agent.tuned import NOTES_SHOWN_TOKENS
 from service.domain.anchors import MemoryNote
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
-from service.memory.notes.note_writing import NOTE_KINDS, NoteKind, UnreadSegment, content_terms
+from service.memory.ledger.notes.note_writing import (
+    NOTE_KINDS,
+    NoteKind,
+    UnreadSegment,
+    content_terms,
+)
 from service.memory.tokens import estimate_tokens
 
 _SYSTEM = """\

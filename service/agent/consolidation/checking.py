@@ -18,14 +18,14 @@ from service.agent.consolidation.asking import (
     Question,
     is_the_user,
 )
-from service.memory.notes.note_writing import (
+from service.memory.ledger.notes.note_writing import (
     NewSentence,
     NewSentences,
     UnreadSegment,
     content_terms,
 )
-from service.memory.search.lexical import terms
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import terms
 
 Reason = Literal["subject", "form", "citation", "number", "name", "words", "known"]
 """What is wrong: the subject stands in no passage; the sentence is empty or too long; it cites

@@ -27,8 +27,8 @@ from service.agent.tuned import NOTES_BATCH_TOKENS, NOTES_KNOWN
 from service.domain.errors import LLMContextError, LLMError, LLMStreamError
 from service.domain.messages import Message
 from service.domain.usage import Prices
+from service.memory.ledger.notes.note_writing import UnreadSegment
 from service.memory.memory import Memory
-from service.memory.notes.note_writing import UnreadSegment
 from service.memory.tokens import estimate_tokens
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from service.domain.messages import Message, NotePart
-from service.memory.search.scripts import Script, script_of
+from service.memory.search.writing_systems import Script, script_of
 
 _ENGLISH = (
     ("I'm sorry, but ", "I am sorry, but ", "I apologize, but ", "Sorry, but ", ""),

@@ -28,9 +28,9 @@ from service.domain.errors import (
 from service.domain.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
-from service.memory.history.changes import Commit
+from service.memory.journal.change_feed import Commit
 from service.memory.memory import Memory
-from service.memory.tasks import run_to_end
+from service.storage.run_to_end import run_to_end
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)

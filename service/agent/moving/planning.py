@@ -27,7 +27,7 @@ from service.domain.ids import new_id
 from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
-from service.memory.history.appends import Append
+from service.memory.journal.appends import Append
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from service.domain.events import Event, MessageMoved, RouteDecided, RunLoopStarted
 from service.domain.routes import Route
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from service.agent.routing.intent import (
     wants_something,
 )
 from service.agent.routing.reading import Asked, Candidate, Vector, read
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
 
 EXPECTING_FEATURES = (
     "opens",

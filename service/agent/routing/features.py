@@ -27,7 +27,7 @@ from service.agent.routing.wording import (
     courses,
     overlaps,
 )
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
 
 MESSAGE_FEATURES = (
     "length",

@@ -9,8 +9,8 @@ from service.agent.tuned import MATTERS_MOST
 from service.domain.errors import NotFoundError
 from service.domain.events import RunLoopStarted
 from service.domain.messages import Message
-from service.memory.history.inbox import InboxEntry, part_id
-from service.memory.history.journal import Journal
+from service.memory.journal.inbox import InboxEntry, part_id
+from service.memory.journal.journal import Journal
 
 PART = "part_of"
 """The name in a part's metadata that tells of which message it is a part, and which part."""

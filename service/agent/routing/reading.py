@@ -17,8 +17,8 @@ from service.agent.routing import pieces
 from service.agent.routing.scripts import NO_SCRIPT, script
 from service.agent.routing.shapes import Shape, shape
 from service.agent.routing.signs import signs
-from service.memory.search.lexical import terms
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import terms
 
 Vector = NDArray[np.float32]
 

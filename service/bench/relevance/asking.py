@@ -12,8 +12,8 @@ from service.bench.relevance.stores import Asked, Store
 from service.bench.retrieval.metrics import Place
 from service.bench.retrieval.store import OWNER, fill, opened
 from service.domain.anchors import MemoryHit
-from service.memory.exchange.exchange_lines import line_of
 from service.memory.protocol import Embedder, Vectors
+from service.memory.run_loop_lines import line_of
 
 LOOKED_AT = 10
 """How many hits are asked for."""

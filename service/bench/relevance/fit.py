@@ -21,10 +21,10 @@ from service.bench.relevance.report import Plan, answers_of, read_sets
 from service.config import load_settings
 from service.domain.anchors import MemoryHit
 from service.memory.embedders import create_embedder
-from service.memory.index.unrelated import OF_THE_BUNDLED, Unrelated
-from service.memory.search.lexical import terms
-from service.memory.search.question import read_question
+from service.memory.ledger.terms import terms
+from service.memory.search.query_terms import read_question
 from service.memory.search.relevance import Evidence, Found, weigh
+from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
 
 _NEAR_COUNTS = 0.3
 """What is of the same matter, and no answer, is no plain example of what has nothing to do with

@@ -20,7 +20,7 @@ from service.bench.errors import BenchmarkError
 from service.bench.retrieval.metrics import Place
 from service.domain.anchors import SegmentType
 from service.domain.run_loops import RunLoop
-from service.memory.exchange.exchange_lines import BadLineError, Line, parse
+from service.memory.run_loop_lines import BadLineError, Line, parse
 
 RUN_LOOPS = "run_loops.jsonl"
 QUERIES = "queries.jsonl"

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from service.bench.errors import BenchmarkError
-from service.memory.exchange.exchange import Importing
+from service.memory.exchange.importing import Importing
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder

@@ -16,7 +16,7 @@ import numpy as np
 from service.agent.routing.reading import Candidate, Loop, Turn, read
 from service.agent.routing.wording import Words
 from service.bench.routing.replay import Asked
-from service.memory.search.stop_words import STOP_WORDS
+from service.memory.ledger.stop_words import STOP_WORDS
 
 SHARE = 0.12
 """Of all messages."""

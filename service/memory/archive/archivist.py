@@ -24,12 +24,12 @@ from service.domain.events import MessageMoved, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.archive.backlog import Backlog
-from service.memory.archive.pending import Key
-from service.memory.history.changes import Change, Commit
-from service.memory.history.journal import Journal
+from service.memory.journal.change_feed import Change, Commit
+from service.memory.journal.journal import Journal
+from service.memory.ledger.pending_loops import Key
 from service.memory.long_term import LongTermMemory
-from service.memory.steps import FIRST_PAUSE, Step, problem_of
 from service.memory.tuned import REST_BEFORE_ARCHIVING
+from service.storage.background_work import FIRST_PAUSE, Step, problem_of
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from anyio import to_thread
 
 from service.domain.errors import Problem, RondoError
-from service.memory.archive.pending import Key, Pending, coalesced
-from service.memory.history.changes import Change
-from service.memory.history.journal import Journal
+from service.memory.journal.change_feed import Change
+from service.memory.journal.journal import Journal
+from service.memory.ledger.pending_loops import Key, Pending, coalesced
 from service.memory.long_term import LongTermMemory
 
 log = logging.getLogger(__name__)

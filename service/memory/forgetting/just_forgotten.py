@@ -12,7 +12,7 @@ from service.domain.events import EventBody, InputRequired, RouteDecided, RunLoo
 from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.routes import Goals, without_goals, without_options
-from service.memory.history.journal_reads import JournalReads
+from service.memory.journal.journal_reads import JournalReads
 
 
 class JustForgotten:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from service.domain.events import MessageMoved, RouteDecided
 from service.memory.forgetting.histories import History
-from service.memory.history.journal_reads import JournalReads
+from service.memory.journal.journal_reads import JournalReads
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from service.domain.events import (
 )
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN, CopyKind
-from service.memory.archive.segmenter import split
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.pieces import pieces_in, without_pieces
@@ -34,7 +33,8 @@ from service.memory.forgetting.quotes import Quotes, weight
 from service.memory.forgetting.redaction import reworded
 from service.memory.forgetting.routes import Goals, without_goals, without_options
 from service.memory.forgetting.words import first_words, texts_of
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
+from service.memory.ledger.segmenter import split
 from service.memory.tuned import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
 _OPENINGS = (RunLoopStarted, RunLoopImported)

@@ -16,13 +16,13 @@ from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.events import InputReceived, InputRequired
 from service.domain.forgetting import ForgetRequest
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop
-from service.memory.archive.segmenter import segments_of
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import loop_ids, loops_that_hold, owner_of
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.plan import Selection
-from service.memory.history.journal import Journal
-from service.memory.history.run_loop_table import millis_of
+from service.memory.journal.journal import Journal
+from service.memory.journal.run_loop_table import millis_of
+from service.memory.ledger.segmenter import segments_of
 from service.memory.protocol import MemoryReader, SearchFilters
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.domain.errors import RerankingError
-from service.memory.embedders.texts import embeddable
+from service.memory.embedders.prompts import embeddable
 from service.memory.rerankers.scores import between_0_and_1
 from service.memory.tuned import RERANKED
 

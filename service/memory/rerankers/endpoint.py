@@ -11,7 +11,7 @@ from typing import Any
 
 from service.domain.errors import RerankingError
 from service.domain.redirects import redirect, shown
-from service.memory.embedders.texts import embeddable
+from service.memory.embedders.prompts import embeddable
 from service.memory.rerankers.scores import between_0_and_1
 from service.memory.tuned import RERANKED
 
@@ -56,7 +56,7 @@ class EndpointReranker:
         """See `Reranker.scores`."""
         import httpx2
 
-        from service.memory.bounded_bodies import bounding
+        from service.memory.embedders.bounded_bodies import bounding
 
         if not texts:
             return []

@@ -1,7 +1,7 @@
 """Candidates of a search: what words and what vectors offer, as a true union.
 
 Words are looked up in a thread of their own while the query is embedded: both leave the
-interpreter to others meanwhile. Filters are exact: see `service.memory.search.filtering`.
+interpreter to others meanwhile. Filters are exact: see `service.memory.ledger.filtering`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConflictError, RondoError
-from service.memory.archive.ledger import Ledger
-from service.memory.archive.surroundings import Around, SegmentRow
-from service.memory.index.dense import DenseSide
-from service.memory.index.embedding_states import KnownVectors
+from service.memory.ledger.filtering import Passing, narrows
+from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.surroundings import Around, SegmentRow
 from service.memory.protocol import SearchFilters, Vectors
-from service.memory.search.filtering import Passing, narrows
-from service.memory.search.question import Question, query_vector, rare_terms
+from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
 from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
+from service.memory.vectors.dense_search import DenseSide
+from service.memory.vectors.embedding_states import KnownVectors
 
 _EVERYTHING = SearchFilters()
 _THREADS = 4

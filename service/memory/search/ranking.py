@@ -26,10 +26,10 @@ from statistics import fmean
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
-from service.memory.index.unrelated import Unrelated
-from service.memory.search.question import Question
+from service.memory.search.query_terms import Question
 from service.memory.search.relevance import Found, judge
 from service.memory.tuned import RANKING
+from service.memory.vectors.unrelated_cosines import Unrelated
 
 SCORE_DIGITS = 3
 """To how many decimals a score is reckoned, so that equal passages are equal: what is the same in

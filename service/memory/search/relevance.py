@@ -21,9 +21,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.memory.index.unrelated import Unrelated
-from service.memory.search.question import Question
-from service.memory.search.scripts import Script, script_of
+from service.memory.search.query_terms import Question
+from service.memory.search.writing_systems import Script, script_of
 from service.memory.tuned import (
     RELATED_FROM,
     RELEVANCE,
@@ -35,6 +34,7 @@ from service.memory.tuned import (
     STORES_ALIKE,
     RelevanceWeights,
 )
+from service.memory.vectors.unrelated_cosines import Unrelated
 
 _ALL = 0.999
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.memory.archive.ledger import Ledger
-from service.memory.archive.surroundings import Around, SegmentRow
-from service.memory.index.dense import DenseSide
-from service.memory.index.embedding_states import KnownVectors
+from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.surroundings import Around, SegmentRow
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.candidates import Candidates, Wanted, all_rows
-from service.memory.search.question import Question
+from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
-from service.memory.search.timeliness import Timeliness
+from service.memory.search.time.timeliness import Timeliness
 from service.memory.tuned import CONTEXT
+from service.memory.vectors.dense_search import DenseSide
+from service.memory.vectors.embedding_states import KnownVectors
 
 _EVERYTHING = SearchFilters()
 

@@ -8,20 +8,20 @@ from datetime import datetime
 
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.errors import RondoError
-from service.memory.archive.ledger import Ledger
-from service.memory.clock import local_now
-from service.memory.index.dense import DenseSide
-from service.memory.index.embedding import PENDING_COUNTED
+from service.memory.ledger.ledger import Ledger
 from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, Wanted
 from service.memory.search.folding import Folded, fold
-from service.memory.search.question import read_question
+from service.memory.search.query_terms import read_question
 from service.memory.search.reranking import reranked
 from service.memory.search.scoring import ScoredRow, Scorer
-from service.memory.search.timeliness import Timeliness
+from service.memory.search.time.timeliness import Timeliness
 from service.memory.tokens import estimate_tokens
 from service.memory.tuned import FOLD_AMONG, FOLD_WIDER, SEEDS
+from service.memory.vectors.dense_search import DenseSide
+from service.memory.vectors.embedding_queue import PENDING_COUNTED
+from service.storage.clock import local_now
 
 
 @dataclass(frozen=True, slots=True)

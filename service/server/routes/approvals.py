@@ -12,7 +12,7 @@ from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 
 if TYPE_CHECKING:
-    from service.memory.history.standing_approvals import StandingApproval
+    from service.memory.journal.standing_approvals import StandingApproval
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
 

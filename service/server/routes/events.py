@@ -14,7 +14,7 @@ from service.server.daemon import TheDaemon
 from service.server.sse import EventStream, event_frames, place
 
 if TYPE_CHECKING:
-    from service.memory.history.journal import Journal
+    from service.memory.journal.journal import Journal
 
 router = APIRouter(prefix="/v1", tags=["events"])
 

@@ -53,7 +53,7 @@ async def import_run_loops(
     """
     _check_type(request)
     memory = (await daemon.agent()).memory
-    from service.memory.exchange.exchange import (
+    from service.memory.exchange.importing import (
         Importing,  # slow, but loaded once there is an agent
     )
 

@@ -68,7 +68,7 @@ async def expand(
 ) -> ExpandedContext | ExpandedWindows:
     """What stands at an anchor, and around it. For `anchors`: an object with `windows`."""
     memory = (await daemon.agent()).memory.long_term
-    from service.memory.archive.expansion import (
+    from service.memory.search.expansion import (
         as_context,  # slow, but loaded once there is an agent
     )
 

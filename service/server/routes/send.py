@@ -28,7 +28,7 @@ from service.server.sse import EventStream, accepts_stream, frame
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.memory.history.inbox import Receipt
+    from service.memory.journal.inbox import Receipt
 
 router = APIRouter(prefix="/v1", tags=["send"], route_class=JSONRoute)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from service.domain.anchors import MemoryHit, SegmentType
 from service.domain.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.tools import ToolContext
-from service.memory.clock import local_now
+from service.storage.clock import local_now
 from service.tools.builtins.notes_in_words import notes_in_words
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
@@ -85,7 +85,7 @@ def _moment(name: str, written: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(given)
     except ValueError:
-        from service.memory.search.when import times  # slow, and seldom needed
+        from service.memory.search.time.time_expressions import times  # slow, and seldom needed
 
         found = times(given, local_now())
         if len(found) != 1:

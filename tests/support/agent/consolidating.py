@@ -18,7 +18,7 @@ from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
-from service.memory.history.imports import Import
+from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 
 AT_ONCE = ConsolidationOptions(

@@ -16,8 +16,8 @@ from service.agent.agent import Agent
 from service.domain.events import InputRequired
 from service.domain.messages import Message
 from service.domain.tools import ToolContext
-from service.memory.history.inbox import Inbox
-from service.memory.history.journal import Journal
+from service.memory.journal.inbox import Inbox
+from service.memory.journal.journal import Journal
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, Respond, call, running_agent
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import anyio
 
 from service.agent.agent import Agent
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 from tests.support.agent.agents import running_agent, sent
 from tests.support.memory.remembering import WordEmbedder
 from tests.support.memory.secrets import archived

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 
 from service.domain.exchange import ImportReport
-from service.memory.exchange.exchange import Importing
 from service.memory.exchange.exporting import Exporting
+from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from service.domain.run_loops import RunLoop
-from service.memory.archive.ledger import Ledger
-from service.memory.archive.segmenter import segment
+from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.segmenter import segment
 from tests.support.memory.remembering import run_loop, tool_turn
 
 LOOPS = 30

@@ -20,7 +20,7 @@ from service.domain.events import (
 )
 from service.domain.ids import new_id
 from service.domain.messages import Message
-from service.memory.history.journal import Journal
+from service.memory.journal.journal import Journal
 from service.memory.memory import Memory
 from tests.support.histories import received
 

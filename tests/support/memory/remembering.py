@@ -15,9 +15,9 @@ from service.domain.anchors import SearchResult
 from service.domain.errors import EmbeddingError
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop, Status
+from service.memory.ledger.terms import terms
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, LiveRunLoops, Vectors
-from service.memory.search.lexical import terms
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 

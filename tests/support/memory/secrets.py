@@ -30,8 +30,8 @@ from service.domain.events import (
 from service.domain.forgetting import ForgetReceipt, ForgetRequest
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
-from service.memory.history.inbox import InboxEntry
-from service.memory.history.standing_approvals import StandingApproval
+from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.standing_approvals import StandingApproval
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 from tests.support.memory.remembering import NOON, WordEmbedder

@@ -1,0 +1,155 @@
+"""What is to be written to the journal, how it is folded, and the rows that it becomes.
+
+Folding comes before writing: what cannot be folded is never written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from service.domain.events import (
+    TRANSIENT,
+    Event,
+    EventBody,
+    InputRequired,
+    MemoryRecalled,
+    RouteDecided,
+    ToolFinished,
+)
+from service.domain.fold import begin, evolve
+from service.domain.state import RunLoopState
+from service.memory.journal import inbox, standing_approvals, usage_table
+from service.memory.journal.change_feed import Commit
+from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.run_loop_table import millis_of, moment_of, project
+from service.memory.journal.standing_approvals import StandingApproval
+from service.storage.sqlite_file import insert
+
+_QUOTING = (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)
+"""Events that may hold words of other run loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Events that somebody wants to be written to one loop."""
+
+    run_loop_id: str
+    bodies: Sequence[EventBody]
+    owner: str | None = None
+    """Of a new loop."""
+    if_last_seq: int | None = None
+    """Write only if the loop's last event is still this one."""
+    delivering: str | None = None
+    """The inbox message that these events put into the loop."""
+    ended: RunLoopState | None = None
+    """For a loop that has ended: as it is."""
+    moments: Sequence[datetime] | None = None
+    """When each thing happened; None: now."""
+    copied: bool = False
+    """Whether the events are a fork's beginning."""
+    granting: Sequence[StandingApproval] = ()
+    read_at: int | None = None
+    """The `Journal.lost_words_at` when what is written was read: write only if no words have been
+    forgotten since. None: whatever was."""
+    redelivering: Sequence[str] = ()
+    """Messages that were delivered before, to another loop, and are in this one now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Which loops of an owner lose words, and how they are then."""
+
+    owner: str
+    changed: Sequence[RunLoopState]
+    removed: Sequence[str]
+
+
+class Forgotten(Protocol):
+    """Knows what was forgotten since the start, by whoever is about to write it once more."""
+
+    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+        """What memory gave, or the router said, without what was forgotten on the way."""
+        ...
+
+    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
+        """Whether a fork's copies are as their originals are now. Blocks."""
+        ...
+
+
+def stamped(
+    wanted: Append,
+    state: RunLoopState | None,
+    last_seq: int,
+    number: int,
+    forgotten: Forgotten | None,
+    journal: JournalReads,
+) -> Commit:
+    """The events with their numbers and times, folded into the state.
+
+    Args:
+        wanted: what is to be written.
+        state: of the loop before; None: it is new.
+        last_seq: the newest event of the journal.
+        number: of the change.
+        forgotten: asked for what the events may still hold; None: nothing was forgotten.
+        journal: as it is.
+    """
+    now = _stored(datetime.now(UTC))
+    events = []
+    for index, body in enumerate(wanted.bodies):
+        if isinstance(body, TRANSIENT):
+            raise ValueError(f"{body.type} is transient and is not journaled")
+        if forgotten is not None and isinstance(body, _QUOTING):
+            body = forgotten.without_forgotten(body, journal)
+        event = Event(
+            seq=last_seq + 1 + index,
+            at=_stored(wanted.moments[index]) if wanted.moments else now,
+            owner=state.owner if state else wanted.owner or "",
+            run_loop_id=wanted.run_loop_id,
+            body=body,
+        )
+        state = begin(event) if state is None else evolve(state, event)
+        events.append(event)
+    if state is None:
+        raise ValueError("nothing to append")
+    return Commit(
+        number=number,
+        at=millis_of(now),
+        kind="appended",
+        owner=state.owner,
+        run_loop_id=state.id,
+        first_seq=events[0].seq,
+        last_seq=state.last_seq,
+        copied=wanted.copied,
+        events=tuple(events),
+        state=state,
+    )
+
+
+def write(
+    db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
+) -> None:
+    """Within a transaction: write events, and what is told of them elsewhere in the file."""
+    rows = [
+        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
+        for e in commit.events
+    ]
+    insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+    project(db, commit.state, before)
+    usage_table.project(db, commit.events)
+    if wanted.granting:
+        standing_approvals.grant(db, wanted.granting)
+    first = rows[0][0] or 0
+    if wanted.delivering is not None:
+        inbox.deliver(db, wanted.delivering, commit.state.id, first)
+    if wanted.redelivering:
+        inbox.redeliver(db, wanted.redelivering, commit.state.id, first)
+
+
+def _stored(at: datetime) -> datetime:
+    """A moment in the milliseconds that are stored."""
+    return moment_of(millis_of(at))

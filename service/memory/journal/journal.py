@@ -1,0 +1,399 @@
+"""The journal: what happened, append-only, in SQLite. It is the truth; all else is derived from it.
+
+The tables of run loops and of usage, for lists, are written in the same transaction as the events.
+The inbox lives in the same file, so that a message can move from it into a loop atomically.
+
+What survives what: appends with ``durable=True`` survive power loss, the others survive the
+process being killed (https://sqlite.org/pragma.html#pragma_synchronous). There is one writer and
+one commit at a time. A commit that need not reach the disk takes some tens of microseconds and
+runs where it is called; one that must reach it runs in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from anyio import to_thread
+
+from service.domain.errors import ConflictError, StorageError
+from service.domain.events import Event, EventBody, RunLoopResumed
+from service.domain.run_loops import ACTIVE, RESUMABLE
+from service.domain.state import RunLoopState
+from service.memory.journal import change_feed as changes
+from service.memory.journal import inbox, run_loop_table, standing_approvals, usage_table
+from service.memory.journal import receipt_table as records
+from service.memory.journal.appends import Append, Forgotten, Rewriting, stamped, write
+from service.memory.journal.change_feed import Change, ChangeFeed, ChangeKind, Commit, numbered
+from service.memory.journal.imported_loops import Imports
+from service.memory.journal.inbox import Inbox
+from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.run_loop_table import millis_of
+from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
+from service.memory.journal.usage_table import UsageTable
+from service.storage.run_to_end import in_background, run_to_end
+from service.storage.sqlite_file import SqliteFile
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_COMMITS_BETWEEN_LOOKS = 64  # at the length of the log
+_ENDED_HELD = 8
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice, also after forgetting
+    owner TEXT NOT NULL,
+    run_loop_id TEXT NOT NULL,
+    at INTEGER NOT NULL,                    -- milliseconds since the epoch
+    body TEXT NOT NULL                      -- JSON
+);
+CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
+"""
+
+
+Listener = Callable[[Change], None]
+"""Told each change within its commit, in the order of commits, on the event loop's thread, once
+the states of active loops are those after it. MUST neither block nor raise."""
+
+
+class Journal(JournalReads):
+    """Appends events, folds them, and reads them back."""
+
+    def __init__(self, path: Path, forgotten: Forgotten | None = None) -> None:
+        file = SqliteFile(
+            path,
+            _SCHEMA
+            + run_loop_table.SCHEMA
+            + usage_table.SCHEMA
+            + inbox.SCHEMA
+            + standing_approvals.SCHEMA
+            + changes.SCHEMA
+            + records.SCHEMA,
+            when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
+            f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
+            f" {path.parent}.",
+            version=2,
+        )
+        super().__init__(file)
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._forgotten = forgotten
+        self._listener: Listener = lambda change: None
+        self._last_seq = 0
+        self._commits = 0
+        self.changes = ChangeFeed(self._file)
+        self._closing = False
+        self._tidying: asyncio.Task[None] | None = None
+        self.usage = UsageTable(self._file, self._lock, self._threads)
+        self.inbox = Inbox(self._file, self._lock, self._threads)
+        self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
+        self.imports = Imports(self._file, self._lock, self._threads, self)
+        """Brings in run loops that happened elsewhere."""
+
+    def open(self, listener: Listener) -> list[RunLoopState]:
+        """Open or create the file; gives the states of all active loops.
+
+        Raises:
+            StorageError: the file cannot be opened, or is damaged.
+        """
+        self._file.open()
+        self._closing = False
+        self.changes.open()
+        self.usage.catch_up()
+        self._listener = listener
+        self.standing_approvals.load()
+        rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        self._last_seq = rows[0][0] if rows else 0
+        for loop_id in self.run_loops.ids(ACTIVE):
+            try:
+                state = self._replay(loop_id)
+            except StorageError as error:
+                self._set_aside(loop_id, error)
+            else:
+                self._states[loop_id] = state
+        return list(self._states.values())
+
+    def _set_aside(self, run_loop_id: str, error: StorageError) -> None:
+        """One history that cannot be read must not keep the others from going on."""
+        log.error("run loop %s is set aside as failed: %s", run_loop_id, error)
+        self.run_loops.set_aside(run_loop_id)
+        self._file.note_damage(error)
+
+    async def aclose(self) -> None:
+        """Close the file, after the commit that is under way."""
+        self._closing = True
+        if self._tidying is not None:
+            await asyncio.wait([self._tidying])
+        async with self._lock:
+            self._file.close()
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest event."""
+        return self._last_seq
+
+    async def append(
+        self,
+        run_loop_id: str,
+        *bodies: EventBody,
+        owner: str | None = None,
+        durable: bool = False,
+        if_last_seq: int | None = None,
+        delivering: str | None = None,
+        granting: Sequence[StandingApproval] = (),
+    ) -> Commit:
+        """Write events of one loop in one transaction.
+
+        Args:
+            run_loop_id: the loop; a new one when the first body is ``run_loop.started``, one that
+                has ended when it is ``run_loop.resumed``.
+            bodies: what happened, in order; at least one, none of them transient.
+            owner: of a new loop.
+            durable: whether it must survive power loss.
+            if_last_seq: write only if the loop's last event is still this one.
+            delivering: the inbox message that these events put into the loop.
+            granting: what a person allows for good by the answer that these events hold.
+
+        Raises:
+            ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
+                was delivered before.
+            StorageError: the disk refuses; nothing was written.
+        """
+        ended, read_at = None, None
+        if bodies and isinstance(bodies[0], RunLoopResumed):
+            read_at = self.lost_words_at
+            ended = await self.replay(run_loop_id)
+            if ended.status not in RESUMABLE:
+                raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
+        wanted = Append(
+            run_loop_id,
+            bodies,
+            owner,
+            if_last_seq,
+            delivering,
+            ended,
+            granting=granting,
+            read_at=read_at,
+        )
+        if not durable and not self._lock.locked():
+            return self._commit([wanted])[0]
+        return (await run_to_end(self._append_in_turn([wanted], durable=durable)))[0]
+
+    async def append_together(self, *wanted: Append) -> list[Commit]:
+        """Write events of several loops, each at most once, in one transaction.
+
+        It survives power loss. Listeners hear of one loop after another, in the order given.
+
+        Raises:
+            ConflictError: one of the loops has ended, or has gone on since its `if_last_seq`.
+            StorageError: the disk refuses; nothing was written.
+        """
+        return await run_to_end(self._append_in_turn(wanted, durable=True))
+
+    async def append_copies(
+        self, run_loop_id: str, events: Sequence[Event], *, owner: str
+    ) -> Commit:
+        """Write the history of a new loop that begins with copies; they keep their times.
+
+        The commit is marked as `copied`: what the copies tell happened to another loop.
+
+        Raises:
+            ConflictError: what was copied has been forgotten since.
+            StorageError: the disk refuses; nothing was written.
+        """
+        bodies = [event.body for event in events]
+        moments = [event.at for event in events]
+        wanted = Append(run_loop_id, bodies, owner, moments=moments, copied=True)
+        return (await run_to_end(self._append_in_turn([wanted], durable=True)))[0]
+
+    @property
+    def lost_words_at(self) -> int:
+        """The newest change by which words were forgotten: other events kept their numbers."""
+        return self.changes.last_lost_words
+
+    def take_over_imports(self, imported: Sequence[Change]) -> None:
+        """Take over what an import has written, in its turn."""
+        for change in imported:
+            self._discard(change.run_loop_id)
+        if imported:
+            self._last_seq = imported[-1].last_seq or self._last_seq
+            self._publish(imported)
+
+    async def _append_in_turn(self, wanted: Sequence[Append], *, durable: bool) -> list[Commit]:
+        async with self._lock:
+            if not durable:
+                return self._commit(wanted)
+            if self._forgotten is not None and self.lost_words_at:
+                await self._check_copies(self._forgotten, wanted)
+            commits = self._prepare_all(wanted)
+            write = partial(self._write, commits, wanted, durable=True)
+            await to_thread.run_sync(write, limiter=self._threads)
+            return self._take_over(commits, wanted)
+
+    async def _check_copies(self, forgotten: Forgotten, wanted: Sequence[Append]) -> None:
+        for copies in (each.bodies for each in wanted if each.copied):
+            check = partial(forgotten.is_current, copies, self)
+            if not await to_thread.run_sync(check, limiter=self._threads):
+                raise ConflictError(
+                    "the run loop that is copied has lost words just now",
+                    advice="Fork it again, if it is still there.",
+                )
+
+    def _commit(self, wanted: Sequence[Append]) -> list[Commit]:
+        commits = self._prepare_all(wanted)
+        self._write(commits, wanted, durable=False)
+        return self._take_over(commits, wanted)
+
+    def _prepare_all(self, wanted: Sequence[Append]) -> list[Commit]:
+        commits = list[Commit]()
+        last_seq = self._last_seq
+        for number, each in enumerate(wanted, start=self.changes.last + 1):
+            commits.append(self._prepare(each, last_seq, number))
+            last_seq = commits[-1].state.last_seq
+        return commits
+
+    def _prepare(self, wanted: Append, last_seq: int, number: int) -> Commit:
+        state = self._states.get(wanted.run_loop_id)
+        if wanted.read_at not in (None, self.lost_words_at):
+            raise ConflictError("words were forgotten while this was on its way")
+        if wanted.ended is not None:
+            if state or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
+                raise ConflictError(f"run loop {wanted.run_loop_id} was taken up meanwhile")
+            state = wanted.ended
+        if state is None and wanted.owner is None:
+            raise ConflictError(f"run loop {wanted.run_loop_id} has ended")
+        expected = wanted.if_last_seq
+        if expected is not None and (state is None or state.last_seq != expected):
+            raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
+        forgotten = self._forgotten if self.lost_words_at else None
+        return stamped(wanted, state, last_seq, number, forgotten, self)
+
+    def _newest(self, run_loop_id: str) -> int | None:
+        query = "SELECT max(seq) FROM events WHERE run_loop_id = ?"
+        rows = self._file.select(query, (run_loop_id,))
+        return rows[0][0] if rows else None
+
+    def _take_over(self, commits: list[Commit], wanted: Sequence[Append]) -> list[Commit]:
+        for commit, each in zip(commits, wanted, strict=True):
+            self._last_seq = commit.state.last_seq
+            self._replace(commit.state)
+            if each.granting:
+                self.standing_approvals.take_over(each.granting)
+        self._publish(commits)
+        return commits
+
+    def _replace(self, state: RunLoopState) -> None:
+        """Hold the newest state of a loop."""
+        self._discard(state.id)
+        if state.is_active:
+            self._states[state.id] = state
+        else:
+            self._ended[state.id] = state
+            if len(self._ended) > _ENDED_HELD:
+                del self._ended[next(iter(self._ended))]
+
+    def _discard(self, run_loop_id: str) -> None:
+        self._states.pop(run_loop_id, None)
+        self._ended.pop(run_loop_id, None)
+
+    def _publish(self, published: Sequence[Change]) -> None:
+        """Tell what was committed: the states are those after it."""
+        self.changes.publish(published)
+        for change in published:
+            self._listener(change)
+        self._commits += 1
+        if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and not (self._tidying or self._closing):
+            self._tidying = in_background(self._tidy_up())
+
+    async def _tidy_up(self) -> None:
+        """Move what the write-ahead log has gathered into the file, while others go on writing."""
+        try:
+            if self._file.log_is_long():
+                await to_thread.run_sync(self._file.checkpoint, limiter=self._threads)
+                async with self._lock:  # for the little that came meanwhile
+                    await to_thread.run_sync(self._file.checkpoint, limiter=self._threads)
+        finally:
+            self._tidying = None
+
+    def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
+        with self._file.transaction(durable=durable) as db:
+            for commit, each in zip(commits, wanted, strict=True):
+                write(db, commit, each, self._states.get(commit.run_loop_id))
+            self.changes.write(db, commits)
+
+    async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
+        """Delete some of the changes that all durable readers have passed; how many.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+
+        def work(file: SqliteFile) -> int:
+            with file.transaction(durable=False) as db:
+                return self.changes.trim(db, before=before, limit=limit)
+
+        return await self.in_turn(work)
+
+    async def in_turn(self, work: Callable[[SqliteFile], T]) -> T:
+        """Do something with the file, in a worker thread, while nobody writes."""
+        return await run_to_end(self._do_in_turn(work))
+
+    async def _do_in_turn(self, work: Callable[[SqliteFile], T]) -> T:
+        async with self._lock:
+            return await to_thread.run_sync(work, self._file, limiter=self._threads)
+
+    async def rewrite(
+        self,
+        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
+        then: Callable[[T], None] = lambda outcome: None,
+    ) -> T:
+        """Let run loops lose words, or go, in one transaction that survives power loss.
+
+        Args:
+            work: does it, within the transaction, in a worker thread.
+            then: told what it came to, on the event loop's thread, before anybody is told of the
+                changes, and before anybody writes again.
+
+        Raises:
+            StorageError: the disk refuses; nothing was written.
+        """
+        return await run_to_end(self._rewrite_in_turn(work, then))
+
+    async def _rewrite_in_turn(
+        self,
+        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
+        then: Callable[[T], None],
+    ) -> T:
+        def write() -> tuple[T, Rewriting, list[Change]]:
+            with self._file.transaction(durable=True) as db:
+                outcome, rewriting = work(db)
+                rewritten = self._changes_of(rewriting)
+                self.changes.write(db, rewritten)
+            return outcome, rewriting, rewritten
+
+        async with self._lock:
+            outcome, rewriting, rewritten = await to_thread.run_sync(write, limiter=self._threads)
+            for run_loop_id in rewriting.removed:
+                self._discard(run_loop_id)
+            for state in rewriting.changed:
+                self._replace(state)
+            self._ended.clear()  # others may hold the words as well
+            then(outcome)
+            self._publish(rewritten)
+            await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
+        return outcome
+
+    def _changes_of(self, rewriting: Rewriting) -> list[Change]:
+        kinds: list[tuple[ChangeKind, str, str]] = [
+            *(("rewritten", rewriting.owner, state.id) for state in rewriting.changed),
+            *(("removed", rewriting.owner, each) for each in rewriting.removed),
+        ]
+        return numbered(self.changes.last, kinds, at=millis_of(datetime.now(UTC)))

@@ -1,0 +1,164 @@
+"""Reading the journal: its events, and the state that a run loop's events lead to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypedDict, Unpack
+
+import anyio
+from anyio import to_thread
+
+from service.domain.errors import Problem, StorageError
+from service.domain.events import BODY, Event, EventBody
+from service.domain.fold import fold
+from service.domain.state import RunLoopState
+from service.memory.journal.imported_loops import IMPORTED
+from service.memory.journal.run_loop_table import RunLoopTable, moment_of
+from service.storage.sql_conditions import Where
+from service.storage.sqlite_file import Row, SqliteFile
+
+# Bodies begin with their type, as pydantic writes them.
+_DECIDED = '{"type":"route.decided"'
+_MOVED = '{"type":"message.moved"'
+
+
+class WantedEvents(TypedDict, total=False):
+    """Which events are to be read: those to which all of this applies. What is left out, or None,
+    keeps none out."""
+
+    owner: str | None
+    run_loop_id: str | None
+    kind: str | None
+    """Their type."""
+    after: int
+    """Only those with a greater ``seq``."""
+    limit: int | None
+    """At most so many, the first."""
+    news: bool
+    """Whether imports are left out, which are not announced."""
+
+
+class JournalReads:
+    """What can be read of the journal. Whoever writes it keeps the states of active loops here."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        # Threads of its own: others may use up those that are shared, tools above all.
+        self._threads = anyio.CapacityLimiter(4)
+        self._states: dict[str, RunLoopState] = {}
+        self._ended: dict[str, RunLoopState] = {}
+        """Those that ended last: they are about to be archived. Replaced by whoever writes."""
+        self.run_loops = RunLoopTable(file, self._threads)
+
+    @property
+    def file(self) -> SqliteFile:
+        """The file, for reading it."""
+        return self._file
+
+    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a query, for whoever knows the tables. Blocks.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        return self._file.select(query, values)
+
+    def states(self, owner: str | None = None) -> list[RunLoopState]:
+        """The states of the active loops, those that changed last first; from any thread."""
+        mine = [s for s in list(self._states.values()) if owner is None or s.owner == owner]
+        return sorted(mine, key=lambda state: state.last_seq, reverse=True)
+
+    def state(self, run_loop_id: str) -> RunLoopState | None:
+        """The state of an active loop; None when it is not active."""
+        return self._states.get(run_loop_id)
+
+    @property
+    def damage(self) -> Problem | None:
+        """What could not be read since the start, and what to do; None as long as all could."""
+        return self._file.damage
+
+    async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+        """Events in order, of one loop or of all; those that are not wanted are not parsed.
+
+        Raises:
+            StorageError: the file cannot be read.
+            ValueError: an event cannot be read: it may be of a newer version.
+        """
+        work = partial(self.read_blocking, **wanted)
+        return await to_thread.run_sync(work, limiter=self._threads)
+
+    def read_blocking(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+        """As `read`, in the calling thread, whichever that is."""
+        where = Where("seq > ?", wanted.get("after", 0))
+        where.add("run_loop_id = ?", wanted.get("run_loop_id"))
+        where.add("owner = ?", wanted.get("owner"))
+        kind = wanted.get("kind")
+        # Not read as JSON: earlier versions could write numbers that SQLite does not read.
+        where.add("instr(body, ?) = 1", kind and f'{{"type":"{kind}"')
+        where.add("body NOT LIKE ?", f"{IMPORTED}%" if wanted.get("news") else None)
+        limit = wanted.get("limit")
+        rows = self._file.select(
+            f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
+            (*where.values, -1 if limit is None else limit),
+        )
+        return [
+            Event(
+                seq=seq,
+                owner=whose,
+                run_loop_id=loop_id,
+                at=moment_of(at),
+                body=BODY.validate_json(body),
+            )
+            for seq, whose, loop_id, at, body in rows
+        ]
+
+    async def decided_last(self, run_loop_ids: Sequence[str]) -> dict[str, list[EventBody]]:
+        """Of each of these loops its newest ``route.decided``, and each ``message.moved`` since.
+
+        A loop without a decision has all of its moves; one with neither is left out. That takes
+        time in proportion to the histories of these loops.
+        """
+
+        def work() -> dict[str, list[EventBody]]:
+            rows = self._file.select(
+                "SELECT run_loop_id, body FROM json_each(?) AS wanted"
+                " JOIN events ON events.run_loop_id = wanted.value"
+                f" WHERE body LIKE '{_DECIDED}%' OR body LIKE '{_MOVED}%' ORDER BY seq",
+                (json.dumps(list(run_loop_ids)),),
+            )
+            found: dict[str, list[str]] = {}
+            for run_loop_id, body in rows:
+                if body.startswith(_DECIDED):
+                    found[run_loop_id] = [body]
+                else:
+                    found.setdefault(run_loop_id, []).append(body)
+            return {each: [*map(BODY.validate_json, bodies)] for each, bodies in found.items()}
+
+        return await to_thread.run_sync(work, limiter=self._threads)
+
+    async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
+        """The state of any loop, active or ended.
+
+        Raises:
+            NotFoundError: this owner has no such loop.
+            StorageError: its history cannot be read.
+        """
+        await self.run_loops.check_owner(run_loop_id, owner=owner)
+        state = self._states.get(run_loop_id) or self._ended.get(run_loop_id)
+        if state is None:
+            state = await to_thread.run_sync(self._replay, run_loop_id, limiter=self._threads)
+        return state
+
+    def _replay(self, run_loop_id: str) -> RunLoopState:
+        try:
+            state = fold(self.read_blocking(run_loop_id=run_loop_id))
+            if state is None:
+                raise ValueError("it has no events")
+        except ValueError as error:  # pydantic's errors are of this kind too
+            raise StorageError(
+                f"the history of run loop {run_loop_id} cannot be read: {error}",
+                advice="It may be of a newer version of Rondo; the other run loops go on.",
+            ) from error
+        return state

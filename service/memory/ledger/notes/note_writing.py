@@ -1,0 +1,155 @@
+"""Writing notes: what a new sentence is, and how it comes into the tables, if what it cites stands.
+
+The functions work within a transaction of the caller's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from service.domain.anchors import AnchorRef, Segment
+from service.domain.ids import new_id
+from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import terms
+from service.memory.tuned import NOTE_MOST_SENTENCES
+from service.storage.sqlite_file import Row
+
+NoteKind = Literal["person", "project", "topic"]
+NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+
+
+class UnreadSegment(NamedTuple):
+    """A segment from which no note was written yet."""
+
+    number: int
+    """Its row in the ledger."""
+    text_hash: str
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class NewSentence:
+    """A sentence for a note."""
+
+    text: str
+    cited: tuple[UnreadSegment, ...]
+    leaning: tuple[UnreadSegment, ...] = ()
+    """Where else words of it, or of its subject, come from: it falls with these too."""
+    replaces: tuple[str, ...] = ()
+    """Sentences of the same note, word for word, that it stands in the place of."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSentences:
+    """Sentences on one subject."""
+
+    kind: NoteKind
+    subject: str
+    sentences: tuple[NewSentence, ...]
+
+
+def content_terms(text: str) -> set[str]:
+    """The terms of a text that say something: no function words, nor the single character by which
+    a run of Chinese ends.
+
+    >>> sorted(content_terms("Where does Ada live? 小明住"))
+    ['ada', 'live', '小明', '明住']
+    """
+    found = set(terms(text)) - STOP_WORDS
+    longer = {term for term in found if len(term) > 1}
+    return longer or found
+
+
+def subject_key(subject: str) -> str:
+    """What two ways to write a subject have in common.
+
+    >>> subject_key("the Kitchens") == subject_key("Kitchen, the")
+    True
+    """
+    return " ".join(sorted(set(terms(subject))))
+
+
+def write_note(db: sqlite3.Connection, owner: str, note: NewSentences, moment: str) -> int:
+    """Add sentences on one subject, but for those that cite what is gone or are there; how many."""
+    key = subject_key(note.subject)
+    known = db.execute(
+        "SELECT id, subject FROM notes WHERE owner = ? AND subject_key = ?", (owner, key)
+    ).fetchone()
+    note_id, subject = known or (new_id(), note.subject)
+    numbers: dict[str, int] = {
+        text: number
+        for number, text in db.execute(
+            "SELECT id, text FROM note_sentences WHERE note = ?", (note_id,)
+        )
+    }
+    have = {" ".join(terms(text)) for text in numbers}
+    added = 0
+    for sentence in note.sentences:
+        form = " ".join(terms(sentence.text))
+        if form in have or not all(
+            _is_there(db, each) for each in (*sentence.cited, *sentence.leaning)
+        ):
+            continue
+        if not known and not added:
+            db.execute(
+                "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)",
+                (note_id, owner, note.kind, note.subject, key, moment),
+            )
+        _insert_sentence(db, owner, note_id, subject, sentence)
+        for text in sentence.replaces:
+            if (number := numbers.pop(text, None)) is not None:
+                db.execute("DELETE FROM note_sentences WHERE id = ?", (number,))
+        have.add(form)
+        added += 1
+    if added:
+        db.execute("UPDATE notes SET written_at = ? WHERE id = ?", (moment, note_id))
+        db.execute(  # the oldest give way
+            "DELETE FROM note_sentences WHERE id IN (SELECT id FROM note_sentences WHERE note = ?"
+            " ORDER BY id DESC LIMIT -1 OFFSET ?)",
+            (note_id, NOTE_MOST_SENTENCES),
+        )
+    return added
+
+
+def _is_there(db: sqlite3.Connection, cited: UnreadSegment) -> bool:
+    """Whether a segment is still as it was read."""
+    found = db.execute(
+        "SELECT 1 FROM segments WHERE id = ? AND text_hash = ?", (cited.number, cited.text_hash)
+    )
+    return found.fetchone() is not None
+
+
+def _insert_sentence(
+    db: sqlite3.Connection, owner: str, note_id: str, subject: str, sentence: NewSentence
+) -> None:
+    number = db.execute(
+        "INSERT INTO note_sentences(note, text) VALUES (?, ?)", (note_id, sentence.text)
+    ).lastrowid
+    # Each sentence is found by the name of its subject too.
+    words = content_terms(sentence.text) | content_terms(subject)
+    db.executemany(
+        "INSERT INTO note_terms VALUES (?, ?, ?)", [(owner, term, number) for term in words]
+    )
+    db.executemany(
+        "INSERT OR IGNORE INTO note_citations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            *(_citation(owner, number, each, shown=True) for each in sentence.cited),
+            *(_citation(owner, number, each, shown=False) for each in sentence.leaning),
+        ],
+    )
+
+
+def _citation(owner: str, sentence: int | None, cited: UnreadSegment, *, shown: bool) -> Row:
+    anchor = cited.segment.anchor
+    ref: AnchorRef = anchor.ref
+    return (
+        owner,
+        *ref,
+        sentence,
+        anchor.segment_type,
+        anchor.timestamp.isoformat(),
+        cited.text_hash,
+        shown,
+    )

@@ -1,0 +1,1 @@
+"""Time expressions in questions, and how well the time of a piece fits them."""

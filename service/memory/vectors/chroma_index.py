@@ -1,0 +1,177 @@
+"""One generation of the vector index, open: a Chroma collection for each owner.
+
+An owner has a collection of their own because a filter that most vectors pass costs Chroma fifty
+times what the search itself does. Ids are the numbers of segments; nothing else is stored with a
+vector: no words, no names, no filters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.domain.errors import ConflictError
+from service.memory.protocol import IndexEntry, Nearest, Vectors
+from service.memory.tuned import HNSW, PROBED_SAME
+from service.memory.vectors.chroma_places import Place, collection_names
+from service.memory.vectors.embedding_states import as_matrix
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
+
+
+class ChromaIndex:
+    """A `VectorIndex` by Chroma. Making one opens it; the first imports Chroma, a second's work.
+
+    Raises:
+        IndexDamagedError: what is there cannot be opened.
+        IndexUnreachableError: the server does not answer.
+        StorageError: the disk refuses.
+    """
+
+    def __init__(self, place: Place, generation: int) -> None:
+        self._errors = place.errors
+        self._client, self._prefix = place.open(generation)
+        self._collections: dict[str, Collection] = {}  # by name
+        self._making = threading.Lock()
+        self._idle = threading.Condition()
+        self._users = 0
+        self._closed = False
+        try:
+            with self._errors("opened"):
+                self._largest_batch: int = self._client.get_max_batch_size()
+                for name in collection_names(self._client):
+                    if name.startswith(self._prefix):
+                        self._collections[name] = self._client.get_collection(
+                            name, embedding_function=None
+                        )
+        except BaseException:
+            self._client.close()
+            raise
+
+    def add(self, entries: Sequence[IndexEntry]) -> None:
+        """See `VectorIndex.add`."""
+        by_owner: defaultdict[str, list[IndexEntry]] = defaultdict(list)
+        for entry in entries:
+            by_owner[entry.owner].append(entry)
+        with self._in_use("written"):
+            for owner, of_owner in by_owner.items():
+                collection = self._collection_to_write(owner)
+                for start in range(0, len(of_owner), self._largest_batch):
+                    batch = of_owner[start : start + self._largest_batch]
+                    collection.upsert(
+                        ids=[str(entry.number) for entry in batch],
+                        embeddings=as_matrix([entry.vector for entry in batch]),
+                    )
+
+    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
+        """See `VectorIndex.search`."""
+        collection = self._collections.get(self._name(owner))
+        if collection is None:
+            return []
+        with self._in_use("read"):
+            found = collection.query(
+                query_embeddings=vector.reshape(1, -1), n_results=limit, include=["distances"]
+            )
+        distances = found["distances"]
+        assert distances is not None
+        return [
+            Nearest(int(number), 1.0 - distance)
+            for number, distance in zip(found["ids"][0], distances[0], strict=True)
+        ]
+
+    def delete(self, numbers: Sequence[int], *, owner: str) -> None:
+        """See `VectorIndex.delete`."""
+        collection = self._collections.get(self._name(owner))
+        if collection is not None:
+            with self._in_use("written"):
+                for start in range(0, len(numbers), self._largest_batch):
+                    batch = numbers[start : start + self._largest_batch]
+                    collection.delete(ids=[str(number) for number in batch])
+
+    def count(self) -> int:
+        """See `VectorIndex.count`."""
+        with self._in_use("read"):
+            return sum(collection.count() for collection in list(self._collections.values()))
+
+    def numbers(self) -> set[int]:
+        """See `VectorIndex.numbers`."""
+        found: set[int] = set()
+        with self._in_use("read"):
+            for collection in list(self._collections.values()):
+                offset = 0
+                while page := collection.get(limit=self._largest_batch, offset=offset, include=[])[
+                    "ids"
+                ]:
+                    found.update(map(int, page))
+                    offset += len(page)
+        return found
+
+    def delete_anywhere(self, numbers: Sequence[int]) -> None:
+        """See `VectorIndex.delete_anywhere`."""
+        with self._in_use("written"):
+            for collection in list(self._collections.values()):
+                for start in range(0, len(numbers), self._largest_batch):
+                    batch = numbers[start : start + self._largest_batch]
+                    collection.delete(ids=[str(number) for number in batch])
+
+    def finds(self, entries: Sequence[IndexEntry]) -> int:
+        """See `VectorIndex.finds`."""
+        by_owner: defaultdict[str, list[bytes]] = defaultdict(list)
+        for entry in entries:
+            by_owner[entry.owner].append(entry.vector)
+        found = 0
+        with self._in_use("read"):
+            for owner, vectors in by_owner.items():
+                collection = self._collections.get(self._name(owner))
+                if collection is None:
+                    continue
+                distances = collection.query(
+                    query_embeddings=as_matrix(vectors), n_results=1, include=["distances"]
+                )["distances"]
+                nearest = [row[0] if row else 1.0 for row in distances or []]
+                found += int(np.sum(np.array(nearest) < PROBED_SAME))
+        return found
+
+    def close(self) -> None:
+        """See `VectorIndex.close`."""
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: not self._users)
+        with self._errors("closed"):
+            self._client.close()
+
+    def _collection_to_write(self, owner: str) -> Collection:
+        with self._making:
+            name = self._name(owner)
+            if name not in self._collections:
+                self._collections[name] = self._client.get_or_create_collection(
+                    name,
+                    embedding_function=None,
+                    configuration={"hnsw": {"space": "cosine", **HNSW}},
+                )
+            return self._collections[name]
+
+    def _name(self, owner: str) -> str:
+        return self._prefix + hashlib.sha256(owner.encode()).hexdigest()[:24]
+
+    @contextmanager
+    def _in_use(self, what: str) -> Iterator[None]:
+        """Keep the client open meanwhile: a search may be under way while a swap closes it."""
+        with self._idle:
+            if self._closed:
+                raise ConflictError("the vector index was just replaced", advice="Try again.")
+            self._users += 1
+        try:
+            with self._errors(what):
+                yield
+        finally:
+            with self._idle:
+                self._users -= 1
+                self._idle.notify_all()

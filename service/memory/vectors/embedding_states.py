@@ -1,0 +1,274 @@
+"""The vectors of segments, by each embedder: what makes embedding resumable.
+
+A segment without a row in `vectors` waits for its vector. A changed segment has a new number, so it
+waits again, and those that wait never have a lower number than the last one done in order. Vectors
+stay here when an index is lost: it is built anew from them, without embedding anything again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from service.memory.protocol import IndexEntry, Vectors
+from service.memory.tuned import SAME_EMBEDDER
+from service.memory.vectors.generations import GENERATIONS_SCHEMA, Generations, drop_indexed
+from service.storage.sqlite_file import SqliteFile
+
+# A vector is its numbers as 16-bit floats, little-endian, of length 1 as nearly as these allow. Its
+# key joins embedder and segment, since a table of long rows is read twice as fast by an integer
+# key as by a pair.
+EMBEDDING_SCHEMA = (
+    """
+CREATE TABLE IF NOT EXISTS embedders (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    identity TEXT NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS embedder_probes (
+    embedder INTEGER PRIMARY KEY,
+    vector BLOB NOT NULL  -- of `PROBE`
+);
+CREATE TABLE IF NOT EXISTS vectors (
+    id INTEGER PRIMARY KEY,  -- (embedder << 40) + segment
+    vector BLOB NOT NULL
+);
+"""
+    + GENERATIONS_SCHEMA
+)
+
+DROP_SUMS_OF_SCHEMA_2 = "DROP TABLE IF EXISTS vector_sums;"
+"""That schema kept the sum of each owner's vectors, which nothing asked for."""
+
+WITHOUT_ADDRESSES_OF_SCHEMA_4 = (
+    EMBEDDING_SCHEMA  # a file of the first schema has none of its tables by now
+    + """
+UPDATE OR IGNORE embedders SET identity =
+    'openai ' || substr(identity, 8 + instr(substr(identity, 8), ' '))
+    WHERE identity LIKE 'openai % % dimension=%';
+"""
+)
+"""That schema told endpoints apart by their addresses, not by their vectors."""
+
+PROBE = "ready?"
+"""The question that every embedder is given, to know it again by its vector."""
+
+_STORED = np.dtype("<f2")
+_SHIFT = 40
+_NUMBERS = 1 << _SHIFT
+_DROPPED_AT_ONCE = 2000
+
+
+class PendingSegment(NamedTuple):
+    """A segment that waits for its vector."""
+
+    number: int
+    """Its row in the ledger."""
+    owner: str
+    text: str
+
+
+class KnownVectors(NamedTuple):
+    """The vectors of some segments."""
+
+    matrix: Vectors
+    """One row for each, of length 1; zeros where there is none."""
+    known: npt.NDArray[np.bool_]
+    """Which rows those of a vector are."""
+
+
+class EmbeddingStates:
+    """Reads and writes the vectors of segments. The methods block."""
+
+    def __init__(self, file: SqliteFile, writing: threading.Lock) -> None:
+        self._file = file
+        self._writing = writing
+        self.generations = Generations(file, writing)
+        """Which index holds which of the vectors."""
+
+    def embedder(self, identity: str, probe: Vectors | None = None) -> int:
+        """The number under which this embedder's vectors are kept.
+
+        Where another model is offered under the name of one that is known, it gets a number and an
+        identity of its own: the name, and ``other=`` which one it is.
+
+        Args:
+            identity: see `Embedder.identity`.
+            probe: its vector of `PROBE`, one row; None: the name alone decides.
+        """
+        with self._writing, self._file.transaction(durable=False) as db:
+            other = 1
+            name = identity
+            while True:
+                db.execute("INSERT OR IGNORE INTO embedders(identity) VALUES (?)", (name,))
+                number: int
+                number, known = db.execute(
+                    "SELECT e.id, p.vector FROM embedders e"
+                    " LEFT JOIN embedder_probes p ON p.embedder = e.id WHERE e.identity = ?",
+                    (name,),
+                ).fetchone()
+                if probe is None or known is None or _is_same(as_matrix([known]), probe):
+                    break
+                other += 1
+                name = f"{identity} other={other}"
+            if probe is not None:
+                stored = probe.astype(_STORED).tobytes()
+                db.execute("INSERT OR IGNORE INTO embedder_probes VALUES (?, ?)", (number, stored))
+        return number
+
+    def identity(self, embedder: int) -> str:
+        """The identity of an embedder that is known by this number."""
+        rows = self._file.select("SELECT identity FROM embedders WHERE id = ?", (embedder,))
+        return str(rows[0][0]) if rows else "an unknown embedder"
+
+    def pending(self, embedder: int, *, beyond: int, limit: int) -> list[PendingSegment]:
+        """The next segments without a vector, in the order of their numbers.
+
+        Args:
+            embedder: whose vectors.
+            beyond: only segments with a higher number.
+            limit: at most so many.
+        """
+        rows = self._file.select(
+            "SELECT id, owner, text FROM segments WHERE id > ? AND NOT EXISTS"
+            " (SELECT 1 FROM vectors v WHERE v.id = ? + segments.id) ORDER BY id LIMIT ?",
+            (beyond, embedder << _SHIFT, limit),
+        )
+        return [PendingSegment(*row) for row in rows]
+
+    def store(self, embedder: int, pending: Sequence[PendingSegment], vectors: Vectors) -> None:
+        """Keep the vectors of segments; one that is gone meanwhile gets none.
+
+        Args:
+            embedder: whose they are.
+            pending: the segments.
+            vectors: a row of length 1 for each of them.
+        """
+        rows = vectors.astype(_STORED)
+        first = embedder << _SHIFT
+        with self._writing:
+            with self._file.transaction(durable=False) as db:
+                db.executemany(
+                    "INSERT OR IGNORE INTO vectors SELECT ? + id, ? FROM segments WHERE id = ?",
+                    [
+                        (first, row.tobytes(), piece.number)
+                        for piece, row in zip(pending, rows, strict=True)
+                    ],
+                )
+            self._file.checkpoint()
+
+    def vectors_of(self, embedder: int, numbers: Sequence[int], dimension: int) -> KnownVectors:
+        """The vectors of segments, in the order of `numbers`, which may be any."""
+        first = embedder << _SHIFT
+        rows = self._file.select(
+            "SELECT wanted.key, vector"
+            " FROM json_each(?) AS wanted CROSS JOIN vectors v ON v.id = wanted.value",
+            (json.dumps([first + number for number in numbers]),),
+        )
+        matrix = np.zeros((len(numbers), dimension), dtype=np.float32)
+        known = np.zeros(len(numbers), dtype=np.bool_)
+        if rows:
+            places = [row[0] for row in rows]
+            matrix[places] = as_matrix([row[1] for row in rows])
+            known[places] = True
+        return KnownVectors(matrix, known)
+
+    def to_index(
+        self, generation: int, embedder: int, *, beyond: int, limit: int
+    ) -> list[IndexEntry]:
+        """The next vectors that this generation of the index lacks, in the order of numbers."""
+        rows = self._file.select(
+            "SELECT s.id, s.owner, v.vector FROM segments s JOIN vectors v ON v.id = ? + s.id"
+            " WHERE s.id > ? AND NOT EXISTS"
+            " (SELECT 1 FROM indexed i WHERE i.generation = ? AND i.segment = s.id)"
+            " ORDER BY s.id LIMIT ?",
+            (embedder << _SHIFT, beyond, generation, limit),
+        )
+        return [IndexEntry(*row) for row in rows]
+
+    def sample(self, generation: int, embedder: int, count: int) -> list[IndexEntry]:
+        """Up to `count` vectors that this generation holds, spread evenly, with first and last."""
+        numbers = [
+            row[0]
+            for row in self._file.select(
+                "SELECT segment FROM indexed WHERE generation = ? ORDER BY segment", (generation,)
+            )
+        ]
+        if len(numbers) > count:
+            numbers = [numbers[round(i * (len(numbers) - 1) / (count - 1))] for i in range(count)]
+        rows = self._file.select(
+            "SELECT s.id, s.owner, v.vector FROM json_each(?) AS wanted"
+            " CROSS JOIN segments s ON s.id = wanted.value JOIN vectors v ON v.id = ? + s.id",
+            (json.dumps(numbers), embedder << _SHIFT),
+        )
+        return [IndexEntry(*row) for row in rows]
+
+    def count_segments(self) -> int:
+        """How many segments there are, of all owners."""
+        return int(self._file.select("SELECT count(*) FROM segments")[0][0])
+
+    def count_vectors(self, embedder: int) -> int:
+        """How many segments have their vector by this embedder, of all owners."""
+        first = embedder << _SHIFT
+        rows = self._file.select(
+            "SELECT count(*) FROM vectors WHERE id BETWEEN ? AND ?", (first, first + _NUMBERS - 1)
+        )
+        return int(rows[0][0])
+
+    def drop_vectors_of_others(self, needed: Iterable[int]) -> bool:
+        """Drop some vectors of embedders that are not needed any more.
+
+        Returns:
+            Whether there may be more.
+        """
+        kept = json.dumps(sorted(needed))
+        rows = self._file.select(
+            "SELECT id FROM embedders WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
+            (kept,),
+        )
+        if not rows:
+            return False
+        embedder = rows[0][0]
+        first = embedder << _SHIFT
+        with self._writing:
+            with self._file.transaction(durable=False) as db:
+                dropped = db.execute(
+                    "DELETE FROM vectors WHERE id IN"
+                    " (SELECT id FROM vectors WHERE id BETWEEN ? AND ? LIMIT ?)",
+                    (first, first + _NUMBERS - 1, _DROPPED_AT_ONCE),
+                ).rowcount
+                if dropped < _DROPPED_AT_ONCE:
+                    db.execute("DELETE FROM embedder_probes WHERE embedder = ?", (embedder,))
+                    db.execute("DELETE FROM embedders WHERE id = ?", (embedder,))
+            self._file.checkpoint()
+        return True
+
+
+def _is_same(one: Vectors, other: Vectors) -> bool:
+    return one.shape == other.shape and float((one @ other.T)[0, 0]) >= SAME_EMBEDDER
+
+
+def as_matrix(vectors: Sequence[bytes]) -> Vectors:
+    """Stored vectors as rows of length 1."""
+    matrix = np.frombuffer(b"".join(vectors), dtype=_STORED).reshape(len(vectors), -1)
+    rows = matrix.astype(np.float32)
+    unit: Vectors = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return unit
+
+
+def drop_states(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Drop the vectors of segments that are about to be removed, within the caller's transaction.
+
+    Comes before the segments' own rows are deleted. Notes what the indexes must drop.
+    """
+    embedders = [row[0] for row in db.execute("SELECT id FROM embedders")]
+    db.executemany(
+        "DELETE FROM vectors WHERE id = ?",
+        [((embedder << _SHIFT) + number,) for number in numbers for embedder in embedders],
+    )
+    drop_indexed(db, numbers)

@@ -1,0 +1,1 @@
+"""Files, clocks and tasks: what all stores stand on."""
