@@ -3,7 +3,7 @@
 "I moved to Leeds", "Where do I live?" and "Thanks" on one side; "Translate this", "Why is the sea
 salty?" and "Write a poem" on the other, told by meaning: a logistic model over the vectors of
 multilingual-e5-small, as questions are embedded. `personal.json` holds what
-``service.bench.personal`` has fitted to ``data/personal``: of the 80 of its part `test`,
+``research.personal`` has fitted to ``data/personal``: of the 80 of its part `test`,
 79 are told rightly.
 """
 
@@ -39,7 +39,8 @@ def shipped() -> tuple[NDArray[np.float32], float]:
     if written.get("form") != FORM:
         raise ConfigurationError(
             "The model that tells personal messages does not fit this version.",
-            advice="Install the package again, or fit it: `python -m service.bench.personal`.",
+            advice="Install the package again, or fit it in a checkout:"
+            " `python -m research.personal`.",
         )
     return np.array(written["weights"], dtype=np.float32), float(written["bias"])
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
+from research.personal import figures, read_part
 from service.agent.care.model import shipped as care_model
 from service.agent.personal import is_personal, shipped
 from service.agent.routing.vectors import embedded_text
-from service.bench.personal import figures, read_part
 from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.domain.fold import fold
 from service.domain.messages import Message

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from research.routing.replay import replay
 from service.agent.llm.script import parse_script
 from service.agent.llm.scripted import ScriptedModel
 from service.agent.routing.model import shipped
@@ -28,7 +29,6 @@ from service.bench.routing.deciding import Decided, arrivals, decide_all, sample
 from service.bench.routing.embedding import TimedEmbedder
 from service.bench.routing.figures import of_decided
 from service.bench.routing.metrics import NEW, Decision
-from service.bench.routing.replay import replay
 from service.bench.routing.report import Plan, run
 from service.bench.routing.routers import TrainedOn, router_for
 from service.bench.routing.speed import MESSAGES

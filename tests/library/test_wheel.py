@@ -169,6 +169,10 @@ def test_nothing_in_the_wheel_names_the_modules_of_the_checkout(installed: Insta
     files = (each.relative_to(ROOT / "service") for each in (ROOT / "service").rglob("*"))
     wanted = {f"rondo/{each}" for each in files if each.suffix in (".py", ".json", ".typed")}
     assert wanted <= names
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
+        "rondo",
+        "service",
+    }
     assert {name for name in names if name.startswith("service/")} == {
         "service/__init__.py",
         "service/py.typed",

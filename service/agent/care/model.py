@@ -8,7 +8,7 @@ against a message: a bilinear form, as what a limit says (shellfish) and what a 
 no limit can touch. Each side is counted from the mean of its kind in its script, since vectors of
 one script lie nearer together than those of one matter.
 
-`model.json` holds what `service.bench.care.fit` has fitted to ``data/care``; what it comes to on
+`model.json` holds what `research.care.fit` has fitted to ``data/care``; what it comes to on
 sentences and pairs that were written afterwards, and not looked at before:
 
 - of 60 sentences that tell a limit all are found (recall 1.0), with a precision of 0.91;
@@ -150,7 +150,8 @@ def read_model(written: Mapping[str, Any]) -> CareModel:
     if written.get("form") != FORM:
         raise ConfigurationError(
             "The model that tells a person's limits does not fit this version.",
-            advice="Install the package again, or fit it: `python -m service.bench.care.fit`.",
+            advice="Install the package again, or fit it in a checkout:"
+            " `python -m research.care.fit`.",
         )
 
     def array(name: str) -> Array:

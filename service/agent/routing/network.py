@@ -3,7 +3,7 @@
 Each exchange (the message beside one turn) becomes a hidden vector and a score; a candidate pools
 those of its turns, by attention and by the logarithm of their summed exponentials, beside its own
 features; *new* sees the most of what all candidates show. Trained by
-`service.bench.routing.networks`; evaluated with numpy alone, in about a millisecond.
+`research.routing.networks`; evaluated with numpy alone, in about a millisecond.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Routing measured on conversations, and the training of the router's model."""
+"""Routing measured on conversations."""

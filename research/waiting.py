@@ -1,6 +1,6 @@
 """Fits the weights by which the router tells what is said to a question that stands open.
 
-``python -m service.bench.waiting.fit FOLDER/dev.jsonl`` prints those that
+``python -m research.waiting FOLDER/dev.jsonl`` prints those that
 `service.agent.tuned` has, and how often they are right on scenes that they were not fitted to.
 """
 

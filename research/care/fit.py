@@ -1,6 +1,6 @@
 """Fits the two models that tell a person's limits and where they matter, and measures them.
 
-``python -m service.bench.care.fit data/care service/agent/care/model.json`` fits both and writes
+``python -m research.care.fit data/care service/agent/care/model.json`` fits both and writes
 them; with ``limits`` behind it, the first alone: the second stays as it comes with the package.
 With the folder alone it measures what comes with the package. Prints JSON.
 """
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from research.care.dataset import How, Pair, Part, Sentence, read_part
 from service.agent import care
 from service.agent.care.model import FORM, CareModel, pair_table, read_model, shipped
 from service.agent.routing.projection import rounded
-from service.bench.care.dataset import How, Pair, Part, Sentence, read_part
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 from service.memory.embedders.query_cache import QueryCache

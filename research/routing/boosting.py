@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from research.routing.table import Floats, Integers, Table
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
 from service.agent.routing.forest import Forest
-from service.bench.routing.table import Floats, Integers, Table
 
 _BINS = 48
 _SAMPLED = 40_000

@@ -1,6 +1,6 @@
-"""Train the router's model: `python -m service.bench.routing.train SET... --out model.json`.
+"""Train the router's model: `python -m research.routing.train SET... --out model.json`.
 
-A SET is a folder of streams (`service.bench.routing.replay` has the form), optionally with its
+A SET is a folder of streams (`research.routing.replay` has the form), optionally with its
 weight: `irc-train=1.5`. What a model is worth is measured on files that it was not
 trained on, third by third, which also sets the temperature; on whole sets left out (`--check`); and
 on sets named by `--test`.
@@ -20,21 +20,14 @@ from typing import Any
 import click
 import numpy as np
 
-from service.agent.routing.exchanges import FROM_VECTORS
-from service.agent.routing.features import CONTEXT_FEATURES
-from service.agent.routing.model import Scorer
-from service.agent.routing.nearness import NEARNESS_FEATURES
-from service.agent.routing.network import Network
-from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
-from service.bench.routing.boosting import Boosting, boosted
-from service.bench.routing.crossing import Crossed, Scores, curves, figures
-from service.bench.routing.metrics import measured
-from service.bench.routing.model_file import EMBEDDER, Trained, dumped, source, written
-from service.bench.routing.networks import Networking, trained_network
-from service.bench.routing.projecting import Projecting, trained_projection
-from service.bench.routing.replay import embedded, replay
-from service.bench.routing.resting import rested
-from service.bench.routing.table import (
+from research.routing.boosting import Boosting, boosted
+from research.routing.crossing import Crossed, Scores, curves, figures
+from research.routing.model_file import EMBEDDER, Trained, dumped, source, written
+from research.routing.networks import Networking, trained_network
+from research.routing.projecting import Projecting, trained_projection
+from research.routing.replay import embedded, replay
+from research.routing.resting import rested
+from research.routing.table import (
     PROJECTED,
     PROJECTED_CONTEXT,
     Integers,
@@ -45,6 +38,13 @@ from service.bench.routing.table import (
     tabulated,
     without_projection,
 )
+from service.agent.routing.exchanges import FROM_VECTORS
+from service.agent.routing.features import CONTEXT_FEATURES
+from service.agent.routing.model import Scorer
+from service.agent.routing.nearness import NEARNESS_FEATURES
+from service.agent.routing.network import Network
+from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
+from service.bench.routing.metrics import measured
 
 FOLDS = 3
 _WITHOUT_PROJECTION = 0.1
@@ -267,8 +267,7 @@ def _one_thread() -> None:
 def _command(weights: Mapping[Path, float], rounds: int, epochs: int, seed: int) -> str:
     sets = " ".join(f"{folder.name}={weight:g}" for folder, weight in weights.items())
     return (
-        f"python -m service.bench.routing.train {sets} --rounds {rounds} --epochs {epochs}"
-        f" --seed {seed}"
+        f"python -m research.routing.train {sets} --rounds {rounds} --epochs {epochs} --seed {seed}"
     )
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from research.routing.table import ABSENT, USER, Floats, Integers, Table
 from service.agent.routing.features import CANDIDATE_FEATURES
 from service.agent.routing.projection import LAST_TURNS, Projection
-from service.bench.routing.table import ABSENT, USER, Floats, Integers, Table
 
 _BESIDE = (
     "messages_between",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from research.routing.replay import Asked
 from service.agent.routing.exchanges import Exchanges
 from service.agent.routing.features import (
     CANDIDATE_FEATURES,
@@ -20,7 +21,6 @@ from service.agent.routing.network import Network
 from service.agent.routing.projection import LAST_TURNS, Projection
 from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES, read_by
 from service.agent.routing.scripts import NO_SCRIPT, script
-from service.bench.routing.replay import Asked
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]

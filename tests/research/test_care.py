@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from research.care.dataset import read_part
+from research.care.fit import PARTS, figures
 from service.agent.care.model import read_model, shipped
-from service.bench.care.dataset import read_part
-from service.bench.care.fit import PARTS, figures
 from service.bench.errors import BenchmarkError
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder

@@ -1,6 +1,6 @@
 """Conversations made into streams.
 
-    python -m service.bench.routing.interleaving FILE... --out DIR
+    python -m research.routing.interleaving FILE... --out DIR
 
 A file holds conversations as people write them down: a block of lines each, ``> `` before what the
 person says and ``< `` before what the assistant does. They are interleaved as if one person held

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from research.routing.table import Floats, Integers, Table
 from service.agent.routing.exchanges import BY_USER, EXCHANGE_FEATURES
 from service.agent.routing.features import (
     CANDIDATE_FEATURES,
@@ -19,7 +20,6 @@ from service.agent.routing.features import (
 )
 from service.agent.routing.network import LAYERS, Encoder, Inputs, Layer, Network
 from service.agent.routing.projection import centred
-from service.bench.routing.table import Floats, Integers, Table
 
 _LEAST_SPREAD = 1e-3
 """A feature with less of a standard deviation is taken not to vary."""

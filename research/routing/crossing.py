@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from research.routing.boosting import Numbers, softmax
+from research.routing.table import Integers, Table
 from service.agent.routing.model import Scorer
-from service.bench.routing.boosting import Numbers, softmax
 from service.bench.routing.metrics import NEW, Decision, calibration, measured
-from service.bench.routing.table import Integers, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,15 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from service.agent.routing.features import CANDIDATE_FEATURES, features
-from service.agent.routing.model import read_model
-from service.agent.routing.reading import Candidate, Turn
-from service.bench.routing.boosting import Boosting
-from service.bench.routing.crossing import Crossed, Scores, curves, figures
-from service.bench.routing.metrics import NEW, Decision, calibration, measured
-from service.bench.routing.model_file import dumped, written
-from service.bench.routing.networks import Networking, trained_network, trained_with_feeds
-from service.bench.routing.projecting import Projecting, trained_projection
-from service.bench.routing.replay import Asked, embedded, replay
-from service.bench.routing.resting import rested
-from service.bench.routing.table import joined, projected, read_through, tabulated
-from service.bench.routing.train import (
+from research.routing.boosting import Boosting
+from research.routing.crossing import Crossed, Scores, curves, figures
+from research.routing.model_file import dumped, written
+from research.routing.networks import Networking, trained_network, trained_with_feeds
+from research.routing.projecting import Projecting, trained_projection
+from research.routing.replay import Asked, embedded, replay
+from research.routing.resting import rested
+from research.routing.table import joined, projected, read_through, tabulated
+from research.routing.train import (
     Training,
     cross_checked,
     cross_read,
@@ -34,6 +30,10 @@ from service.bench.routing.train import (
     trained,
     trained_reader,
 )
+from service.agent.routing.features import CANDIDATE_FEATURES, features
+from service.agent.routing.model import read_model
+from service.agent.routing.reading import Candidate, Turn
+from service.bench.routing.metrics import NEW, Decision, calibration, measured
 
 SMALL = Networking(hidden=8, encoded=3, of_message=2, epochs=3, rate=0.02, warm_up=5)
 _TOPICS = ("violin", "garden", "passport", "bicycle", "dentist")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from research.routing.replay import files
+from research.routing.table import Table, projected, read_through
 from service.agent.routing.exchanges import EXCHANGE_FEATURES
 from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
 from service.agent.routing.model import FORM, Scorer
 from service.agent.routing.network import Network
 from service.agent.routing.projection import Projection
-from service.bench.routing.replay import files
-from service.bench.routing.table import Table, projected, read_through
 
 EMBEDDER = "bundled:multilingual-e5-small"
 _DIGITS = 4

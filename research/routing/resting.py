@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from research.routing.replay import Asked
 from service.agent.routing.reading import Candidate, Loop, Turn, read
 from service.agent.routing.wording import Words
-from service.bench.routing.replay import Asked
 from service.memory.ledger.stop_words import STOP_WORDS
 
 SHARE = 0.12

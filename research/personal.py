@@ -1,6 +1,6 @@
 """Fits the model that tells messages about a person's own life, and measures it.
 
-``python -m service.bench.personal data/personal service/agent/personal.json`` writes the model;
+``python -m research.personal data/personal service/agent/personal.json`` writes the model;
 without the second argument it measures the one that comes with the package. Prints JSON.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from research.care.fit import regression
 from service.agent.personal import FORM, shipped
 from service.agent.routing.vectors import embedded_text
-from service.bench.care.fit import regression
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 

@@ -1,0 +1,73 @@
+"""The commands that fit the smaller models, each on a part of its data, with the real embedder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def run(module: str, *arguments: str | Path) -> dict[str, Any]:
+    """What a command tells."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"research.{module}", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def excerpt(name: str, folder: Path, every: int) -> Path:
+    """A folder in which each file of the data has one line of so many."""
+    target = folder / name
+    target.mkdir(parents=True)
+    for source in (DATA / name).glob("*.jsonl"):
+        lines = source.read_text("utf-8").splitlines(keepends=True)[::every]
+        (target / source.name).write_text("".join(lines), "utf-8")
+    return target
+
+
+def test_what_is_personal_is_fitted_and_written(tmp_path: Path) -> None:
+    written = tmp_path / "personal.json"
+    told = run("personal", excerpt("personal", tmp_path, every=8), written)
+    model = json.loads(written.read_text("utf-8"))
+    assert len(model["weights"]) == 384
+    assert np.any(model["weights"])
+    assert told["train"]["right"] > 0.8 * told["train"]["messages"]
+
+
+def test_limits_and_where_they_matter_are_fitted_and_written(tmp_path: Path) -> None:
+    written = tmp_path / "care.json"
+    told = run("care.fit", excerpt("care", tmp_path, every=12), written)
+    assert {"form", "limit", "limit_bias"} <= set(json.loads(written.read_text("utf-8")))
+    assert told["train"]["recall"] > 0.8
+
+
+def test_what_answers_an_open_question_is_fitted(tmp_path: Path) -> None:
+    told = run("waiting", excerpt("routing/waiting", tmp_path, every=4) / "dev.jsonl")
+    for kind in ("with_vectors", "words_only"):
+        assert any(told[kind]["weights"].values())
+        assert 0 <= told[kind]["en"]["elsewhere"] < 0.5
+
+
+def test_relevance_is_fitted_and_held_sets_are_only_measured() -> None:
+    sets = [DATA / "memory" / "relevance" / name for name in ("everyday-dev", "everyday-test")]
+    told = run("relevance", *sets)
+    for each in told.values():
+        assert each["weights"]["words"] > 0
+        assert each["questions"]["fitted"] > 0
+        assert each["questions"]["held"] > 0
+        assert 0 <= each["kept, held"]["far"] < each["kept, held"]["said"]
