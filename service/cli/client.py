@@ -20,7 +20,6 @@ from service.cli.errors import (
     RefusedError,
     TokenRefusedError,
 )
-from service.cli.sse import SSEDecoder
 from service.cli.token_auth import TokenAuth, read_token
 from service.cli.wire import END, Accepted, SeenEvent, content, is_rest, read
 from service.cli.wire import Json as Json  # what `get` and `post` give
@@ -322,7 +321,6 @@ class Daemon:
         on_open: Callable[[], None] = lambda: None,
     ) -> Generator[Accepted | SeenEvent]:
         headers = {"Accept": "text/event-stream", **headers}
-        decoder = SSEDecoder()
         with (
             self._told(),
             self._http.stream(method, path, headers=headers, json=body) as response,
@@ -335,9 +333,10 @@ class Daemon:
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 raise self._stranger()
             on_open()
-            for chunk in response.iter_raw():
-                for frame in decoder.feed(chunk):
-                    yield read(frame.event, frame.data)
+            # An event may hold a tool's whole result: the daemon bounds it, not its reader.
+            for event in httpx2.EventSource(response, max_event_size=None):
+                if event.data:  # without any it is none, by the standard
+                    yield read(event.event, event.data)
 
     # --- errors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,8 +69,33 @@ def test_nothing_is_read_after_a_loop_has_come_to_rest(tmp_path: Path) -> None:
         assert list(daemon.send("hi")) == [ACCEPTED, IDLE]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_events_do_not_depend_on_how_the_bytes_are_cut(tmp_path: Path, end: str) -> None:
+    delta = seen(None, "message.delta", text="番茄 \u2028 😀")
+    data = json.dumps(delta.wire, ensure_ascii=False)
+    stream = ": heartbeat\n\nretry: 10\n\nid: 4\n\n" + frame(ACCEPTED)
+    stream += f"event:message.delta\nfoo: bar\ndata:{data}\n\n" + frame(IDLE)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        write(request, "", media_type="text/event-stream")
+        for byte in stream.replace("\n", end).encode():
+            request.wfile.write(bytes([byte]))
+
+    with answering(answer) as port:
+        settings = Settings(data_dir=tmp_path, server=ServerSettings(port=port))
+        with Daemon(settings) as daemon:
+            assert list(daemon.send("hi")) == [ACCEPTED, delta, IDLE]
+
+
+def test_an_event_of_any_length_is_read(tmp_path: Path) -> None:
+    long = seen(7, "message.completed", message=said("x" * 3_000_000))
+    with daemon_that_says(tmp_path, frame(ACCEPTED) + frame(long) + frame(IDLE)) as (daemon, _):
+        assert list(daemon.send("hi")) == [ACCEPTED, long, IDLE]
+
+
 def test_watching_is_resumed_behind_the_last_event(tmp_path: Path) -> None:
-    with daemon_that_says(tmp_path, frame(ROUTED) + frame(DELTA), frame(END)) as (daemon, asked):
+    cut = frame(ROUTED) + frame(DELTA) + "data: {"
+    with daemon_that_says(tmp_path, cut, frame(END)) as (daemon, asked):
         items = list(daemon.events("01jd3v6k2m9x4q8w", on_break=ignore))
     assert items == [ROUTED, DELTA, END]
     assert [headers.get("last-event-id") for headers in asked] == [None, "3"]

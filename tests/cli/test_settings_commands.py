@@ -23,6 +23,7 @@ def test_config_is_toml_that_reads_back_as_what_is_in_effect(terminal: Terminal)
     assert settings["llm"]["model"] == 'say "番茄"'
     assert settings["log_level"] == "debug"
     assert settings["data_dir"] == str(terminal.data_dir)
+    assert "# temperature is not set\n" in result.stdout
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,9 @@ import click
 from service.cli.connect import json_option
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from tomlkit.container import Container
+
     from service.cli.wire import Json
     from service.config import Settings
 
@@ -24,7 +28,6 @@ def config(here: bool, as_json: bool) -> None:
     """
     from service.cli.daemon_settings import daemon_settings
     from service.cli.output import print_json
-    from service.cli.toml import dump
     from service.config import config_file, load_settings
 
     settings = load_settings()
@@ -42,7 +45,7 @@ def config(here: bool, as_json: bool) -> None:
     else:
         for line in _about_the_daemon(settings, shown):
             print(f"# {line}")
-    print(dump(shown), end="")
+    print(_as_toml(shown), end="")
 
 
 def _about_the_daemon(settings: Settings, shown: Json) -> list[str]:
@@ -55,3 +58,21 @@ def _about_the_daemon(settings: Settings, shown: Json) -> list[str]:
         lines.append(f"Started from here it would have other {', '.join(others)}")
         lines.append("(`rondo config --here` shows them).")
     return lines
+
+
+def _as_toml(settings: Mapping[str, JsonValue]) -> str:
+    import tomlkit
+
+    def fill(table: Container | tomlkit.items.Table, values: Mapping[str, JsonValue]) -> None:
+        # What follows the head of a table belongs to it: the tables within come last.
+        for name, value in sorted(values.items(), key=lambda each: isinstance(each[1], dict)):
+            if isinstance(value, dict):
+                fill(inner := tomlkit.table(), value)
+                table.add(name, inner)
+            elif value is None:  # TOML has no word for it
+                table.add(tomlkit.comment(f"{name} is not set"))
+            else:
+                table.add(name, value)
+
+    fill(document := tomlkit.document(), settings)
+    return tomlkit.dumps(document)
