@@ -1,7 +1,7 @@
 """Fits the model that tells messages about a person's own life, and measures it.
 
-``python -m research.personal data/personal service/agent/personal.json`` writes the model;
-without the second argument it measures the one that comes with the package. Prints JSON.
+``python -m research.personal data/personal service/loop/recall/personal_messages.json`` writes the
+model; without the second argument it measures the one that comes with the package. Prints JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from research.care.fit import regression
-from service.agent.personal import FORM, shipped
-from service.agent.routing.vectors import embedded_text
 from service.config import load_settings
+from service.loop.recall.personal_messages import FORM, shipped
 from service.memory.embedders import create_embedder
+from service.routing.open_loop_vectors import embedded_text
 
 PARTS = ("train", "test")
 _PRIOR = 0.0025

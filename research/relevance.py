@@ -1,6 +1,6 @@
 """Fits the weights of relevance.
 
-``python -m research.relevance FOLDER…`` prints those that `service.memory.tuned` has, with
+``python -m research.relevance FOLDER…`` prints those that `service.memory.memory_tuning` has, with
 vectors and by words alone. Sets whose name ends in ``-test``, and those named after ``--held``, are
 asked like the others and only measured.
 """

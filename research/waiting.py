@@ -1,7 +1,7 @@
 """Fits the weights by which the router tells what is said to a question that stands open.
 
 ``python -m research.waiting FOLDER/dev.jsonl`` prints those that
-`service.agent.tuned` has, and how often they are right on scenes that they were not fitted to.
+`service.tuning` has, and how often they are right on scenes that they were not fitted to.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from service.agent.routing.expected import opens_of
-from service.agent.routing.expecting import EXPECTING_FEATURES, expecting
-from service.agent.routing.turns import candidate_of
-from service.agent.routing.vectors import TurnVectors
 from service.bench.waiting.dataset import Part, read_parts
 from service.bench.waiting.house import house, waiting
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 from service.memory.protocol import Vectors
+from service.routing.candidate_loops import candidate_of
+from service.routing.expected_answers import opens_of
+from service.routing.features.answer_features import EXPECTING_FEATURES, expecting
+from service.routing.open_loop_vectors import TurnVectors
 
 _STRENGTH = 1.0
 """Of the prior that weights are 0."""

@@ -23,9 +23,9 @@ from typing import Any
 import anyio
 
 from service.agent.agent import Agent, create_agent
-from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedModel
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.llm.scripted.script_language import parse_script
+from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 

@@ -23,24 +23,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the same for the rest
     from service.agent.agent import Agent, create_agent
-    from service.agent.answer_reading import Answer
-    from service.agent.assemble import agent_from_settings
-    from service.agent.backoff import Backoff
-    from service.agent.brain import Brain, Limits, landing
+    from service.agent.agent_factory import agent_from_settings
+    from service.agent.agent_options import AgentOptions, Waits
     from service.agent.callbacks import Callbacks
-    from service.agent.consolidation.options import ConsolidationOptions, ConsolidationStatus
-    from service.agent.hooks import Hooks
-    from service.agent.llm.anthropic_messages import AnthropicModel
-    from service.agent.llm.named import NamedModel
-    from service.agent.llm.openai_compatible import OpenAIModel
-    from service.agent.llm.protocol import LLM, LLMStatus
-    from service.agent.llm.script import Script, parse_script
-    from service.agent.llm.scripted import ScriptedModel
-    from service.agent.loop import Executor, Loop
+    from service.agent.consolidation.consolidation_options import (
+        ConsolidationOptions,
+        ConsolidationStatus,
+    )
+    from service.agent.human_input.answer_reading import Answer
+    from service.agent.human_input.open_questions import Question
     from service.agent.moving.mover import Moved
-    from service.agent.options import AgentOptions, Waits
-    from service.agent.questions import Question
-    from service.agent.routing.options import RouterOptions
     from service.config import Settings, load_settings
     from service.config_sections import (
         AgentSettings,
@@ -172,6 +164,16 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
     )
     from service.domain.tools import ToolContext, ToolDefinition
     from service.domain.usage import Prices
+    from service.llm.anthropic.anthropic_messages import AnthropicModel
+    from service.llm.backoff import Backoff
+    from service.llm.named_models import NamedModel
+    from service.llm.openai.openai_compatible import OpenAIModel
+    from service.llm.protocol import LLM, LLMStatus
+    from service.llm.scripted.script_language import Script, parse_script
+    from service.llm.scripted.scripted_model import ScriptedModel
+    from service.loop.brain import Brain, Limits, landing
+    from service.loop.execution import Executor, Loop
+    from service.loop.hooks.hooks import Hooks
     from service.memory.archive.archivist import ArchivingHooks
     from service.memory.embedders.openai_endpoint import OpenAIEmbedder
     from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -182,6 +184,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
     from service.memory.protocol import Embedder, SearchFilters
     from service.memory.rerankers.protocol import Reranker
     from service.models.fetch import PullProgress
+    from service.routing.routing_options import RouterOptions
     from service.tools.approval import ApprovalPolicy
     from service.tools.decorator import FunctionTool, tool
     from service.tools.protocol import Tool, ToolFailure
@@ -230,24 +233,24 @@ _NAMES_IN = {
         "PriceSettings RerankerSettings RouterSettings ServerSettings ToolsSettings",
     "service.models.fetch": "PullProgress",
     "service.agent.agent": "Agent create_agent",
-    "service.agent.answer_reading": "Answer",
-    "service.agent.assemble": "agent_from_settings",
-    "service.agent.backoff": "Backoff",
-    "service.agent.brain": "Brain Limits landing",
+    "service.agent.human_input.answer_reading": "Answer",
+    "service.agent.agent_factory": "agent_from_settings",
+    "service.llm.backoff": "Backoff",
+    "service.loop.brain": "Brain Limits landing",
     "service.agent.callbacks": "Callbacks",
-    "service.agent.consolidation.options": "ConsolidationOptions ConsolidationStatus",
-    "service.agent.hooks": "Hooks",
-    "service.agent.llm.anthropic_messages": "AnthropicModel",
-    "service.agent.llm.named": "NamedModel",
-    "service.agent.llm.openai_compatible": "OpenAIModel",
-    "service.agent.llm.protocol": "LLM LLMStatus",
-    "service.agent.llm.script": "Script parse_script",
-    "service.agent.llm.scripted": "ScriptedModel",
-    "service.agent.loop": "Executor Loop",
+    "service.agent.consolidation.consolidation_options": "ConsolidationOptions ConsolidationStatus",
+    "service.loop.hooks.hooks": "Hooks",
+    "service.llm.anthropic.anthropic_messages": "AnthropicModel",
+    "service.llm.named_models": "NamedModel",
+    "service.llm.openai.openai_compatible": "OpenAIModel",
+    "service.llm.protocol": "LLM LLMStatus",
+    "service.llm.scripted.script_language": "Script parse_script",
+    "service.llm.scripted.scripted_model": "ScriptedModel",
+    "service.loop.execution": "Executor Loop",
     "service.agent.moving.mover": "Moved",
-    "service.agent.options": "AgentOptions Waits",
-    "service.agent.questions": "Question",
-    "service.agent.routing.options": "RouterOptions",
+    "service.agent.agent_options": "AgentOptions Waits",
+    "service.agent.human_input.open_questions": "Question",
+    "service.routing.routing_options": "RouterOptions",
     "service.config": "Settings load_settings",
     "service.domain.anchors":
         "Anchor AnchorRef ExpandedContext MemoryHit MemoryNote NoteSentence SearchResult "

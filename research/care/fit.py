@@ -1,8 +1,8 @@
 """Fits the two models that tell a person's limits and where they matter, and measures them.
 
-``python -m research.care.fit data/care service/agent/care/model.json`` fits both and writes
-them; with ``limits`` behind it, the first alone: the second stays as it comes with the package.
-With the folder alone it measures what comes with the package. Prints JSON.
+``python -m research.care.fit data/care service/loop/recall/care/limit_model.json`` fits both and
+writes them; with ``limits`` behind it, the first alone: the second stays as it comes with the
+package. With the folder alone it measures what comes with the package. Prints JSON.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.care.dataset import How, Pair, Part, Sentence, read_part
-from service.agent import care
-from service.agent.care.model import FORM, CareModel, pair_table, read_model, shipped
-from service.agent.routing.projection import rounded
 from service.config import load_settings
+from service.loop.recall import care
+from service.loop.recall.care.limit_model import FORM, CareModel, pair_table, read_model, shipped
 from service.memory.embedders import create_embedder
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.search.writing_systems import script_of
+from service.routing.features.embedding_projection import rounded
 
 Matrix = NDArray[np.float64]
 Known = Mapping[str, Matrix]
@@ -211,7 +211,9 @@ def _told(model: CareModel, pairs: Sequence[Pair], known: Known) -> list[bool]:
 
 def _shipped_matters() -> dict[str, Any]:
     """The second model as it comes with the package, as `_fit_matters` would write it."""
-    written: dict[str, Any] = json.loads(resources.files(care).joinpath("model.json").read_text())
+    written: dict[str, Any] = json.loads(
+        resources.files(care).joinpath("limit_model.json").read_text()
+    )
     return {name: each for name, each in written.items() if name not in _OF_FIRST_OR_BOTH}
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.routing.table import Floats, Integers, Table
-from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
-from service.agent.routing.forest import Forest
+from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
+from service.routing.regression_forest import Forest
 
 _BINS = 48
 _SAMPLED = 40_000

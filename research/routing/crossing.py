@@ -10,8 +10,8 @@ import numpy as np
 
 from research.routing.boosting import Numbers, softmax
 from research.routing.table import Integers, Table
-from service.agent.routing.model import Scorer
 from service.bench.routing.metrics import NEW, Decision, calibration, measured
+from service.routing.routing_model import Scorer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 from research.routing.replay import files
 from research.routing.table import Table, projected, read_through
-from service.agent.routing.exchanges import EXCHANGE_FEATURES
-from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES
-from service.agent.routing.model import FORM, Scorer
-from service.agent.routing.network import Network
-from service.agent.routing.projection import Projection
+from service.routing.features.embedding_projection import Projection
+from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
+from service.routing.features.turn_features import EXCHANGE_FEATURES
+from service.routing.features.turn_network import Network
+from service.routing.routing_model import FORM, Scorer
 
 EMBEDDER = "bundled:multilingual-e5-small"
 _DIGITS = 4
@@ -59,7 +59,7 @@ def written(
         }
 
     body = {
-        "about": "How likely a message belongs to a run loop: see service/agent/routing/model.py.",
+        "about": "How likely a message belongs to a run loop: see service/routing.",
         "embedder": EMBEDDER,
         "trained_on": list(sources),
         "trained_with": how,

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from research.routing.table import Floats, Integers, Table
-from service.agent.routing.exchanges import BY_USER, EXCHANGE_FEATURES
-from service.agent.routing.features import (
+from service.routing.features.embedding_projection import centred
+from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
     MESSAGE_FEATURES,
 )
-from service.agent.routing.network import LAYERS, Encoder, Inputs, Layer, Network
-from service.agent.routing.projection import centred
+from service.routing.features.turn_features import BY_USER, EXCHANGE_FEATURES
+from service.routing.features.turn_network import LAYERS, Encoder, Inputs, Layer, Network
 
 _LEAST_SPREAD = 1e-3
 """A feature with less of a standard deviation is taken not to vary."""

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from research.routing.table import ABSENT, USER, Floats, Integers, Table
-from service.agent.routing.features import CANDIDATE_FEATURES
-from service.agent.routing.projection import LAST_TURNS, Projection
+from service.routing.features.embedding_projection import LAST_TURNS, Projection
+from service.routing.features.feature_set import CANDIDATE_FEATURES
 
 _BESIDE = (
     "messages_between",

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, Vector
 from service.bench.routing.active import ACTIVE_SECONDS
 from service.bench.routing.dataset import files as files
 from service.bench.routing.dataset import said_in
+from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, Vector
 
 EMBEDDED_CHARACTERS = 400
 """How much of a text is embedded."""

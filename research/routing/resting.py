@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from research.routing.replay import Asked
-from service.agent.routing.reading import Candidate, Loop, Turn, read
-from service.agent.routing.wording import Words
 from service.memory.ledger.stop_words import STOP_WORDS
+from service.routing.features.lexical_features import Words
+from service.routing.text.text_reading import Candidate, Loop, Turn, read
 
 SHARE = 0.12
 """Of all messages."""

@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.routing.replay import Asked
-from service.agent.routing.exchanges import Exchanges
-from service.agent.routing.features import (
+from service.routing.features.embedding_features import lead
+from service.routing.features.embedding_projection import LAST_TURNS, Projection
+from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
     Features,
     features,
 )
-from service.agent.routing.nearness import lead
-from service.agent.routing.network import Network
-from service.agent.routing.projection import LAST_TURNS, Projection
-from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES, read_by
-from service.agent.routing.scripts import NO_SCRIPT, script
+from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
+from service.routing.features.turn_features import Exchanges
+from service.routing.features.turn_network import Network
+from service.routing.text.text_script import NO_SCRIPT, script
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -38,13 +38,13 @@ from research.routing.table import (
     tabulated,
     without_projection,
 )
-from service.agent.routing.exchanges import FROM_VECTORS
-from service.agent.routing.features import CONTEXT_FEATURES
-from service.agent.routing.model import Scorer
-from service.agent.routing.nearness import NEARNESS_FEATURES
-from service.agent.routing.network import Network
-from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
 from service.bench.routing.metrics import measured
+from service.routing.features.embedding_features import NEARNESS_FEATURES
+from service.routing.features.feature_set import CONTEXT_FEATURES
+from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
+from service.routing.features.turn_features import FROM_VECTORS
+from service.routing.features.turn_network import Network
+from service.routing.routing_model import Scorer
 
 FOLDS = 3
 _WITHOUT_PROJECTION = 0.1

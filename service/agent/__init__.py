@@ -1,1 +1,1 @@
-"""Models, the run loop, the router, and the `Agent` that puts them together."""
+"""The `Agent`, and what it is put together from."""

@@ -15,29 +15,20 @@ from typing import Any, Self
 import anyio
 from reactivex import Observable
 
-from service.agent.answer_reading import Answer
-from service.agent.brain import Brain
-from service.agent.callbacks import Callbacks, tell
-from service.agent.configured import (
+from service.agent.agent_options import AgentOptions
+from service.agent.agent_settings import (
     memory_from_settings,
     models_from_settings,
     options_from_settings,
 )
-from service.agent.consolidation.options import ConsolidationStatus
+from service.agent.callbacks import Callbacks, tell
+from service.agent.consolidation.consolidation_options import ConsolidationStatus
 from service.agent.engine import Engine, start_engine
-from service.agent.executors.replaced import check_executors
 from service.agent.following import follow
-from service.agent.hook_runner import HookRunner
-from service.agent.llm import create_llm
-from service.agent.llm.named import Models, NamedModel
-from service.agent.llm.protocol import LLM
-from service.agent.loop import Executor
+from service.agent.human_input.answer_reading import Answer
+from service.agent.human_input.open_questions import Question
+from service.agent.loop_actions import OwnersActions
 from service.agent.message_check import check_message
-from service.agent.options import AgentOptions
-from service.agent.own_brain import check_brain
-from service.agent.owners_actions import OwnersActions
-from service.agent.questions import Question
-from service.agent.routing.recalibration import Recalibration
 from service.config import load_settings
 from service.domain.errors import ConfigurationError, ConflictError, Problem
 from service.domain.events import NEW_MATTER, CallDecision, Event, Remember
@@ -45,9 +36,18 @@ from service.domain.ids import new_id
 from service.domain.instructions import InstructionKind
 from service.domain.messages import Message
 from service.domain.run_loops import SendMode
+from service.llm.factory import create_llm
+from service.llm.named_models import Models, NamedModel
+from service.llm.protocol import LLM
+from service.loop.brain import Brain
+from service.loop.custom_brain import check_brain
+from service.loop.execution import Executor
+from service.loop.executors.custom_executors import check_executors
+from service.loop.hooks.hook_runner import HookRunner
 from service.memory.journal.event_feed import Reader
 from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
+from service.routing.calibration.recalibration import Recalibration
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 

@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from service.agent.answer_reading import Answer
+from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, Problem, error_of
 from service.domain.events import (
+    CallDecision,
     Event,
     EventBody,
     InputRequired,
@@ -40,6 +41,7 @@ from service.domain.events import (
     MessageCompleted,
     MessageDelta,
     MessageMoved,
+    Remember,
     ToolFinished,
     ToolStarted,
 )
@@ -48,7 +50,6 @@ from service.domain.own_part import OwnPart
 from service.memory.journal.inbox import Delivery
 
 if TYPE_CHECKING:
-    from service.agent.agent import Agent
     from service.memory.journal.event_feed import Reader
 
 log = logging.getLogger(__name__)
@@ -83,8 +84,32 @@ class Callbacks:
     """The last words, whole: the ones that count."""
 
 
+class _Conversation(Protocol):
+    """What of an `Agent` it takes to follow a message and to answer what is asked."""
+
+    def reader(self, *, owner: str) -> Reader: ...
+
+    def follow(
+        self, message_id: str, *, reader: Reader, since: Delivery | None = None
+    ) -> AsyncGenerator[Event]: ...
+
+    async def answer(
+        self,
+        run_loop_id: str,
+        *,
+        approved: bool | None,
+        text: str | None,
+        choices: Sequence[str] | None,
+        decisions: Sequence[CallDecision],
+        arguments: str | None,
+        remember: Remember | None,
+        request_id: str | None,
+        owner: str,
+    ) -> str: ...
+
+
 async def tell(
-    agent: Agent, message_id: str, *, reader: Reader, callbacks: Callbacks, owner: str
+    agent: _Conversation, message_id: str, *, reader: Reader, callbacks: Callbacks, owner: str
 ) -> str:
     """Follow a message, call back, and give the last words. See `Agent.ask`."""
     telling = _Telling(callbacks, message_id)
@@ -102,7 +127,7 @@ async def tell(
 
 
 async def _answer(
-    agent: Agent, run_loop_id: str, request: InputRequired, reply: Reply, owner: str
+    agent: _Conversation, run_loop_id: str, request: InputRequired, reply: Reply, owner: str
 ) -> None:
     if isinstance(reply, bool):
         reply = Answer(approved=reply)

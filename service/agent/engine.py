@@ -10,39 +10,39 @@ from functools import partial
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from service.agent.answer_reading import Answer
-from service.agent.answers import Answers
+from service.agent.agent_options import AgentOptions
 from service.agent.auto_enhance import AutoEnhance
-from service.agent.brain import Brain, Decide, DefaultBrain
-from service.agent.care.model import is_known as knows_embedder
-from service.agent.consolidation.worker import Consolidator
-from service.agent.control import Control
-from service.agent.executors import builtin_executors
-from service.agent.executors.compact import can_compact
-from service.agent.executors.replaced import watched
-from service.agent.hook_runner import HookRunner
+from service.agent.consolidation.consolidation_worker import Consolidator
+from service.agent.human_input.answer_reading import Answer
+from service.agent.human_input.answers import Answers
+from service.agent.human_input.open_questions import Questions
 from service.agent.lifecycle import Lifecycle
-from service.agent.llm.named import Models
-from service.agent.llm.protocol import LLM
-from service.agent.loop import Executor
+from service.agent.loop_control import Control
 from service.agent.moving.mover import Mover
-from service.agent.offered import opening_tools
-from service.agent.opening import all_openings
-from service.agent.options import AgentOptions
-from service.agent.own_brain import OwnBrain
-from service.agent.questions import Questions
 from service.agent.reception import Reception
-from service.agent.router import Router
-from service.agent.routing.recalibration import Recalibration
-from service.agent.routing.vectors import EmbedQueries, is_known
-from service.agent.scheduler import Activity, Scheduler
-from service.agent.window import within_window
-from service.agent.workbench import Workbench
 from service.domain.errors import LLMError
 from service.domain.instructions import InstructionKind
 from service.domain.state import RunLoopState
+from service.llm.named_models import Models
+from service.llm.protocol import LLM
+from service.loop.brain import Brain, Decide, DefaultBrain
+from service.loop.context.context_window import within_window
+from service.loop.context.offered_tools import opening_tools
+from service.loop.context.system_prompt import all_openings
+from service.loop.custom_brain import OwnBrain
+from service.loop.execution import Executor
+from service.loop.executor_deps import Workbench
+from service.loop.executors import builtin_executors
+from service.loop.executors.compact import can_compact
+from service.loop.executors.custom_executors import watched
+from service.loop.hooks.hook_runner import HookRunner
+from service.loop.recall.care.limit_model import is_known as knows_embedder
+from service.loop.scheduler import Activity, Scheduler
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
+from service.routing.calibration.recalibration import Recalibration
+from service.routing.open_loop_vectors import EmbedQueries, is_known
+from service.routing.router import Router
 from service.tools.asking import question_of
 from service.tools.registry import ToolRegistry
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from service.agent.brain import Brain
-from service.agent.executors.replaced import why_no_executor
-from service.agent.hooks import Hooks
-from service.agent.loop import Executor
-from service.agent.own_brain import check_brain
 from service.domain.errors import ConfigurationError
 from service.domain.instructions import InstructionKind
+from service.loop.brain import Brain
+from service.loop.custom_brain import check_brain
+from service.loop.execution import Executor
+from service.loop.executors.custom_executors import why_no_executor
+from service.loop.hooks.hooks import Hooks
 
 _ADVICE = (
     "Write package.module:name. The module must be installed, or lie in the folder that the daemon"

@@ -18,14 +18,6 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from service.agent import failures
-from service.agent.hook_runner import HookRunner
-from service.agent.replies import joining
-from service.agent.router import Router
-from service.agent.routing.asking import question, rather_asked
-from service.agent.routing.matters import without_announcement
-from service.agent.routing.parts import is_part, opened_by_earlier_parts, parts_of
-from service.agent.scheduler import Activity, Scheduler, step_outside
 from service.domain.errors import (
     ConflictError,
     NotFoundError,
@@ -44,8 +36,16 @@ from service.domain.events import (
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.domain.state import RunLoopState
+from service.loop import unexpected_errors as failures
+from service.loop.hooks.hook_runner import HookRunner
+from service.loop.replies import joining
+from service.loop.scheduler import Activity, Scheduler, step_outside
 from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
+from service.routing.clarification import question, rather_asked
+from service.routing.router import Router
+from service.routing.splitting.list_splitting import without_announcement
+from service.routing.splitting.split_messages import is_part, opened_by_earlier_parts, parts_of
 from service.storage.keyed_lock import InOrder
 from service.storage.run_to_end import run_to_end
 

@@ -254,11 +254,11 @@ def routing(
     as_json: bool,
 ) -> None:
     """How often the router brings a message where it belongs, on data of anybody's own."""
-    from service.agent.configured import options_from_settings
-    from service.agent.llm import create_llm
+    from service.agent.agent_settings import options_from_settings
     from service.bench.routing import summary
     from service.bench.routing.report import Plan, run
     from service.config import load_settings
+    from service.llm.factory import create_llm
     from service.memory.embedders import create_embedder
 
     settings = load_settings()

@@ -5,13 +5,6 @@ from __future__ import annotations
 import time
 from importlib import metadata
 
-from service.agent.model_words import (
-    capabilities,
-    embedded_model,
-    endpoint,
-    endpoint_model,
-    model_in_words,
-)
 from service.cli.checks import Finding
 from service.cli.client import Daemon
 from service.cli.daemon_settings import daemon_settings, differing, section_of
@@ -19,6 +12,13 @@ from service.cli.errors import DaemonError
 from service.cli.wire import Json
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
+from service.llm.model_descriptions import (
+    capabilities,
+    embedded_model,
+    endpoint,
+    endpoint_model,
+    model_in_words,
+)
 
 _SETUP = "`rondo setup` finds the models that answer, and sets one up."
 _TINY_ANSWER = 16  # tokens: some endpoints take no less
@@ -135,7 +135,7 @@ def _told_by_the_daemon(settings: Settings, what: str, part: str = "llm") -> Fin
 
 
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
-    from service.agent.llm.prompt_states import FOLDER, folder_bytes
+    from service.llm.embedded.prompt_states import FOLDER, folder_bytes
     from service.models.catalog import known
     from service.models.choice import chosen, shortage
     from service.models.machine import read_machine
@@ -192,8 +192,8 @@ def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:
 
 async def _call(settings: Settings, llm_settings: LLMSettings) -> None:
     """One tiny call. The first thing that streams proves enough."""
-    from service.agent.llm import create_llm
     from service.domain.messages import Message
+    from service.llm.factory import create_llm
 
     llm = create_llm(settings, llm_settings)
     try:

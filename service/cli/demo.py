@@ -12,7 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from service.agent.model_words import model_in_words
 from service.cli.client import Daemon, Json, loop_path
 from service.cli.connect import patiently
 from service.cli.conversation import Conversation
@@ -27,6 +26,7 @@ from service.cli.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError
+from service.llm.model_descriptions import model_in_words
 from service.models.choice import CANDIDATES, chosen
 from service.models.store import ModelStore
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from service.agent.model_words import capabilities, embedded_model
 from service.cli.output import aside, out
 from service.config import Settings
+from service.llm.model_descriptions import capabilities, embedded_model
 from service.models.catalog import CATALOG
 from service.models.choice import chosen, shortage
 from service.models.store import ModelStore

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from service.agent.model_words import embedded_model, model_in_words
 from service.cli.config_edit import Changes, edited, file_to_change
 from service.cli.daemon_settings import daemon_settings
 from service.cli.output import aside, plain
 from service.cli.pulling import pull_with_progress
 from service.config import Settings, load_settings
+from service.llm.model_descriptions import embedded_model, model_in_words
 from service.models.catalog import known
 from service.models.choice import chosen, shortage
 from service.models.fetch import megabytes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from service.agent.model_words import embedded_model
 from service.cli.output import aside, plain
 from service.config import Settings
 from service.domain.errors import ModelStoreError, NotFoundError
+from service.llm.model_descriptions import embedded_model
 from service.models.catalog import KnownModel, known
 from service.models.choice import NEEDS, chosen, memory_needed, shortage
 from service.models.fetch import megabytes

@@ -1,4 +1,4 @@
-"""What is told of the router's calibration. How it is made: `service.agent.routing.calibration`."""
+"""What is told of the router's calibration, which `service.routing.calibration` makes."""
 
 from __future__ import annotations
 

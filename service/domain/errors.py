@@ -19,7 +19,7 @@ RondoError
 │   ├── LLMContextError        the conversation is longer than the model's window
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
 ├── BudgetError                a budget that was set is used up
-├── HookError                  a hook of the owner's own failed (service.agent.guarded)
+├── HookError                  a hook of a person's own failed (service.loop.hooks)
 ├── OwnCodeError               a brain or an executor of the owner's own failed
 ├── EmbeddingError             texts could not be embedded
 └── RerankingError             hits could not be put into a better order

@@ -46,7 +46,7 @@ class Route(BaseModel):
     """The version of the trained model that weighed; None: of older journals, or nothing did."""
     calibration: tuple[float, float] | None = None
     """Temperature and offset of *new* with which its probabilities were made these; None: they are
-    its own. See `service.agent.routing.calibration`."""
+    its own. See `service.routing.calibration.probability_calibration`."""
     alternatives: tuple[str, ...] = ()
     """Where the router was unsure: what else it could have been, likeliest first: run loops among
     the `candidates`, by their ids, or ``new``."""

@@ -18,7 +18,7 @@ from service.domain.human_input import NEW_MATTER
 from service.domain.imported import last_moment
 from service.domain.json_values import unwritable_number
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.tuned import IMPORT_LINE_BYTES
+from service.memory.memory_tuning import IMPORT_LINE_BYTES
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_ID = 256

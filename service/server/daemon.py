@@ -18,9 +18,9 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Request
 
-from service.agent.failures import in_words, leaves, one_of
 from service.config import Settings
 from service.domain.errors import RondoError
+from service.loop.unexpected_errors import in_words, leaves, one_of
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -153,7 +153,7 @@ class Daemon:
         )
 
     def _make(self) -> Agent:
-        from service.agent.assemble import agent_from_settings  # slow, so not at start
+        from service.agent.agent_factory import agent_from_settings  # slow, so not at start
 
         return agent_from_settings(self.settings)
 

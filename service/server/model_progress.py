@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from service.agent.llm.protocol import LLMStatus
+from service.llm.protocol import LLMStatus
 from service.models.fetch import PullProgress
 
 log = logging.getLogger(__name__)

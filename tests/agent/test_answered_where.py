@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from service.agent.callbacks import Callbacks
-from service.agent.routing.corrections import labelled_routes
-from service.agent.routing.options import RouterOptions
 from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.events import InputRequired
 from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.routing.calibration.corrections import labelled_routes
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import sent, until
 from tests.support.agent.asking_where import (
     TRIP,

@@ -10,9 +10,8 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.brain import DefaultBrain, Limits
+from service.agent.agent_settings import options_from_settings
 from service.agent.callbacks import Callbacks
-from service.agent.configured import options_from_settings
 from service.config import AgentSettings, LLMSettings, Settings
 from service.domain.anchors import AnchorRef
 from service.domain.errors import LLMStatusError
@@ -28,6 +27,7 @@ from service.domain.instructions import CallLLM, Finish, Instruction
 from service.domain.messages import FinishReason, Message
 from service.domain.outcome import Spoken
 from service.domain.stream import ResponseInfo, TextDelta
+from service.loop.brain import DefaultBrain, Limits
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.replies import withdrawn
 from service.domain.errors import Problem
 from service.domain.events import (
     EventBody,
@@ -17,6 +16,7 @@ from service.domain.events import (
     RunLoopInterrupted,
     ToolFinished,
 )
+from service.loop.replies import withdrawn
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.agents import running_agent, sent
 from tests.support.agent.moves import whole

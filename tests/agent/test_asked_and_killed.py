@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.routing.options import RouterOptions
 from service.memory.memory import Memory
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import echo, running_agent
 from tests.support.agent.mortal import _arm, _forkserver
 from tests.support.agent.moves import assert_well_formed, heard

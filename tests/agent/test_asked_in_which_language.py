@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.agent.routing.asking import question
 from service.domain.routes import Route, RouteCandidate
+from service.routing.clarification import question
 
 ROUTE = Route(
     decision="new",

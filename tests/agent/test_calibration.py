@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.agent.routing.calibration import (
+from service.routing.calibration.probability_calibration import (
     UNCALIBRATED,
     Calibration,
     Case,

@@ -11,10 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.answer_reading import Answer as PersonsAnswer
 from service.agent.callbacks import Callbacks
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
+from service.agent.human_input.answer_reading import Answer as PersonsAnswer
 from service.domain.errors import (
     ConflictError,
     InvalidInputError,
@@ -25,6 +23,8 @@ from service.domain.errors import (
 from service.domain.events import InputRequired
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sent, until
 from tests.support.agent.noted_callbacks import Notes

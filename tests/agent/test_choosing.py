@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.agent.choosing import chosen, may_choose
+from service.routing.choices.option_choice import chosen, may_choose
 
 TEA = ("Green tea", "Black tea", "Coffee", "Hot chocolate")
 CITIES = ("里斯本", "巴塞罗那", "去罗马看斗兽场", "待在家里")

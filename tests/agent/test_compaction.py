@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.agent.context import messages_tokens
-from service.agent.rounds import anchors_in, is_note, places, rounds
-from service.agent.summaries import extract
 from service.domain.anchors import AnchorRef
 from service.domain.events import Event
 from service.domain.fold import fold
 from service.domain.state import RunLoopState
+from service.loop.context.conversation_rounds import anchors_in, is_note, places, rounds
+from service.loop.context.model_context import messages_tokens
+from service.loop.context.summaries import extract
 from tests.support.agent.conversations import HAN, WORDS, Conversation, long_conversations
 from tests.support.histories import histories, received
 

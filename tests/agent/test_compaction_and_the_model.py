@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.configured import options_from_settings
-from service.agent.context import messages_tokens
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
-from service.agent.tuned import COMPACT_AT_ONCE
+from service.agent.agent_settings import options_from_settings
 from service.config import load_settings
 from service.domain.errors import LLMConnectionError, LLMContextError
 from service.domain.events import (
@@ -19,6 +15,10 @@ from service.domain.events import (
 )
 from service.domain.messages import Message, TextPart
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
+from service.loop.context.model_context import messages_tokens
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
+from service.tuning import COMPACT_AT_ONCE
 from tests.support.agent.agents import (
     Answer,
     FunctionLLM,

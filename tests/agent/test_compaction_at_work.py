@@ -9,10 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.context import messages_tokens
-from service.agent.hooks import Hooks
-from service.agent.options import Waits
-from service.agent.rounds import anchors_in
+from service.agent.agent_options import Waits
 from service.domain.anchors import AnchorRef
 from service.domain.closed_part import closed_part
 from service.domain.events import (
@@ -26,6 +23,9 @@ from service.domain.events import (
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
+from service.loop.context.conversation_rounds import anchors_in
+from service.loop.context.model_context import messages_tokens
+from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.memory_expand import memory_expand_tool
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

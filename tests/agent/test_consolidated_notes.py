@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.consolidation.asking import Question, read_answer
-from service.agent.consolidation.checking import checked
+from service.agent.consolidation.citation_check import checked
+from service.agent.consolidation.note_prompts import Question, read_answer
 from service.domain.anchors import Anchor, MemoryNote, Segment
 from service.memory.ledger.notes.note_writing import UnreadSegment
 from tests.support.agent.agents import until

@@ -10,13 +10,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.agent.context import (
-    build_context,
-    call_tokens,
-    messages_tokens,
-)
-from service.agent.opening import system_message
-from service.agent.tuned import CUT_LEAST_TOKENS
 from service.domain.anchors import Anchor
 from service.domain.events import (
     CompactionFinished,
@@ -33,6 +26,13 @@ from service.domain.growing import Growing
 from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
+from service.loop.context.model_context import (
+    build_context,
+    call_tokens,
+    messages_tokens,
+)
+from service.loop.context.system_prompt import system_message
+from service.tuning import CUT_LEAST_TOKENS
 from tests.support.histories import BEGINNING, event_at, histories, received
 
 SYSTEM = system_message(BEGINNING, instructions="Call me Ada.")

@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
 from service.domain.errors import ConfigurationError, StorageError
 from service.domain.events import ErrorOccurred, EventBody
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolEffect
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.memory.journal.change_feed import Commit
 from tests.support.agent.agents import (
     answer_of,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
-from service.agent.routing.options import RouterOptions
 from service.domain.events import MessageReceived
 from service.domain.messages import Message, TextPart, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.domain.stream import TextDelta
 from service.domain.tools import ToolEffect
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.memory.journal.inbox import InboxEntry
+from service.routing.routing_options import RouterOptions
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.hooks import Hooks
 from service.agent.lifecycle import Lifecycle
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.messages import Message
+from service.loop.hooks.hooks import Hooks
 from service.memory.journal.inbox import InboxEntry
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

@@ -13,15 +13,15 @@ import anyio.from_thread
 import pytest
 
 from service.agent.agent import Agent, create_agent
-from service.agent.executors.replaced import watched
-from service.agent.loop import Loop
-from service.agent.options import AgentOptions, Waits
-from service.agent.scheduler import LoopHandle
+from service.agent.agent_options import AgentOptions, Waits
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import IterationStarted, MessageCompleted, RunLoopCompleted
 from service.domain.instructions import CallLLM
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
+from service.loop.execution import Loop
+from service.loop.executors.custom_executors import watched
+from service.loop.scheduler import LoopHandle
 from service.memory.memory import Memory
 from service.tools.decorator import tool
 from service.tools.registry import ToolRegistry

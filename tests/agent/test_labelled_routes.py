@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.routing.corrections import LabelledRoute, labelled_routes
 from service.domain.events import (
     IterationStarted,
     MessageCompleted,
@@ -19,6 +18,7 @@ from service.domain.events import (
 from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
+from service.routing.calibration.corrections import LabelledRoute, labelled_routes
 from tests.support.agent.agents import running_agent
 from tests.support.memory.secrets import archived, finished
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.agent.routing.matters import matters_of
-from service.agent.tuned import MATTERS_MOST, MATTERS_MOST_CHARACTERS
+from service.routing.splitting.list_splitting import matters_of
+from service.tuning import MATTERS_MOST, MATTERS_MOST_CHARACTERS
 from tests.support.agent.matter_lists import ONE, SEVERAL
 
 

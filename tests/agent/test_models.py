@@ -9,10 +9,8 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.configured import models_from_settings
-from service.agent.llm.named import Models, NamedModel
-from service.agent.llm.protocol import LLMStatus
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.agent.agent_settings import models_from_settings
 from service.config import load_settings
 from service.domain.errors import (
     ConfigurationError,
@@ -29,6 +27,8 @@ from service.domain.fold import fold
 from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.domain.usage import Prices
+from service.llm.named_models import Models, NamedModel
+from service.llm.protocol import LLMStatus
 from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user
 from service.tools.registry import ToolRegistry

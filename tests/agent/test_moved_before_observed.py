@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.workbench import Workbench
 from service.domain.events import EventBody, RunLoopCancelled
 from service.domain.state import RunLoopState
+from service.loop.executor_deps import Workbench
 from tests.support.agent.agents import FunctionLLM, until
 from tests.support.agent.moves import answers, heard, whole
 from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
@@ -27,7 +27,7 @@ class Recalling:
         self.waits = False
         self.began = anyio.Event()
         self.may_go_on = anyio.Event()
-        module = import_module("service.agent.executors.call_llm")
+        module = import_module("service.loop.executors.call_llm")
         monkeypatch.setattr(module, "recall_for", self._recall)
 
     async def _recall(

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from service.agent.control import _copies
+from service.agent.loop_control import _copies
 from service.domain.anchors import AnchorRef
 from service.domain.events import MessageReceived, RunLoopImported, RunLoopStarted
 from service.domain.forgetting import FORGOTTEN, ForgetRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from service.agent.moving.planning import is_free, plan
-from service.agent.moving.rounds import Round, WentBefore, round_of
+from service.agent.moving.move_plan import is_free, plan
+from service.agent.moving.moved_rounds import Round, WentBefore, round_of
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.events import Event, MessageReceived, RunLoopStarted
 from service.domain.fold import fold

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.options import Waits
+from service.agent.agent_options import Waits
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.messages import Message
 from service.domain.stream import TextDelta

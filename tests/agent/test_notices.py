@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
 from service.domain.anchors import AnchorRef
 from service.domain.messages import Message, ToolCall
 from service.domain.stream import StreamPart
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.memory_search import memory_search_tool
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure

@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent, create_agent
-from service.agent.brain import landing
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.domain.errors import ConfigurationError, Problem
 from service.domain.events import Event, InputRequired, RunLoopFailed
 from service.domain.instructions import (
@@ -27,6 +26,7 @@ from service.domain.instructions import (
 )
 from service.domain.messages import Message, ToolCall
 from service.domain.state import RunLoopState
+from service.loop.brain import landing
 from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user
 from service.tools.decorator import tool

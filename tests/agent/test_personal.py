@@ -11,15 +11,15 @@ import anyio.to_thread
 import pytest
 
 from research.personal import figures, read_part
-from service.agent.care.model import shipped as care_model
-from service.agent.personal import is_personal, shipped
-from service.agent.routing.vectors import embedded_text
 from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.domain.fold import fold
 from service.domain.messages import Message
 from service.domain.state import RunLoopState
+from service.loop.recall.care.limit_model import shipped as care_model
+from service.loop.recall.personal_messages import is_personal, shipped
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
+from service.routing.open_loop_vectors import embedded_text
 from tests.support.histories import event_at, received
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,9 @@ async def test_without_an_embedder_everything_may_be_personal() -> None:
 
 
 def test_it_knows_the_vectors_that_limits_are_told_by() -> None:
-    weights = json.loads(resources.files("service.agent").joinpath("personal.json").read_text())
+    weights = json.loads(
+        resources.files("service.loop.recall").joinpath("personal_messages.json").read_text()
+    )
     assert len(weights["weights"]) == len(care_model().limit)
 
 

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from service.agent.agent import Agent, create_agent
-from service.agent.configured import options_from_settings
-from service.agent.hooks import Hooks
-from service.agent.loop import Executor, Loop
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.agent.agent_settings import options_from_settings
 from service.agent.plugins import load_executors, load_hooks
 from service.config import Settings
 from service.domain.errors import ConfigurationError
 from service.domain.events import IterationStarted, MessageCompleted, RunLoopFailed
 from service.domain.instructions import CallLLM
 from service.domain.messages import Message
+from service.loop.execution import Executor, Loop
+from service.loop.hooks.hooks import Hooks
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 from tests.support.agent.agents import FunctionLLM, answer_of, echo, running_agent, sent
 
 HOUSE = """
-from service.agent.hooks import Hooks
+from service.loop.hooks.hooks import Hooks
 from service.domain.events import IterationStarted, MessageCompleted
 from service.domain.messages import Message
 

@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from service.agent.answer_reading import Answer
-from service.agent.questions import Question, Questions
+from service.agent.human_input.answer_reading import Answer
+from service.agent.human_input.open_questions import Question, Questions
 from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.events import Event
 from service.domain.run_loops import RunLoop

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.agent.routing.model import shipped
-from service.agent.routing.recalibration import FILE, Recalibration
-from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
 from service.domain.errors import NotFoundError, StorageError
 from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.memory.journal.journal import Journal
+from service.routing.calibration.recalibration import FILE, Recalibration
+from service.routing.routing_model import shipped
+from service.tuning import CALIBRATION_LEAST_CORRECTIONS
 
 pytestmark = pytest.mark.anyio
 

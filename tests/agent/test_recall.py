@@ -13,10 +13,10 @@ from service.agent.agent import Agent
 from service.domain.errors import StorageError
 from service.domain.events import Event, Recollection, ToolFinished
 from service.domain.messages import Message
+from service.domain.token_estimates import estimate_tokens
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder, Vectors
-from service.memory.tokens import estimate_tokens
 from service.tools.builtins.memory_search import memory_search_tool
 from tests.support.agent.agents import (
     FunctionLLM,

@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.hooks import Hooks
-from service.agent.options import Waits
+from service.agent.agent_options import Waits
 from service.domain.errors import InvalidInputError, StorageError
 from service.domain.events import EventBody
 from service.domain.messages import ImageUrlPart, Message, ToolCall
 from service.domain.routes import Route
+from service.loop.hooks.hooks import Hooks
 from service.memory.journal.change_feed import Commit
 from service.memory.journal.inbox import Delivery, InboxEntry
 from service.tools.decorator import tool

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from service.agent.configured import options_from_settings
-from service.agent.router import Router, agreed
-from service.agent.routing.options import RouterOptions
+from service.agent.agent_settings import options_from_settings
 from service.config import Settings
 from service.domain.errors import ConfigurationError, LLMConnectionError
 from service.domain.events import RunLoopCancelled, RunLoopCompleted
 from service.domain.fold import evolve
 from service.domain.routes import Route
+from service.routing.router import Router, agreed
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.routing_loops import INVOICE, LISBON, NOW, Judge, loop, no_embedder
 from tests.support.histories import event_at
 

@@ -11,8 +11,6 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.router import Router
-from service.agent.routing.options import RouterOptions
 from service.domain.events import Event, RouteDecided
 from service.domain.forgetting import ForgetRequest
 from service.domain.messages import Message
@@ -22,6 +20,8 @@ from service.domain.tools import ToolDefinition
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
+from service.routing.router import Router
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 
 pytestmark = pytest.mark.anyio

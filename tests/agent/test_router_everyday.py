@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from service.agent.router import Router
-from service.agent.routing.options import RouterOptions
-from service.agent.routing.vectors import EmbedQueries, TurnVectors, embedded_text, is_known
 from service.domain.state import RunLoopState
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors
+from service.routing.open_loop_vectors import EmbedQueries, TurnVectors, embedded_text, is_known
+from service.routing.router import Router
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.routing_loops import (
     BERLIN,
     INVOICE,

@@ -13,14 +13,15 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from service.agent.router import Router
-from service.agent.routing import pieces, reading
-from service.agent.routing.calibration import UNCALIBRATED, Calibration
-from service.agent.routing.options import RouterOptions
-from service.agent.routing.reading import Candidate, Turn, let_go, read
-from service.agent.routing.vectors import EmbedQueries, TurnVectors
 from service.memory.ledger import terms as lexical
 from service.memory.protocol import Vectors
+from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration
+from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
+from service.routing.router import Router
+from service.routing.routing_options import RouterOptions
+from service.routing.text import text_reading as reading
+from service.routing.text import word_pieces as pieces
+from service.routing.text.text_reading import Candidate, Turn, let_go, read
 from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
 pytestmark = pytest.mark.anyio
@@ -121,7 +122,7 @@ async def test_what_could_not_be_embedded_ahead_is_tried_again_and_reported_once
     await router.prepare([BERLIN, LISBON])
     assert tries[0] == tries[1] == tries[2]
     assert len(tries) == 3
-    reported = [each for each in caplog.records if each.name == "service.agent.router"]
+    reported = [each for each in caplog.records if each.name == "service.routing.router"]
     assert len(reported) == 1
 
 

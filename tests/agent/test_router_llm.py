@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from service.agent.router_llm import judge
-from service.agent.routing.reading import Candidate
-from service.agent.routing.turns import candidate_of
 from service.domain.errors import LLMStreamError
-from service.memory.tokens import estimate_tokens
+from service.domain.token_estimates import estimate_tokens
+from service.routing.candidate_loops import candidate_of
+from service.routing.llm_judge import judge
+from service.routing.text.text_reading import Candidate
 from tests.support.agent.routing_loops import INVOICE, LISBON, TABLE, Judge, loop
 
 pytestmark = pytest.mark.anyio

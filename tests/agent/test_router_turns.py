@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from service.agent.routing.reading import MOST_TURNS, Turn
-from service.agent.routing.turns import candidate_of
 from service.domain.events import (
     EventBody,
     InputRequired,
@@ -16,6 +14,8 @@ from service.domain.events import (
 from service.domain.fold import fold
 from service.domain.forgetting import FORGOTTEN
 from service.domain.messages import Message
+from service.routing.candidate_loops import candidate_of
+from service.routing.text.text_reading import MOST_TURNS, Turn
 from tests.support.agent.conversations import Conversation
 from tests.support.agent.routing_loops import LISBON, TABLE
 from tests.support.histories import BEGINNING, event_at, received

@@ -7,13 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from service.agent.routing.exchanges import EXCHANGE_FEATURES
-from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, Features, features
-from service.agent.routing.nearness import NEARNESS_FEATURES, lead
-from service.agent.routing.pieces import pieces
-from service.agent.routing.reading import MOST_TURNS, Candidate, Turn, let_go, read
-from service.agent.routing.scripts import NO_SCRIPT, script
-from service.agent.routing.shapes import shape
+from service.routing.features.embedding_features import NEARNESS_FEATURES, lead
+from service.routing.features.feature_set import (
+    CANDIDATE_FEATURES,
+    CONTEXT_FEATURES,
+    Features,
+    features,
+)
+from service.routing.features.turn_features import EXCHANGE_FEATURES
+from service.routing.text.message_shape import shape
+from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, let_go, read
+from service.routing.text.text_script import NO_SCRIPT, script
+from service.routing.text.word_pieces import pieces
 from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
 
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from service.agent.routing import model as routing_model
-from service.agent.routing.exchanges import EXCHANGE_FEATURES
-from service.agent.routing.features import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
-from service.agent.routing.forest import Forest
-from service.agent.routing.model import Judgement, RouteModel, read_model, shipped
-from service.agent.routing.reader import READER_CONTEXT, READER_FEATURES
-from service.agent.routing.reading import Candidate
-from service.agent.routing.reasons import JOIN_THEMES, NEW_THEMES, for_join
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+from service.routing import routing_model
+from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
+from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
+from service.routing.features.turn_features import EXCHANGE_FEATURES
+from service.routing.regression_forest import Forest
+from service.routing.route_reasons import JOIN_THEMES, NEW_THEMES, for_join
+from service.routing.routing_model import Judgement, RouteModel, read_model, shipped
+from service.routing.text.text_reading import Candidate
 from tests.support.agent.routing_cases import (
     NOW,
     Embed,
@@ -228,7 +228,9 @@ def test_what_the_reader_says_is_named_where_nothing_else_spoke() -> None:
 
 
 def _written() -> dict[str, Any]:
-    text = resources.files(routing_model.__package__).joinpath("model.json").read_text("utf-8")
+    text = (
+        resources.files(routing_model.__package__).joinpath("routing_model.json").read_text("utf-8")
+    )
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

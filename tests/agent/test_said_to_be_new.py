@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.routing.options import RouterOptions
 from service.domain.events import RouteDecided
 from service.domain.messages import Message
 from service.memory.journal.inbox import InboxEntry
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import running_agent, sent
 from tests.support.memory.exchanging import bring_in
 

@@ -10,8 +10,6 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.router import Router
-from service.agent.routing.options import RouterOptions
 from service.domain.errors import Problem
 from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.routes import Route
@@ -19,6 +17,8 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.journal.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
+from service.routing.router import Router
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import answer_of, running_agent, sent, until
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.abilities import size_of
-from service.agent.opening import all_openings
-from service.agent.small_model import recalled_for_small, small_opening, spoken
 from service.domain.anchors import Anchor, SegmentType
 from service.domain.events import EventBody, Recollection, RunLoopStarted
 from service.domain.fold import fold
+from service.llm.abilities import size_of
+from service.loop.context.small_model_prompt import recalled_for_small, small_opening, spoken
+from service.loop.context.system_prompt import all_openings
 from service.memory.search.writing_systems import Script
 from tests.support.histories import BEGINNING, event_at, received
 

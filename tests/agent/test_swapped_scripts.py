@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
 from service.domain.errors import ConflictError
 from service.domain.messages import ToolCall
 from service.domain.tools import ToolContext
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import tool
 from tests.support.agent.agents import running_agent, sent, types

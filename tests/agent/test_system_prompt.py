@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.agent.configured import options_from_settings
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.agent.agent_settings import options_from_settings
 from service.config import Settings
 from service.domain.errors import ConfigurationError
 from service.domain.messages import Message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.agent.routing.asking import question, rather_asked
 from service.domain.routes import Route, RouteCandidate
+from service.routing.clarification import question, rather_asked
 
 
 def route(*goals: str, probability: float = 0.3, **more: Any) -> Route:

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.hooks import Hooks
-from service.agent.loop import Loop
 from service.domain.errors import InvalidInputError
 from service.domain.events import Event, ToolFinished
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.tools import ToolContext, ToolEffect
+from service.loop.execution import Loop
+from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
 from tests.support.agent.agents import Answer, call, running_agent, sending, sent, types, until

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.routing.options import RouterOptions
-from service.agent.routing.unsure import with_alternatives
 from service.domain.errors import ConfigurationError
 from service.domain.events import RouteDecided
 from service.domain.routes import Route, RouteCandidate, alternatives_of
+from service.routing.route_alternatives import with_alternatives
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import running_agent, sent
 
 anyio = pytest.mark.anyio

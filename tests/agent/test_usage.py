@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from service.agent.agent import Agent
-from service.agent.brain import Limits
-from service.agent.options import AgentOptions
-from service.agent.routing.options import RouterOptions
+from service.agent.agent_options import AgentOptions
 from service.domain.errors import ConfigurationError
 from service.domain.events import Event, RunLoopFailed, Usage
 from service.domain.messages import Message
 from service.domain.stream import TextDelta, ThinkDelta, TokenUsage
 from service.domain.usage import Prices
+from service.loop.brain import Limits
+from service.routing.routing_options import RouterOptions
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -14,12 +14,6 @@ import numpy as np
 import pytest
 
 from research.routing.replay import replay
-from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedModel
-from service.agent.routing.model import shipped
-from service.agent.routing.options import RouterOptions
-from service.agent.routing.turns import candidate_of
-from service.agent.routing.vectors import is_known
 from service.bench.errors import BenchmarkError
 from service.bench.routing import report as reporting
 from service.bench.routing import summary
@@ -32,7 +26,13 @@ from service.bench.routing.metrics import NEW, Decision
 from service.bench.routing.report import Plan, run
 from service.bench.routing.routers import TrainedOn, router_for
 from service.bench.routing.speed import MESSAGES
+from service.llm.scripted.script_language import parse_script
+from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.protocol import Vectors
+from service.routing.candidate_loops import candidate_of
+from service.routing.open_loop_vectors import is_known
+from service.routing.routing_model import shipped
+from service.routing.routing_options import RouterOptions
 
 EVERYDAY = Path(__file__).parents[2] / "data" / "fixtures" / "routing" / "everyday"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
+from service.tuning import CALIBRATION_LEAST_CORRECTIONS
 from tests.support.cli.commands import Terminal
 from tests.support.cli.screen import Screen
 from tests.support.cli.scripted_daemon import daemon_with, sent, terminal_of

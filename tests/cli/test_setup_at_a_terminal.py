@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.discovery.providers import PROVIDERS
 from service.cli.daemon_process import DaemonProcess
+from service.llm.discovery.providers import PROVIDERS
 from tests.support.cli.commands import Terminal
 from tests.support.cli.screen import Screen
 from tests.support.cli.scripted_daemon import terminal_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from service.agent.discovery.providers import PROVIDERS
+from service.llm.discovery.providers import PROVIDERS
 from tests.support.cli.commands import Terminal
 from tests.support.model_servers import Asked, Served, answered, listing, ollama, serving
 

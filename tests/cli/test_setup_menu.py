@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from service.agent.discovery.offers import (
+from service.cli.setup.choice import Choice
+from service.cli.setup.found import Found, Own
+from service.cli.setup.menu import Entry, default_entry, sections
+from service.cli.setup.typed import ask_address, candidates, whole_address
+from service.config import LLMSettings
+from service.llm.discovery.offers import (
     KeyFound,
     LocalServer,
     ModelList,
     OfferedModel,
     keys_found,
 )
-from service.cli.setup.choice import Choice
-from service.cli.setup.found import Found, Own
-from service.cli.setup.menu import Entry, default_entry, sections
-from service.cli.setup.typed import ask_address, candidates, whole_address
-from service.config import LLMSettings
 from service.models.catalog import known
 
 OWN = (

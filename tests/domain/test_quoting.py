@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.agent.context import build_context
-from service.agent.llm.anthropic_wire import wire_request
-from service.agent.llm.tool_adapter import plain
-from service.agent.llm.wire import wire_messages
-from service.agent.opening import system_message
 from service.domain.anchors import Anchor
 from service.domain.events import Recollection
 from service.domain.growing import Growing
 from service.domain.messages import Message
 from service.domain.quoting import MARK, quoted
 from service.domain.state import Recalled, RunLoopState
+from service.llm.anthropic.anthropic_wire import wire_request
+from service.llm.embedded.tool_adapter import plain
+from service.llm.openai.openai_wire import wire_messages
+from service.loop.context.model_context import build_context
+from service.loop.context.system_prompt import system_message
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 ASKED = "Where do I live?"

@@ -54,7 +54,7 @@ import sys
 print([name for name in sys.modules if name.startswith("service.")])
 """
 ONE_AND_THE_SAME = """
-import service.agent.hooks
+import service.loop.hooks.hooks
 import rondo.agent.hooks
 from rondo import Hooks
 from service import Hooks as Same
@@ -62,8 +62,8 @@ import service.domain.errors as errors
 import pickle, importlib, sys
 
 assert service is rondo
-assert service.agent.hooks is rondo.agent.hooks
-assert Hooks is Same is service.agent.hooks.Hooks
+assert service.loop.hooks.hooks is rondo.agent.hooks
+assert Hooks is Same is service.loop.hooks.hooks.Hooks
 assert errors is sys.modules["rondo.domain.errors"]
 assert errors.__spec__.name == "rondo.domain.errors"
 assert errors.RondoError.__module__ == "rondo.domain.errors"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.action_schema import ActionSchema
-from service.agent.llm.tool_adapter import ToolChoice, plain
 from service.domain.messages import Message, NotePart, TextPart, ToolCall, ToolResult
 from service.domain.stream import ToolCallDelta
 from service.domain.tools import ToolDefinition
+from service.llm.embedded.action_schema import ActionSchema
+from service.llm.embedded.tool_adapter import ToolChoice, plain
 
 
 def tool(name: str, parameters: dict[str, Any] | None = None) -> ToolDefinition:

@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.llm.anthropic_wire import REDACTED
 from service.domain.errors import LLMError, LLMStatusError
 from service.domain.messages import (
     ImageUrlPart,
@@ -20,6 +19,7 @@ from service.domain.messages import (
 )
 from service.domain.stream import TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
+from service.llm.anthropic.anthropic_wire import REDACTED
 from tests.support.llm.anthropic_endpoint import (
     HELLO,
     Event,
@@ -394,7 +394,7 @@ async def test_a_closed_client_says_so() -> None:
 
 async def test_an_address_may_be_given_with_its_version_too() -> None:
     async with endpoint(playing_events(*answer("ok"))) as served:
-        from service.agent.llm.anthropic_messages import AnthropicModel
+        from service.llm.anthropic.anthropic_messages import AnthropicModel
 
         await collect(AnthropicModel(model="claude-x", base_url=f"{served.base_url}/"))
     assert {call.path for call in served.calls} == {"/v1/models/claude-x", "/v1/messages"}

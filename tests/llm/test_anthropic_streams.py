@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicModel
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
@@ -16,6 +15,7 @@ from service.domain.errors import (
     LLMTimeoutError,
 )
 from service.domain.stream import MessageAssembler, TextDelta, TokenUsage
+from service.llm.anthropic.anthropic_messages import AnthropicModel
 from tests.support.llm.anthropic_endpoint import (
     HELLO,
     Event,

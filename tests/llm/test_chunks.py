@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.chunks import ChunkReader
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
 from service.domain.stream import MessageAssembler, StreamPart, ThinkDelta, TokenUsage
+from service.llm.openai.openai_chunks import ChunkReader
 
 
 def read(*deltas: dict[str, Any]) -> list[StreamPart]:

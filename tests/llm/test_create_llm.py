@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from service.agent.llm import create_llm
 from service.config import LLMSettings, Settings, load_settings
 from service.domain.errors import ConfigurationError
+from service.llm.factory import create_llm
 from service.models.choice import chosen
 
 
@@ -38,7 +38,7 @@ def test_an_embedded_model_that_nobody_knows_is_a_wrong_setting() -> None:
 
 def test_making_a_model_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from service.agent.llm import create_llm; from service.config import *\n"
+        "import sys; from service.llm.factory import create_llm; from service.config import *\n"
         "for p in ('openai', 'anthropic', 'embedded', 'scripted'):\n"
         "    create_llm(Settings(llm=LLMSettings(provider=p)))\n"
         "heavy = ('openai', 'anthropic', 'httpx2', 'xllamacpp', 'torch')\n"

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.llm.embedded import EmbeddedLLM, describe
 from service.config import default_models_dir
 from service.domain.errors import LLMConnectionError, LLMContextError, LLMError, LLMNotReadyError
 from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall, ToolResult
 from service.domain.stream import MessageAssembler, TextDelta
 from service.domain.tools import ToolDefinition
+from service.llm.embedded.embedded_model import EmbeddedLLM, describe
 from service.models.catalog import FileSource, KnownModel
 from service.models.store import ModelStore
 
@@ -278,7 +278,7 @@ async def test_the_process_ends_when_its_parent_is_killed(weights: ModelStore) -
     program = f"""
 import anyio, sys
 from pathlib import Path
-from service.agent.llm.embedded import EmbeddedLLM
+from service.llm.embedded.embedded_model import EmbeddedLLM
 from service.models.store import ModelStore
 async def main():
     llm = EmbeddedLLM(store=ModelStore(Path({str(weights.models_dir)!r})))

@@ -14,13 +14,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from service.agent.llm import bounded_body
-from service.agent.llm.bounded_body import (
-    MOST_ANSWER_BYTES,
-    MOST_EVENT_BYTES,
-    MOST_EVENT_LINES,
-    MOST_WHOLE_BODY_BYTES,
-)
 from service.domain.errors import (
     LLMError,
     LLMStatusError,
@@ -28,6 +21,13 @@ from service.domain.errors import (
     LLMTimeoutError,
 )
 from service.domain.stream import TextDelta
+from service.llm.remote import bounded_body
+from service.llm.remote.bounded_body import (
+    MOST_ANSWER_BYTES,
+    MOST_EVENT_BYTES,
+    MOST_EVENT_LINES,
+    MOST_WHOLE_BODY_BYTES,
+)
 from tests.support.llm import anthropic_endpoint as anthropic_support
 from tests.support.llm import openai_client as openai_support
 from tests.support.llm.anthropic_endpoint import answer, stream_of, without_abilities

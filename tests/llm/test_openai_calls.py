@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.llm import create_llm
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, LLMStatusError
 from service.domain.messages import (
@@ -21,6 +20,7 @@ from service.domain.messages import (
 )
 from service.domain.stream import TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
+from service.llm.factory import create_llm
 from tests.support.llm.endpoint import Call, chunk, endpoint, playing
 from tests.support.llm.openai_client import HELLO, USAGE, client, collect
 

@@ -8,14 +8,14 @@ from email.utils import format_datetime
 
 import pytest
 
-from service.agent.llm.openai_compatible import OpenAIModel
-from service.agent.retry import retrying
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
     LLMStatusError,
     LLMTimeoutError,
 )
+from service.llm.openai.openai_compatible import OpenAIModel
+from service.llm.retry import retrying
 from tests.support.llm.endpoint import Call, chunk, endpoint
 from tests.support.llm.openai_client import client, collect, failure
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.assemble import agent_from_settings
-from service.agent.llm.embedded import EmbeddedLLM
-from service.agent.llm.prompt_states import PromptStates, begins_with, folder_bytes
-from service.agent.llm.tool_adapter import ToolChoice
-from service.agent.offered import opening_tools
-from service.agent.opening import system_message
+from service.agent.agent_factory import agent_from_settings
 from service.config import EmbedderSettings, LLMSettings, Settings, default_models_dir
 from service.domain.messages import Message
 from service.domain.stream import TokenUsage
+from service.llm.embedded.embedded_model import EmbeddedLLM
+from service.llm.embedded.prompt_states import PromptStates, begins_with, folder_bytes
+from service.llm.embedded.tool_adapter import ToolChoice
+from service.loop.context.offered_tools import opening_tools
+from service.loop.context.system_prompt import system_message
 from service.models.store import ModelStore
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicModel
-from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.stream import TokenUsage
+from service.llm.anthropic.anthropic_messages import AnthropicModel
+from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.replay import (
     Outcome,
     Replay,

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
-from service.agent.llm.reflexes import is_echo, is_refusal, may_become_reflex
-from service.agent.llm.small_answer import answered
 from service.domain.errors import LLMStreamError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, TokenUsage
+from service.llm.embedded.reflexes import is_echo, is_refusal, may_become_reflex
+from service.llm.embedded.small_answer import answered
 
 pytestmark = pytest.mark.anyio
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.llm import LLM, create_llm
-from service.agent.llm.chaos import ChaosLLM
-from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedModel
 from service.config import LLMSettings, Settings
 from service.domain.errors import ConfigurationError, InvalidInputError, LLMError, LLMStatusError
 from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.stream import MessageAssembler, StreamPart, TextDelta, TokenUsage
 from service.domain.tools import ToolDefinition
+from service.llm.factory import LLM, create_llm
+from service.llm.scripted.chaos_model import ChaosLLM
+from service.llm.scripted.script_language import parse_script
+from service.llm.scripted.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.agent.llm.think_tags import ThinkTags
 from service.domain.stream import TextDelta
+from service.llm.openai.think_tags import ThinkTags
 
 
 def parted(*pieces: str) -> list[tuple[str, str]]:

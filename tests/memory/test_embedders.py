@@ -14,11 +14,11 @@ import pytest
 
 from service.config import EmbedderSettings, Settings
 from service.domain.errors import ConfigurationError, EmbeddingError
+from service.domain.token_estimates import estimate_tokens
 from service.memory.embedders import create_embedder
 from service.memory.embedders.openai_endpoint import OpenAIEmbedder
 from service.memory.embedders.prompts import embeddable
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from service.memory.tokens import estimate_tokens
 
 
 @pytest.mark.slow

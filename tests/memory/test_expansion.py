@@ -15,9 +15,9 @@ from service.domain.anchors import AnchorRef, ExpandedWindow
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.run_loops import Iteration, RunLoop
 from service.domain.state import RunLoopState
+from service.domain.token_estimates import estimate_tokens
 from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
-from service.memory.tokens import estimate_tokens
 from tests.support.memory.remembering import NOON, remembering, run_loop, tool_turn
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ import pytest
 
 from service.domain.run_loops import Iteration
 from service.memory.ledger.ledger import Ledger
+from service.memory.memory_tuning import DISTINCT_METADATA
 from service.memory.protocol import SearchFilters
-from service.memory.tuned import DISTINCT_METADATA
 from tests.support.memory.remembering import NOON, run_loop
 
 SENT: Mapping[str, Mapping[str, Any]] = {

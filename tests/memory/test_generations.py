@@ -10,8 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from service.memory.long_term import LongTermMemory
+from service.memory.memory_tuning import EMBEDDING_BATCH
 from service.memory.protocol import IndexEntry
-from service.memory.tuned import EMBEDDING_BATCH
 from service.memory.vectors.chroma_index import ChromaIndex
 from service.memory.vectors.chroma_places import EmbeddedPlace
 from service.memory.vectors.embedding_queue import EmbeddingQueue

@@ -13,11 +13,11 @@ import pytest
 
 from service.domain.anchors import AnchorRef
 from service.domain.errors import EmbeddingError, InvalidInputError, NotFoundError
+from service.domain.token_estimates import estimate_tokens
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.ledger.ledger import Ledger
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters, Vectors
-from service.memory.tokens import estimate_tokens
 from tests.support.memory.remembering import (
     NOON,
     WordEmbedder,

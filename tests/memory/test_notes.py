@@ -19,8 +19,8 @@ from service.memory.ledger.notes.note_writing import (
 )
 from service.memory.ledger.notes.notes import Notes
 from service.memory.long_term import LongTermMemory
+from service.memory.memory_tuning import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
 from service.memory.protocol import SearchFilters
-from service.memory.tuned import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
 from tests.support.memory.remembering import remembering, run_loop
 
 pytestmark = pytest.mark.anyio

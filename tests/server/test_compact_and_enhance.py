@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.domain.instructions import Instruction, RequestHumanPrompt
 from service.domain.state import RunLoopState
 from tests.support.server.http_daemon import PatientLLM, running

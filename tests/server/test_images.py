@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicModel
-from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.images import LARGEST_IMAGE, image_part
+from service.llm.anthropic.anthropic_messages import AnthropicModel
+from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.answering import asked, saying, saying_as_claude
 from tests.support.llm.endpoint import Endpoint, endpoint
 from tests.support.memory.secrets import traces

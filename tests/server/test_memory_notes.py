@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.consolidation.options import ConsolidationOptions
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.agent.consolidation.consolidation_options import ConsolidationOptions
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from tests.support.server.gates import Launch, Listener, Work
 from tests.support.server.http_daemon import Frame, House, PatientLLM, running
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.named import NamedModel
-from service.agent.llm.openai_compatible import OpenAIModel
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
+from service.llm.named_models import NamedModel
+from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.answering import asked, refusing, saying
 from tests.support.llm.endpoint import Endpoint, Handler, endpoint
 from tests.support.server.http_daemon import House, running

@@ -11,7 +11,7 @@ from tests.support.daemon import serving, started
 pytestmark = pytest.mark.slow
 
 HOUSE = """
-from service.agent.hooks import Hooks
+from service.loop.hooks.hooks import Hooks
 from service.domain.events import IterationStarted, MessageCompleted
 from service.domain.messages import Message
 

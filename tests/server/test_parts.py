@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.options import AgentOptions
-from service.agent.routing.options import RouterOptions
+from service.agent.agent_options import AgentOptions
+from service.routing.routing_options import RouterOptions
 from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio

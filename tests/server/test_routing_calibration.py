@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.options import AgentOptions
-from service.agent.routing.model import shipped
-from service.agent.routing.recalibration import FILE
-from service.agent.tuned import CALIBRATION_LEAST_CORRECTIONS
+from service.agent.agent_options import AgentOptions
+from service.routing.calibration.recalibration import FILE
+from service.routing.routing_model import shipped
+from service.tuning import CALIBRATION_LEAST_CORRECTIONS
 from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.options import AgentOptions
-from service.agent.routing.options import RouterOptions
+from service.agent.agent_options import AgentOptions
+from service.routing.routing_options import RouterOptions
 from tests.support.server.gates import Launch
 from tests.support.server.http_daemon import PatientLLM, running
 

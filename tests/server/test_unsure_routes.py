@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedModel
-from service.agent.options import AgentOptions
-from service.agent.routing.options import RouterOptions
+from service.agent.agent_options import AgentOptions
+from service.llm.scripted.script_language import parse_script
+from service.llm.scripted.scripted_model import ScriptedModel
+from service.routing.routing_options import RouterOptions
 from service.tools.builtins.ask_user import ask_user
 from service.tools.decorator import tool
 from tests.support.server.http_daemon import House, running

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.brain import Limits
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.domain.usage import Prices
+from service.loop.brain import Limits
 from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ from functools import partial
 
 from hypothesis import strategies as st
 
-from service.agent.moving.planning import is_free, plan
-from service.agent.moving.rounds import Round, round_of
+from service.agent.moving.move_plan import is_free, plan
+from service.agent.moving.moved_rounds import Round, round_of
 from service.domain.errors import ConflictError, Problem
 from service.domain.events import (
     CallDecision,

@@ -13,12 +13,10 @@ import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
-from service.agent.moving.effects import check_can_be_taken_back, has_side_effects
-from service.agent.moving.planning import is_free, plan
-from service.agent.moving.rounds import Round, WentBefore, all_waiting, place_of, round_of
-from service.agent.moving.undoing import check_came_alone, last_move, left_last
-from service.agent.scheduler import Scheduler
-from service.agent.tuned import MOVE_MOST_ATTEMPTS
+from service.agent.moving.move_plan import is_free, plan
+from service.agent.moving.move_undo import check_came_alone, last_move, left_last
+from service.agent.moving.moved_rounds import Round, WentBefore, all_waiting, place_of, round_of
+from service.agent.moving.tool_effects import check_can_be_taken_back, has_side_effects
 from service.domain.errors import (
     ConflictError,
     InvalidInputError,
@@ -28,10 +26,12 @@ from service.domain.errors import (
 from service.domain.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
+from service.loop.scheduler import Scheduler
 from service.memory.journal.change_feed import Commit
 from service.memory.memory import Memory
 from service.storage.run_to_end import run_to_end
 from service.tools.registry import ToolRegistry
+from service.tuning import MOVE_MOST_ATTEMPTS
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from service.agent.generate import generate
-from service.agent.llm.protocol import LLM
 from service.bench.answers.dataset import Conversation
 from service.bench.answers.heard import Heard
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta
+from service.llm.generate import generate
+from service.llm.protocol import LLM
 
 PROMPT = "You are a helpful assistant."
 

@@ -12,8 +12,7 @@ from typing import Any
 import anyio
 
 from service.agent.agent import Agent
-from service.agent.assemble import agent_from_settings
-from service.agent.llm.protocol import LLM
+from service.agent.agent_factory import agent_from_settings
 from service.bench.answers.dataset import Conversation
 from service.bench.answers.heard import Heard
 from service.bench.errors import BenchmarkError
@@ -29,6 +28,7 @@ from service.domain.events import (
     RunLoopFailed,
 )
 from service.domain.human_input import InputRequired
+from service.llm.protocol import LLM
 
 _LONGEST_ANSWER_SECONDS = 600.0
 

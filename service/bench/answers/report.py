@@ -17,8 +17,6 @@ from typing import IO, Literal
 import anyio
 
 from service import __version__
-from service.agent.llm import create_llm
-from service.agent.llm.protocol import LLM
 from service.bench.answers import bare, house
 from service.bench.answers.checks import faults
 from service.bench.answers.dataset import Conversation, read_data
@@ -27,6 +25,8 @@ from service.bench.answers.heard import Heard
 from service.bench.answers.starting import starts
 from service.bench.errors import BenchmarkError
 from service.config import Settings
+from service.llm.factory import create_llm
+from service.llm.protocol import LLM
 from service.memory.embedders import create_embedder
 
 Arm = Literal["rondo", "bare"]

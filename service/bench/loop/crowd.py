@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 
 from service.agent.agent import Agent, create_agent
-from service.agent.brain import Limits
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.bench.loop import worker
 from service.bench.loop.model import Metronome, probe
 from service.domain.events import RunLoopIdle
+from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 

@@ -8,12 +8,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 from service.agent.agent import create_agent
-from service.agent.brain import Limits
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.bench.loop import worker
 from service.bench.loop.floor import bare_commits
 from service.bench.loop.model import Metronome, probe
 from service.domain.events import RunLoopIdle
+from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 

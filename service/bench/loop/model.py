@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-from service.agent.llm.protocol import LLMStatus
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolDefinition
+from service.llm.protocol import LLMStatus
 from service.tools.decorator import tool
 
 ROOMY = 10_000_000
@@ -30,7 +30,7 @@ async def probe(number: int) -> str:
 class Metronome:
     """Calls `probe` `steps` times in each conversation, then answers in words.
 
-    Satisfies `service.agent.llm.protocol.LLM`. Conversations are told apart by their first words.
+    Satisfies `service.llm.protocol.LLM`. Conversations are told apart by their first words.
     """
 
     model = "metronome"

@@ -15,8 +15,8 @@ from service import __version__
 from service.bench.relevance.asking import LOOKED_AT, Answer, KeptVectors, ask
 from service.bench.relevance.stores import stores_of
 from service.bench.retrieval.dataset import DataSet, find_sets, read_set
+from service.memory.memory_tuning import RELATED_FROM
 from service.memory.protocol import Embedder
-from service.memory.tuned import RELATED_FROM
 
 Figures = dict[str, Any]
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from service.agent.router import Router
 from service.bench.routing.active import ActiveLoops
 from service.bench.routing.dataset import RoutingSet, Said
 from service.bench.routing.embedding import TimedEmbedder
@@ -15,6 +14,7 @@ from service.bench.routing.metrics import NEW, Decision
 from service.bench.routing.routers import Warm
 from service.domain.routes import RouteMethod
 from service.domain.state import RunLoopState
+from service.routing.router import Router
 
 _TOLD_EVERY_SECONDS = 15.0
 

@@ -15,9 +15,6 @@ import anyio
 import anyio.to_thread
 
 from service import __version__
-from service.agent.llm.protocol import LLM
-from service.agent.routing.options import RouterOptions
-from service.agent.routing.vectors import is_known
 from service.bench.errors import BenchmarkError
 from service.bench.routing import speed
 from service.bench.routing.active import ACTIVE_SECONDS
@@ -27,7 +24,10 @@ from service.bench.routing.embedding import TimedEmbedder
 from service.bench.routing.figures import of_decided
 from service.bench.routing.routers import Method, TrainedOn, router_for, trained_on
 from service.domain.errors import EmbeddingError, LLMError
+from service.llm.protocol import LLM
 from service.memory.protocol import Embedder
+from service.routing.open_loop_vectors import is_known
+from service.routing.routing_options import RouterOptions
 
 Figures = dict[str, Any]
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, Literal
 
-from service.agent.llm.protocol import LLM
-from service.agent.llm.script import Script
-from service.agent.llm.scripted import ScriptedModel
-from service.agent.router import Router
-from service.agent.routing.options import RouterOptions
 from service.bench.routing.embedding import TimedEmbedder
 from service.domain.state import RunLoopState
+from service.llm.protocol import LLM
+from service.llm.scripted.script_language import Script
+from service.llm.scripted.scripted_model import ScriptedModel
+from service.routing.router import Router
+from service.routing.routing_options import RouterOptions
 
 Method = Literal["embedding", "llm", "full"]
 METHODS: tuple[Method, ...] = ("embedding", "llm", "full")
@@ -62,6 +62,6 @@ class TrainedOn:
 
 def trained_on() -> TrainedOn:
     """What the shipped model says of itself."""
-    file = resources.files("service.agent.routing").joinpath("model.json")
+    file = resources.files("service.routing").joinpath("routing_model.json")
     written = json.loads(file.read_text("utf-8"))
     return TrainedOn(written["version"], written["trained_on"])

@@ -6,13 +6,13 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from service.agent.router import Router
 from service.bench.errors import BenchmarkError
 from service.bench.routing.active import ActiveLoops
 from service.bench.routing.crowd import TURNS, conversations, messages
 from service.bench.routing.embedding import TimedEmbedder
 from service.bench.routing.figures import times
 from service.bench.routing.routers import Warm
+from service.routing.router import Router
 
 MESSAGES = 80
 WARM_UP = 8

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from service.agent.agent import Agent, create_agent
-from service.agent.llm.protocol import LLMStatus
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.bench.errors import BenchmarkError
 from service.bench.waiting.dataset import Scene
 from service.domain.events import Event
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.llm.protocol import LLMStatus
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 from service.tools.builtins.ask_user import ask_user, choose

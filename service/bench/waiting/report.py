@@ -14,8 +14,6 @@ import anyio
 
 from service import __version__
 from service.agent.agent import Agent
-from service.agent.routing.expected import VERSION
-from service.agent.routing.model import shipped
 from service.bench.waiting.dataset import LABELS, Case, Part, read_parts
 from service.bench.waiting.house import house, waiting
 from service.domain.events import (
@@ -26,6 +24,8 @@ from service.domain.events import (
     MessageReceived,
 )
 from service.memory.protocol import Embedder
+from service.routing.expected_answers import VERSION
+from service.routing.routing_model import shipped
 
 Figures = dict[str, Any]
 

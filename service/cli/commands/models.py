@@ -51,10 +51,10 @@ def use(name: str, no_pull: bool) -> None:
 )
 def pull(name: str | None, source: str | None) -> None:
     """Fetch a model (the one that the settings use), and verify it. What is here is kept."""
-    from service.agent.model_words import embedded_model
     from service.cli.output import aside
     from service.cli.pulling import pull_with_progress
     from service.config import load_settings
+    from service.llm.model_descriptions import embedded_model
     from service.models.catalog import parse_source
     from service.models.choice import chosen
 

@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from service.agent.discovery.local import find_servers
-from service.agent.discovery.offers import KeyFound, LocalServer, keys_found
-from service.agent.model_words import model_in_words
 from service.cli.client import base_url
 from service.cli.setup.choice import Choice
 from service.config import LLMSettings, Settings
 from service.domain.redirects import shown
+from service.llm.discovery.local import find_servers
+from service.llm.discovery.offers import KeyFound, LocalServer, keys_found
+from service.llm.model_descriptions import model_in_words
 from service.models.catalog import CATALOG, KnownModel
 from service.models.choice import Choice as MachineChoice
 from service.models.choice import chosen, shortage

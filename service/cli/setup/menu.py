@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from service.agent.discovery.offers import KeyFound, LocalServer, OfferedModel
 from service.cli.output import aside, plain
 from service.cli.setup.asking import ask
 from service.cli.setup.choice import Choice
 from service.cli.setup.found import Found, Own, is_configured
 from service.cli.setup.rows import Row, model_rows, show_rows, size_in_words
 from service.config import LLMSettings
+from service.llm.discovery.offers import KeyFound, LocalServer, OfferedModel
 
 if TYPE_CHECKING:
     from rich.console import Console

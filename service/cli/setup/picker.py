@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.agent.discovery.offers import OfferedModel
 from service.cli.output import aside
 from service.cli.setup.asking import ask
 from service.cli.setup.rows import model_rows, show_rows
+from service.llm.discovery.offers import OfferedModel
 
 PAGE = 15
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.agent.discovery.offers import OfferedModel
 from service.cli.output import aside, one_line, wrapped
+from service.llm.discovery.offers import OfferedModel
 
 if TYPE_CHECKING:
     from rich.console import Console

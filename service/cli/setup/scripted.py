@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from service.agent.discovery.offers import LocalServer, OfferedModel
-from service.agent.discovery.providers import Provider, provider
 from service.cli.asking import can_ask
 from service.cli.output import aside, out
 from service.cli.pulling import pull_with_progress
@@ -21,6 +19,8 @@ from service.cli.setup.writing import edit_for, show_edit, write
 from service.config import Settings
 from service.domain.errors import ConfigurationError, InvalidInputError
 from service.domain.redirects import shown
+from service.llm.discovery.offers import LocalServer, OfferedModel
+from service.llm.discovery.providers import Provider, provider
 from service.models.catalog import known
 from service.models.choice import chosen
 

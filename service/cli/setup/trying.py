@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.agent.discovery.local import window_now
-from service.agent.discovery.programs import OLLAMA
-from service.agent.discovery.trial import Trial, try_model
 from service.cli.output import aside, one_line, plain
 from service.cli.setup.choice import Choice
 from service.cli.setup.rows import waiting
 from service.config import Settings
 from service.domain.errors import RondoError
+from service.llm.discovery.local import window_now
+from service.llm.discovery.programs import OLLAMA
+from service.llm.discovery.trial import Trial, try_model
 
 _MOST_WORDS = 70
 _LITTLE_WINDOW = 16_384

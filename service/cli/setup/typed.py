@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from service.agent.discovery.providers import PROVIDERS, Provider, provider
 from service.cli.output import aside
 from service.cli.setup.asking import ask, ask_secret
+from service.llm.discovery.providers import PROVIDERS, Provider, provider
 
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 

@@ -7,12 +7,6 @@ from dataclasses import replace
 
 import anyio
 
-from service.agent.discovery.listing import list_models
-from service.agent.discovery.local import SECONDS
-from service.agent.discovery.offers import KeyFound, LocalServer, ModelList, OfferedModel
-from service.agent.discovery.providers import Provider
-from service.agent.llm import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL
-from service.agent.llm.endpoints import Vendor
 from service.cli.output import aside, plain
 from service.cli.pulling import pull_with_progress
 from service.cli.setup import menu, typed
@@ -26,6 +20,11 @@ from service.cli.setup.writing import edit_for, show_edit, write
 from service.config import Settings
 from service.domain.errors import LLMError, LLMStatusError, RondoError
 from service.domain.redirects import shown
+from service.llm.discovery.listing import list_models
+from service.llm.discovery.local import SECONDS
+from service.llm.discovery.offers import KeyFound, LocalServer, ModelList, OfferedModel
+from service.llm.discovery.providers import Provider
+from service.llm.remote.endpoints import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, Vendor
 from service.models.catalog import known
 from service.models.store import ModelStore
 

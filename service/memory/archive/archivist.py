@@ -28,7 +28,7 @@ from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.journal import Journal
 from service.memory.ledger.pending_loops import Key
 from service.memory.long_term import LongTermMemory
-from service.memory.tuned import REST_BEFORE_ARCHIVING
+from service.memory.memory_tuning import REST_BEFORE_ARCHIVING
 from service.storage.background_work import FIRST_PAUSE, Step, problem_of
 
 log = logging.getLogger(__name__)

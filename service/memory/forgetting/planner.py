@@ -35,7 +35,7 @@ from service.memory.forgetting.routes import Goals, without_goals, without_optio
 from service.memory.forgetting.words import first_words, texts_of
 from service.memory.journal.journal import Journal
 from service.memory.ledger.segmenter import split
-from service.memory.tuned import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
+from service.memory.memory_tuning import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
 _OPENINGS = (RunLoopStarted, RunLoopImported)
 _PAGE = 1000

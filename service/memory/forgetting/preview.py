@@ -13,8 +13,8 @@ from service.domain.forgetting import (
 from service.domain.state import RunLoopState
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import clipped
+from service.memory.memory_tuning import SAME_MATTER, SAME_MATTER_ASKED
 from service.memory.protocol import MemoryReader
-from service.memory.tuned import SAME_MATTER, SAME_MATTER_ASKED
 
 
 def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from service.memory.tuned import QUOTE_LEAST_DIFFERENT, QUOTE_PLACES
+from service.memory.memory_tuning import QUOTE_LEAST_DIFFERENT, QUOTE_PLACES
 
 _WIDE = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 _FILLER = "\uffff"  # no character of any text

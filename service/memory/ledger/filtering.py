@@ -14,8 +14,8 @@ from typing import Any
 
 from service.domain.errors import InvalidInputError
 from service.memory.ledger.segment_rows import epoch
+from service.memory.memory_tuning import DISTINCT_METADATA
 from service.memory.protocol import SearchFilters
-from service.memory.tuned import DISTINCT_METADATA
 from service.storage.sqlite_file import SqliteFile
 
 SqlValue = str | int | float

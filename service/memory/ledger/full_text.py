@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from service.memory.ledger.filtering import conditions
 from service.memory.ledger.terms import match_expression, terms
+from service.memory.memory_tuning import COMMON_WORD, FREQUENCIES_OUTDATED_BY, WORDS_WITH_PREFIX
 from service.memory.protocol import Scored, SearchFilters
-from service.memory.tuned import COMMON_WORD, FREQUENCIES_OUTDATED_BY, WORDS_WITH_PREFIX
 from service.storage.sqlite_file import SqliteFile
 
 # The terms come ready made, separated by spaces. The `ascii` tokenizer takes them as they are: it

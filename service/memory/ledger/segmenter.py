@@ -21,9 +21,9 @@ from typing import NamedTuple
 from service.domain.anchors import Anchor, Segment, SegmentType
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
+from service.domain.token_estimates import dense_prefix_within, estimate_dense_tokens
 from service.domain.tools import QUOTING_TOOLS
-from service.memory.tokens import dense_prefix_within, estimate_dense_tokens
-from service.memory.tuned import SEGMENT_TOKENS, SMALLEST_PIECE
+from service.memory.memory_tuning import SEGMENT_TOKENS, SMALLEST_PIECE
 
 _BORDERS = tuple(
     re.compile(pattern)

@@ -32,7 +32,7 @@ from itertools import islice, pairwise
 
 import snowballstemmer
 
-from service.memory.tuned import QUERY_TERMS
+from service.memory.memory_tuning import QUERY_TERMS
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao

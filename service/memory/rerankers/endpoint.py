@@ -12,8 +12,8 @@ from typing import Any
 from service.domain.errors import RerankingError
 from service.domain.redirects import redirect, shown
 from service.memory.embedders.prompts import embeddable
+from service.memory.memory_tuning import RERANKED
 from service.memory.rerankers.scores import between_0_and_1
-from service.memory.tuned import RERANKED
 
 
 class EndpointReranker:

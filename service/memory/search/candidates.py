@@ -18,10 +18,10 @@ from service.domain.errors import ConflictError, RondoError
 from service.memory.ledger.filtering import Passing, narrows
 from service.memory.ledger.ledger import Ledger
 from service.memory.ledger.surroundings import Around, SegmentRow
+from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
-from service.memory.tuned import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_states import KnownVectors
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from service.memory.ledger.surroundings import SegmentRow
-from service.memory.tuned import FOLD_LEAST_WORDS, FOLD_SHORT
+from service.memory.memory_tuning import FOLD_LEAST_WORDS, FOLD_SHORT
 
 # Other marks mean something: 3 € is not 3 $, C++ not C, -5 not 5.
 _LIGHT = re.compile(r"[\s.,;:!?…'\"’‘“”„«»()\[\]{}、。，；：！？（）「」『』【】《》—–·`*_]+")

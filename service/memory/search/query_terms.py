@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from service.memory.ledger.stop_words import STOP_WORDS
 from service.memory.ledger.terms import query_terms
-from service.memory.tuned import POSTINGS
+from service.memory.memory_tuning import POSTINGS
 
 if TYPE_CHECKING:
     from service.memory.protocol import Vectors

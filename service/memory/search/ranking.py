@@ -26,9 +26,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
+from service.memory.memory_tuning import RANKING
 from service.memory.search.query_terms import Question
 from service.memory.search.relevance import Found, judge
-from service.memory.tuned import RANKING
 from service.memory.vectors.unrelated_cosines import Unrelated
 
 SCORE_DIGITS = 3

@@ -21,9 +21,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.memory.search.query_terms import Question
-from service.memory.search.writing_systems import Script, script_of
-from service.memory.tuned import (
+from service.memory.memory_tuning import (
     RELATED_FROM,
     RELEVANCE,
     RELEVANCE_BY_WORDS,
@@ -34,6 +32,8 @@ from service.memory.tuned import (
     STORES_ALIKE,
     RelevanceWeights,
 )
+from service.memory.search.query_terms import Question
+from service.memory.search.writing_systems import Script, script_of
 from service.memory.vectors.unrelated_cosines import Unrelated
 
 _ALL = 0.999

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from service.memory.ledger.ledger import Ledger
 from service.memory.ledger.surroundings import Around, SegmentRow
+from service.memory.memory_tuning import CONTEXT
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.candidates import Candidates, Wanted, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.time.timeliness import Timeliness
-from service.memory.tuned import CONTEXT
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_states import KnownVectors
 

@@ -8,7 +8,9 @@ from datetime import datetime
 
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.errors import RondoError
+from service.domain.token_estimates import estimate_tokens
 from service.memory.ledger.ledger import Ledger
+from service.memory.memory_tuning import FOLD_AMONG, FOLD_WIDER, SEEDS
 from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, Wanted
@@ -17,8 +19,6 @@ from service.memory.search.query_terms import read_question
 from service.memory.search.reranking import reranked
 from service.memory.search.scoring import ScoredRow, Scorer
 from service.memory.search.time.timeliness import Timeliness
-from service.memory.tokens import estimate_tokens
-from service.memory.tuned import FOLD_AMONG, FOLD_WIDER, SEEDS
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_queue import PENDING_COUNTED
 from service.storage.clock import local_now

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef, Segment
+from service.domain.token_estimates import estimate_tokens
 from service.memory.protocol import Unit
-from service.memory.tokens import estimate_tokens
 
 
 class Reach(NamedTuple):

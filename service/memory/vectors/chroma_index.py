@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from service.domain.errors import ConflictError
+from service.memory.memory_tuning import HNSW, PROBED_SAME
 from service.memory.protocol import IndexEntry, Nearest, Vectors
-from service.memory.tuned import HNSW, PROBED_SAME
 from service.memory.vectors.chroma_places import Place, collection_names
 from service.memory.vectors.embedding_states import as_matrix
 

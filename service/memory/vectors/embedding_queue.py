@@ -13,14 +13,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError
-from service.memory.protocol import Progress, Vectors
-from service.memory.tokens import estimate_tokens
-from service.memory.tuned import (
+from service.domain.token_estimates import estimate_tokens
+from service.memory.memory_tuning import (
     EMBEDDING_BATCH,
     EMBEDDING_BATCH_TOKENS,
     INDEX_BATCH,
     INDEXED_AFTER,
 )
+from service.memory.protocol import Progress, Vectors
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_states import PendingSegment
 from service.memory.vectors.index_keeper import IndexKeeper, OpenGeneration

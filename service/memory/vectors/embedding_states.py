@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from service.memory.memory_tuning import SAME_EMBEDDER
 from service.memory.protocol import IndexEntry, Vectors
-from service.memory.tuned import SAME_EMBEDDER
 from service.memory.vectors.generations import GENERATIONS_SCHEMA, Generations, drop_indexed
 from service.storage.sqlite_file import SqliteFile
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.errors import IndexDamagedError, StorageError
+from service.memory.memory_tuning import PROBED_VECTORS, PROBED_VECTORS_LOST
 from service.memory.protocol import VectorIndex
-from service.memory.tuned import PROBED_VECTORS, PROBED_VECTORS_LOST
 from service.memory.vectors.chroma_places import Place
 from service.memory.vectors.embedding_states import EmbeddingStates
 from service.memory.vectors.generations import Generation, Purpose

@@ -16,7 +16,7 @@ from service.server.daemon import TheDaemon
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.agent.consolidation.options import ConsolidationStatus
+    from service.agent.consolidation.consolidation_options import ConsolidationStatus
 
 router = APIRouter(prefix="/v1/memory/notes", tags=["memory"])
 

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from service.agent.model_words import disclaimer, model_in_words
 from service.domain.run_loops import DEFAULT_MODEL_NAME
+from service.llm.model_descriptions import disclaimer, model_in_words
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
 

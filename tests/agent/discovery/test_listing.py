@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from service.agent.discovery.listing import list_models, read_list
-from service.agent.discovery.offers import keys_found
-from service.agent.discovery.providers import PROVIDERS
 from service.domain.errors import LLMConnectionError, LLMStatusError
+from service.llm.discovery.listing import list_models, read_list
+from service.llm.discovery.offers import keys_found
+from service.llm.discovery.providers import PROVIDERS
 from tests.support.model_servers import Asked, listing, serving
 
 anyio_test = pytest.mark.anyio

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from service.agent.discovery.local import find_servers, window_now
-from service.agent.discovery.offers import LocalServer, OfferedModel
-from service.agent.discovery.providers import LocalPlace, local_places
+from service.llm.discovery.local import find_servers, window_now
+from service.llm.discovery.offers import LocalServer, OfferedModel
+from service.llm.discovery.providers import LocalPlace, local_places
 from tests.support.model_servers import Answer, Asked, listing, ollama, serving, silent
 
 pytestmark = pytest.mark.anyio

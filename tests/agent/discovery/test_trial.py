@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.discovery.trial import try_model
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMStatusError
+from service.llm.discovery.trial import try_model
 from tests.support.model_servers import Asked, answered, ollama, serving
 
 pytestmark = pytest.mark.anyio

@@ -11,15 +11,15 @@ from typing import Any
 import anyio
 
 from service.agent.agent import Agent, create_agent
-from service.agent.brain import Limits
-from service.agent.llm.named import NamedModel
-from service.agent.llm.protocol import LLMStatus
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.domain.errors import LLMStatusError
 from service.domain.events import Event, InputRequired
 from service.domain.messages import Message
 from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
 from service.domain.tools import ToolDefinition
+from service.llm.named_models import NamedModel
+from service.llm.protocol import LLMStatus
+from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 from service.tools.protocol import Tool

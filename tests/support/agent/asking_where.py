@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from service.agent.agent import Agent
-from service.agent.routing.options import RouterOptions
 from service.domain.events import Event, InputRequired
 from service.domain.state import RunLoopState
+from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import echo, request_of, running_agent, sent, until
 
 ALWAYS = RouterOptions(ask_below=1, use_llm=False)

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from service.agent.agent import Agent
-from service.agent.consolidation.options import ConsolidationOptions
+from service.agent.consolidation.consolidation_options import ConsolidationOptions
 from service.domain.events import RunLoopImported
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop

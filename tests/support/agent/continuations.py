@@ -1,6 +1,7 @@
 """What is remembered, conversations under way, and what a person says next in them.
 
-Written by hand for these tests. The numbers of `service.agent.matter` were set on others.
+Written by hand for these tests. The numbers of
+`service.loop.recall.topic_shift` were set on others.
 """
 
 from __future__ import annotations

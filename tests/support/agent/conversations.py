@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from service.agent.compaction import Piece, Room, difference, plan, plan_merge, summarised
-from service.agent.summaries import extract
 from service.domain.events import (
     CompactionFinished,
     EventBody,
@@ -21,6 +19,15 @@ from service.domain.events import (
 from service.domain.fold import evolve, fold
 from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall
 from service.domain.state import RunLoopState
+from service.loop.context.compaction_plan import (
+    Piece,
+    Room,
+    difference,
+    plan,
+    plan_merge,
+    summarised,
+)
+from service.loop.context.summaries import extract
 from tests.support.histories import event_at, received
 
 WORDS = "The quick brown fox jumps over the lazy dog and runs through the field. "

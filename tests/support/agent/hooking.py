@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 
-from service.agent.hooks import Hooks
 from service.domain.events import ErrorOccurred, Event, ToolFinished
 from service.domain.messages import Message
 from service.domain.tools import ToolEffect
+from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, call
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from service.agent.routing.reading import Candidate, Turn
+from service.routing.text.text_reading import Candidate, Turn
 
 NOW = 1_790_000_000.0
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]

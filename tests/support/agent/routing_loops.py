@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 
-from service.agent.llm.protocol import LLMStatus
 from service.domain.events import (
     Event,
     EventBody,
@@ -23,6 +22,7 @@ from service.domain.messages import Message
 from service.domain.state import RunLoopState
 from service.domain.stream import StreamPart, TextDelta
 from service.domain.tools import ToolDefinition
+from service.llm.protocol import LLMStatus
 from service.memory.protocol import Vectors
 from tests.support.histories import BEGINNING, received
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.anthropic_messages import AnthropicModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import MessageAssembler, StreamPart
+from service.llm.anthropic.anthropic_messages import AnthropicModel
 from tests.support.llm.endpoint import Call, Handler, endpoint
 
 HELLO = [Message.user("Hello")]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from service.agent.llm.openai_compatible import OpenAIModel
 from service.domain.errors import LLMError
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
+from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.endpoint import Handler, endpoint
 
 HELLO = [Message.user("Hello")]

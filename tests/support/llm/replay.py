@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import httpx2
 
-from service.agent.llm.protocol import LLM
 from service.domain.errors import LLMError
 from service.domain.messages import Message, TextPart, ThinkPart
 from service.domain.stream import MessageAssembler, TokenUsage
+from service.llm.protocol import LLM
 
 QUESTION = (Message.user("Hello"),)
 

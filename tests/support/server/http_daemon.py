@@ -14,14 +14,14 @@ import anyio
 import httpx2
 
 from service.agent.agent import Agent, create_agent
-from service.agent.llm.named import NamedModel
-from service.agent.llm.protocol import LLM, LLMStatus
-from service.agent.llm.script import parse_script
-from service.agent.llm.scripted import ScriptedModel
-from service.agent.options import AgentOptions
+from service.agent.agent_options import AgentOptions
 from service.config import EmbedderSettings, ServerSettings, Settings
 from service.domain.messages import Message
 from service.domain.stream import StreamPart
+from service.llm.named_models import NamedModel
+from service.llm.protocol import LLM, LLMStatus
+from service.llm.scripted.script_language import parse_script
+from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
 from service.server.app import create_app

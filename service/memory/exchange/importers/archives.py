@@ -26,7 +26,7 @@ from service.memory.exchange.importers.chatgpt import read_chatgpt
 from service.memory.exchange.importers.claude import read_claude
 from service.memory.exchange.importers.nesting import Nesting, UnparsableError
 from service.memory.exchange.importers.pieces import BadConversationError, Conversation
-from service.memory.tuned import IMPORT_NESTING
+from service.memory.memory_tuning import IMPORT_NESTING
 
 Format = Literal["rondo", "chatgpt", "claude"]
 Reader = Callable[[dict[str, Any]], Conversation]

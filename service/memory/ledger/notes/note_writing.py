@@ -13,7 +13,7 @@ from service.domain.anchors import AnchorRef, Segment
 from service.domain.ids import new_id
 from service.memory.ledger.stop_words import STOP_WORDS
 from service.memory.ledger.terms import terms
-from service.memory.tuned import NOTE_MOST_SENTENCES
+from service.memory.memory_tuning import NOTE_MOST_SENTENCES
 from service.storage.sqlite_file import Row
 
 NoteKind = Literal["person", "project", "topic"]

@@ -22,7 +22,7 @@ from service.memory.ledger.notes.note_writing import (
     write_note,
 )
 from service.memory.ledger.segment_rows import SEGMENT_COLUMNS, segment_from_row
-from service.memory.tuned import (
+from service.memory.memory_tuning import (
     NOTE_LEAST_SHARE,
     NOTES_FOUND,
     NOTES_FOUND_SENTENCES,

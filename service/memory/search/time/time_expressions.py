@@ -24,10 +24,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from service.memory.memory_tuning import DATES_READ, DATES_READ_IN
 from service.memory.search.time.calendar_spans import Calendar, TimeRange
 from service.memory.search.time.chinese_time import CHINESE
 from service.memory.search.time.english_time import ENGLISH
-from service.memory.tuned import DATES_READ, DATES_READ_IN
 
 _MOST_DISTANT = datetime(1900, 1, 1, tzinfo=UTC)
 

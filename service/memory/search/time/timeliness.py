@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from service.memory.memory_tuning import LATEST_FIT, TIME_FIT_LEAST_SPAN
 from service.memory.search.time.time_expressions import asks_for_latest, times
-from service.memory.tuned import LATEST_FIT, TIME_FIT_LEAST_SPAN
 
 
 class Timeliness:

@@ -1,0 +1,1 @@
+"""What people are asked, and how their answers are read and delivered."""

@@ -1,1 +1,0 @@
-"""The router's model without LLM: features of a message and its candidates, and what they say."""

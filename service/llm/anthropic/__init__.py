@@ -1,0 +1,1 @@
+"""Claude models, by Anthropic's Messages API."""

@@ -1,0 +1,200 @@
+"""Which program a local server is, and what it tells of its models beyond their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from service.llm.discovery.fetching import Fetched, fetch_json
+from service.llm.discovery.listing import first_window
+from service.llm.discovery.offers import LocalServer, ModelList, OfferedModel
+
+if TYPE_CHECKING:
+    import httpx2
+
+_MOST_BYTES = 2 * 2**20
+_MOST_SHOWN = 60
+"""Of how many models Ollama is asked what they can do, each by itself."""
+
+OLLAMA, LLAMA_CPP, LM_STUDIO, KOBOLD = "Ollama", "llama.cpp", "LM Studio", "KoboldCpp"
+# What stands under ``owned_by`` in their lists of models.
+_OWNERS = {
+    "library": OLLAMA,
+    "llamacpp": LLAMA_CPP,
+    "organization_owner": LM_STUDIO,
+    "koboldcpp": KOBOLD,
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "humanity": "GPT4All",
+    "lmdeploy": "LMDeploy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A request that only one program answers so."""
+
+    program: str
+    path: str
+    member: str
+    """Of the JSON object that it answers with."""
+
+
+_MARKS = (
+    _Mark(OLLAMA, "/api/version", "version"),
+    _Mark(KOBOLD, "/api/extra/version", "version"),
+    _Mark(LLAMA_CPP, "/props", "default_generation_settings"),
+)
+
+
+def root_of(base_url: str) -> str:
+    """Where a server begins: its address without the path of OpenAI's API."""
+    return base_url.rstrip("/").removesuffix("/v1")
+
+
+async def is_rondo(client: httpx2.AsyncClient, base_url: str) -> bool:
+    """Whether what answers there is a daemon of our own, or another one of Rondo."""
+    parts = urlsplit(base_url)
+    answer = await _asked(client, f"{parts.scheme}://{parts.netloc}", "/")
+    return isinstance(answer, Mapping) and answer.get("name") == "Rondo"
+
+
+async def recognised(client: httpx2.AsyncClient, server: LocalServer, told: Fetched) -> LocalServer:
+    """The server with its program's name, and with what that program tells of its models.
+
+    Args:
+        client: asks it.
+        server: as its list tells of it.
+        told: the list.
+    """
+    root = root_of(server.base_url)
+    program = _owner(told)
+    version = ""
+    if program in (None, OLLAMA):
+        for mark in _MARKS:
+            answer = await _asked(client, root, mark.path)
+            if isinstance(answer, Mapping) and mark.member in answer:
+                program = mark.program
+                version = _short(answer.get("version"))
+                break
+    server = replace(server, program=program or server.program, version=version)
+    match program:
+        case "Ollama":
+            return replace(server, offers=await _of_ollama(client, root, server.offers))
+        case "LM Studio":
+            return replace(server, offers=await _of_lm_studio(client, root, server.offers))
+        case "llama.cpp":
+            return replace(server, offers=await _of_llama_cpp(client, root, server.offers))
+    return server
+
+
+async def loaded_window(client: httpx2.AsyncClient, base_url: str, model: str) -> int | None:
+    """How many tokens Ollama has loaded a model with: mostly fewer than the model could take.
+
+    None where that is not told. Of what does not fit, Ollama drops the beginning in silence.
+    """
+    told = await _asked(client, root_of(base_url), "/api/ps")  # docs/api.md of Ollama
+    for entry in _entries(told, "models"):
+        if model in (entry.get("name"), entry.get("model")):
+            return first_window(entry, ("context_length",))
+    return None
+
+
+async def _of_ollama(client: httpx2.AsyncClient, root: str, offers: ModelList) -> ModelList:
+    """With sizes (``/api/tags``), and with what each can do (``/api/show``)."""
+    import anyio
+
+    sizes = {
+        str(entry.get("name")): entry
+        for entry in _entries(await _asked(client, root, "/api/tags"), "models")
+    }
+    abilities: dict[str, Sequence[Any]] = {}
+
+    async def show(name: str) -> None:
+        told = await _asked(client, root, "/api/show", post={"model": name})
+        if isinstance(told, Mapping) and isinstance(told.get("capabilities"), list):
+            abilities[name] = told["capabilities"]
+
+    async with anyio.create_task_group() as tasks:
+        for model in offers.models[:_MOST_SHOWN]:
+            tasks.start_soon(show, model.name)
+    models = []
+    for model in offers.models:
+        can = abilities.get(model.name)
+        if can is not None and "completion" not in can:
+            continue
+        details = sizes.get(model.name, {}).get("details")
+        models.append(
+            replace(
+                model,
+                size=first_window(sizes.get(model.name, {}), ("size",)),
+                note=_short(details.get("parameter_size")) if isinstance(details, Mapping) else "",
+                tools=None if can is None else "tools" in can,
+            )
+        )
+    return ModelList(tuple(models), offers.others + len(offers.models) - len(models))
+
+
+async def _of_lm_studio(client: httpx2.AsyncClient, root: str, offers: ModelList) -> ModelList:
+    """With kinds and windows (https://lmstudio.ai/docs/developer/rest/endpoints)."""
+    told = {
+        str(entry.get("id")): entry
+        for entry in _entries(await _asked(client, root, "/api/v0/models"), "data")
+    }
+    models: list[OfferedModel] = []
+    for model in offers.models:
+        entry = told.get(model.name, {})
+        if entry.get("type") == "embeddings":
+            continue
+        can = entry.get("capabilities")
+        window = first_window(entry, ("loaded_context_length",))
+        note = "loaded" if entry.get("state") == "loaded" else ""
+        tools = "tool_use" in can if isinstance(can, list) else None
+        models.append(replace(model, note=note, tools=tools, context_tokens=window))
+    return ModelList(tuple(models), offers.others + len(offers.models) - len(models))
+
+
+async def _of_llama_cpp(client: httpx2.AsyncClient, root: str, offers: ModelList) -> ModelList:
+    """With the window of a slot (``/props``, see tools/server/README.md of llama.cpp)."""
+    told = await _asked(client, root, "/props")
+    own = told.get("default_generation_settings") if isinstance(told, Mapping) else None
+    window = first_window(own, ("n_ctx",)) if isinstance(own, Mapping) else None
+    return replace(offers, models=tuple(replace(m, context_tokens=window) for m in offers.models))
+
+
+def _owner(told: Fetched) -> str | None:
+    """The program that signs its list, or its answers."""
+    if told.headers.get("server", "").lower().startswith("llama.cpp"):
+        return LLAMA_CPP
+    for entry in _entries(told.body, "data"):
+        if (program := _OWNERS.get(str(entry.get("owned_by")).lower())) is not None:
+            return program
+    return None
+
+
+def _entries(body: Any, member: str) -> list[Mapping[str, Any]]:
+    entries = body.get(member) if isinstance(body, Mapping) else None
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, Mapping)]
+
+
+async def _asked(
+    client: httpx2.AsyncClient, root: str, path: str, *, post: Mapping[str, Any] | None = None
+) -> Any:
+    """What a server answers; None where it gives no JSON. What it cannot tell is no failure."""
+    import httpx2
+
+    try:
+        answer = await fetch_json(client, f"{root}{path}", most_bytes=_MOST_BYTES, post=post)
+    except (httpx2.HTTPError, httpx2.InvalidURL):
+        return None
+    return answer.body if answer.status == 200 else None
+
+
+def _short(value: object) -> str:
+    """A word that a server tells of itself, if it is one."""
+    words = value if isinstance(value, str) else ""
+    return words if words.isprintable() and len(words) <= 40 else ""

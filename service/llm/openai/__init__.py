@@ -1,0 +1,1 @@
+"""Models behind endpoints that speak OpenAI's chat-completions API."""

@@ -1,0 +1,1 @@
+"""What all models at endpoints have in common: addresses, time, errors, streams."""

@@ -1,0 +1,1 @@
+"""A run loop at work: its brain, its executors, and what the model is shown."""

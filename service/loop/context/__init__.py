@@ -1,0 +1,1 @@
+"""What the model is shown: the conversation, within its window, and what stands before it."""

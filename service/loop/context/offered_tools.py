@@ -1,0 +1,22 @@
+"""Which tools the model is offered."""
+
+from __future__ import annotations
+
+from service.domain.state import RunLoopState
+from service.domain.tools import ToolDefinition
+from service.loop.executor_deps import Workbench
+from service.tools.registry import READ_RESULT, ToolRegistry
+
+
+def opening_tools(tools: ToolRegistry) -> tuple[ToolDefinition, ...]:
+    """The tools with which every conversation begins."""
+    return tuple(each for each in tools.definitions() if each.name != READ_RESULT)
+
+
+def offered_tools(bench: Workbench, state: RunLoopState) -> tuple[ToolDefinition, ...]:
+    """The tools of the house, less those that make no sense in this state.
+
+    What reads on in an over-long result is offered from the first such result on: where there is
+    none it would only distract, small models above all.
+    """
+    return bench.tools.definitions() if state.cut_results else opening_tools(bench.tools)

@@ -1,0 +1,39 @@
+"""Executors: each carries out one kind of instruction, and reports what happened as events.
+
+An executor is given the loop that it works on, and tells it each event with `Loop.emit`, which
+returns once the event is journaled: so each is on record before the next begins. (Async generators
+would read as well, but may not yield from inside a task group, and tools run side by side.)
+
+Executors can be replaced: those given to the agent go before those of the configuration, and these
+before the built-in ones.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from service.domain.instructions import InstructionKind
+from service.loop.execution import Executor
+from service.loop.executor_deps import Workbench
+from service.loop.executors.ask_human import (
+    request_human_approve,
+    request_human_prompt,
+    request_human_select,
+)
+from service.loop.executors.call_llm import call_llm
+from service.loop.executors.call_tools import call_tools
+from service.loop.executors.compact import compact
+from service.loop.executors.finish import finish
+
+
+def builtin_executors(bench: Workbench) -> dict[InstructionKind, Executor]:
+    """One executor for each kind of instruction."""
+    return {
+        "call_llm": partial(call_llm, bench),
+        "call_tools": partial(call_tools, bench),
+        "request_human_approve": partial(request_human_approve, bench),
+        "request_human_prompt": request_human_prompt,
+        "request_human_select": request_human_select,
+        "compact": partial(compact, bench),
+        "finish": finish,
+    }

@@ -1,0 +1,66 @@
+"""Asking a person: may this run, what do you say, which one. The loop waits for it, for days."""
+
+from __future__ import annotations
+
+from service.domain.events import InputRequired
+from service.domain.ids import new_id
+from service.domain.instructions import (
+    RequestHumanApprove,
+    RequestHumanPrompt,
+    RequestHumanSelect,
+)
+from service.loop.execution import Loop
+from service.loop.executor_deps import Workbench
+from service.loop.replies import withdrawn
+from service.tools.approval import subjects
+
+
+async def request_human_approve(
+    bench: Workbench, instruction: RequestHumanApprove, loop: Loop
+) -> None:
+    """Ask a person whether these calls may run."""
+    calls = instruction.calls
+    what = "; ".join(f"{call.name} {call.arguments}" for call in calls)
+    request = InputRequired(
+        request_id=new_id(),
+        kind="approve",
+        prompt=f"May this run? {what}",
+        tool_calls=calls,
+        scopes=subjects(calls, bench.tools),
+    )
+    await _ask(request, loop)
+
+
+async def request_human_prompt(instruction: RequestHumanPrompt, loop: Loop) -> None:
+    """Ask a person a question in words."""
+    request = InputRequired(
+        request_id=new_id(),
+        kind="prompt",
+        prompt=instruction.prompt,
+        call_id=instruction.call_id,
+        metadata=dict(instruction.metadata),
+    )
+    await _ask(request, loop)
+
+
+async def request_human_select(instruction: RequestHumanSelect, loop: Loop) -> None:
+    """Ask a person to choose."""
+    request = InputRequired(
+        request_id=new_id(),
+        kind="select",
+        prompt=instruction.prompt,
+        options=instruction.options,
+        multiple=instruction.multiple,
+        call_id=instruction.call_id,
+        metadata=dict(instruction.metadata),
+    )
+    await _ask(request, loop)
+
+
+async def _ask(request: InputRequired, loop: Loop) -> None:
+    """Ask, unless the person has said something that the model has not seen: then it sees that."""
+    state = loop.state
+    said = [unseen.id for unseen in state.unseen if unseen.mode != "followup"]
+    # A brain that asks without any call knows what was said.
+    bodies = withdrawn(state, request, said[-1]) if said and state.pending else (request,)
+    await loop.emit(*bodies, durable=True, if_last_seq=state.last_seq)

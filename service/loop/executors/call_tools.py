@@ -1,0 +1,171 @@
+"""Running tool calls: side by side, each to exactly one result, whatever happens."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+
+from service.domain.errors import RondoError
+from service.domain.events import ToolFinished, ToolStarted
+from service.domain.instructions import CallTools
+from service.domain.messages import ToolCall, ToolResult
+from service.domain.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
+from service.domain.tools import ToolContext
+from service.loop.execution import Loop
+from service.loop.executor_deps import Workbench
+from service.tools.approval import subject
+
+_CHANGED = (
+    "Not run: what the person said yes to has changed since, such as the content of a script. Call"
+    " it again, and they are asked anew."
+)
+
+
+async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> None:
+    """Run the calls side by side; each comes to exactly one result, whatever happens."""
+    pending = {waiting.call.id: waiting for waiting in loop.state.pending}
+    waiting_calls = [pending[call.id] for call in instruction.calls]
+    if len(waiting_calls) == 1:
+        await _call_tool(bench, waiting_calls[0], loop)
+        return
+    failures: list[RondoError] = []
+
+    async def work(waiting: PendingCall) -> None:
+        try:
+            await _call_tool(bench, waiting, loop)
+        except RondoError as error:  # out of the group it would come wrapped, and stop the others
+            failures.append(error)
+
+    async with anyio.create_task_group() as group:
+        for waiting in waiting_calls:
+            group.start_soon(work, waiting)
+    if failures:
+        raise failures[0]
+
+
+def begin_early(bench: Workbench, loop: Loop, call: ToolCall) -> None:
+    """While the model's answer is still arriving: begin a call, if it may run twice."""
+    tool = bench.tools.get(call.name)
+    if not bench.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
+        return
+    if not bench.waits_for_person(loop.state, call):
+        run = partial(execute, bench, call, loop, bench.allowed(loop.state, call))
+        loop.early_calls.start(call, run, loop.tasks)
+
+
+def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
+    """That a call of the newest answer begins to run."""
+    return ToolStarted(
+        call_id=call.id,
+        name=call.name,
+        arguments=call.arguments,
+        idempotency_key=_key(state, call),
+    )
+
+
+async def execute(
+    bench: Workbench, call: ToolCall, loop: Loop, approved: frozenset[str] | None
+) -> ToolResult:
+    """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
+    state = loop.state
+    context = ToolContext(
+        owner=state.owner,
+        run_loop_id=state.id,
+        idempotency_key=_key(state, call),
+        approved=approved,
+    )
+    blocked = await bench.hooks.before_tool_call(loop, call)
+    if blocked is not None:
+        return ToolResult(id=call.id, content=blocked, is_error=True, notice=True)
+    result = await bench.tools.execute(call, context)
+    # What has changed the world is told, also when the loop is stopped just now.
+    with anyio.CancelScope(shield=_has_side_effects(bench, call)):
+        result = await bench.hooks.after_tool_call(loop, call, result)
+    return result  # noqa: RET504  in the scope, to mypy it might not return
+
+
+async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None:
+    call = waiting.call
+    if waiting.answer is not None:
+        answered = ToolResult(id=call.id, content=waiting.answer)
+        await loop.emit(_finished(bench, call, answered))
+        return
+    has_side_effects = _has_side_effects(bench, call)
+    refusal = _refusal(waiting, has_side_effects=has_side_effects)
+    approved = _approved(bench, waiting, loop.state)
+    if refusal is None and _has_changed(bench, waiting, approved):
+        refusal = _CHANGED
+    if refusal is not None:
+        told = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
+        await loop.emit(_finished(bench, call, told))
+        return
+    if waiting.arguments is not None:
+        call = call.model_copy(update={"arguments": waiting.arguments})
+    if not waiting.started:
+        await loop.emit(started(call, loop.state), durable=has_side_effects)
+    result = await loop.early_calls.take(call) or await execute(bench, call, loop, approved)
+    if waiting.arguments is not None:
+        note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
+        result = result.model_copy(update={"content": note + result.content})
+    with anyio.CancelScope(shield=True):
+        await loop.emit(_finished(bench, call, result))
+    await anyio.lowlevel.checkpoint_if_cancelled()
+
+
+def _has_side_effects(bench: Workbench, call: ToolCall) -> bool:
+    """A tool that is gone since it began may have had any effect."""
+    tool = bench.tools.get(call.name)
+    return tool is None or tool.effect not in ("read_only", "idempotent")
+
+
+def _approved(bench: Workbench, waiting: PendingCall, state: RunLoopState) -> frozenset[str] | None:
+    """What a call may be about: what it was allowed as, or else what is allowed for longer."""
+    if not waiting.approved:
+        return bench.allowed(state, waiting.call)
+    answer = state.last_answer  # a call that was allowed runs before anything else is asked
+    allowed = {} if answer is None else answer.subjects
+    about = allowed.get(waiting.call.id, waiting.call.name)
+    return frozenset() if about is None else frozenset((about,))
+
+
+def _has_changed(bench: Workbench, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
+    """Whether a call is about something else by now than what was allowed, such as a changed
+    script. A tool whose subject can change until it begins looks once more, see `ToolContext`."""
+    if approved is None:
+        return False
+    call = waiting.call
+    if waiting.arguments is not None:
+        call = call.model_copy(update={"arguments": waiting.arguments})
+    about = subject(call, bench.tools)
+    return about not in approved if about is not None else bool(approved)
+
+
+def _key(state: RunLoopState, call: ToolCall) -> str:
+    for waiting in state.pending:
+        if waiting.call.id == call.id and waiting.idempotency_key is not None:
+            return waiting.idempotency_key
+    return f"{state.id}/{len(state.closed_iterations)}/{call.id}"
+
+
+def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
+    """Why a call is not run, in words for the model; None when it is."""
+    if waiting.approved is False:
+        reason = f" They said: {waiting.denial}" if waiting.denial else ""
+        return f"The person did not allow this call.{reason}"
+    if waiting.started and has_side_effects:
+        return OUTCOME_UNKNOWN
+    return None
+
+
+def _finished(bench: Workbench, call: ToolCall, result: ToolResult) -> ToolFinished:
+    shown = bench.tools.shown(result)
+    return ToolFinished(
+        call_id=call.id,
+        name=call.name,
+        content=shown,
+        is_error=result.is_error,
+        whole=None if shown == result.content else result.content,
+        notice=result.notice,
+    )

@@ -1,0 +1,1 @@
+"""Hooks: a person's own code before and after what the agent does."""

@@ -1,0 +1,1 @@
+"""What memory puts beside a message before the model answers it."""

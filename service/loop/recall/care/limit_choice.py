@@ -1,0 +1,185 @@
+"""Which of a person's limits stand beside a message: those that matter to it, by meaning.
+
+They come from the run loop itself, where a small model has long lost sight of them, and from
+long-term memory. One that is told needlessly costs a line, one that is missed can cost more. Of two
+that contradict each other both are told, the newest first (`wording.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.domain.anchors import Anchor, Segment
+from service.domain.errors import RondoError
+from service.domain.events import Recollection
+from service.domain.state import RunLoopState
+from service.loop.recall.care.limit_model import CareModel, shipped
+from service.loop.recall.care.sentences import own_words, sentences, told_in
+from service.loop.recall.topic_shift import says_something
+from service.memory.ledger.segmenter import segments_of
+from service.memory.protocol import NearSegment, RecallReader, Vectors
+from service.routing.open_loop_vectors import EmbedQueries, embedded_text
+from service.tuning import (
+    CARE_CANDIDATES,
+    CARE_LOOKED_AT,
+    CARE_MOST,
+    CARE_OWN_MESSAGES,
+    CARE_ROUGHLY,
+    CARE_SAME_MATTER,
+    CARE_TELLS_ONLY,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Limit:
+    """Something that a person said of their limits."""
+
+    anchor: Anchor
+    words: str
+    told: tuple[str, ...]
+    """The sentences that tell it."""
+    vectors: Vectors
+    """One row for each of them."""
+
+
+async def limits_that_matter(
+    state: RunLoopState, words: str, *, embed: EmbedQueries, memory: RecallReader
+) -> list[Recollection]:
+    """What the person said before that limits what is good for them in what they say now.
+
+    Args:
+        state: the run loop.
+        words: what the person says.
+        embed: gives vectors; none where there is no embedder that the model knows.
+        memory: long-term memory.
+
+    Returns:
+        Oldest first; nothing where the person only tells another limit.
+    """
+    said = sentences(words)
+    if not said or not says_something(words):
+        return []
+    asked = list(dict.fromkeys([embedded_text(words, "user"), *said]))
+    vectors = await embed(asked)
+    if vectors is None:
+        return []
+    model = shipped()
+    only_tells = model.limit_logits(vectors[-len(said) :]) >= CARE_TELLS_ONLY
+    if only_tells.all():
+        return []
+    found = _own(state)
+    known = {piece.anchor.ref for piece in found}
+    near = await _remembered(memory, model, vectors, state.owner)
+    found += [piece for piece in near if piece.anchor.ref not in known]
+    limits = _each_once(await _limits(found, model, embed))
+    chosen = _chosen(limits, model, _mattering(model, asked, vectors))
+    return [Recollection(anchor=each.anchor, content=each.words, heed=True) for each in chosen]
+
+
+def _own(state: RunLoopState) -> list[Segment]:
+    """What the person said in this run loop before: the newest of it, as memory has the rest."""
+    run_loop, count = state.run_loop(), state.iteration_count
+    return [
+        piece
+        for index in range(max(0, count - CARE_OWN_MESSAGES), count)
+        if run_loop.iterations[index].user_message
+        for piece in segments_of(run_loop, index)
+        if piece.anchor.segment_type == "user_message"
+    ]
+
+
+async def _remembered(
+    memory: RecallReader, model: CareModel, asked: Vectors, owner: str
+) -> list[Segment]:
+    """What memory has that may tell a limit: of what is near the message, and of all limits."""
+    towards = model.limit / np.linalg.norm(model.limit)
+    wanted = np.vstack([asked[:1], towards[None]]).astype(np.float32)
+    near: Sequence[NearSegment] = ()
+    try:
+        near = await memory.nearest(
+            wanted, owner=owner, types=frozenset({"user_message"}), limit=CARE_CANDIDATES
+        )
+    except RondoError as error:  # what was said in this loop is known all the same
+        _log.warning("limits are not looked up in memory: %s", error.problem().in_words())
+    if not near:
+        return []
+    kept = np.stack([each.vector for each in near])
+    roughly = model.limit_logits(kept) >= CARE_ROUGHLY
+    order = np.argsort(-(kept @ asked[0]), kind="stable")
+    return [near[at].segment for at in order if roughly[at]][:CARE_LOOKED_AT]
+
+
+async def _limits(pieces: Sequence[Segment], model: CareModel, embed: EmbedQueries) -> list[_Limit]:
+    """What of these messages tells limits."""
+    parts = [(piece, each) for piece in pieces for each in sentences(piece.content)]
+    vectors = await embed([own_words(each) for _, each in parts]) if parts else None
+    if vectors is None:
+        return []
+    tells = model.limit_logits(vectors) >= model.limits_from
+    limits = []
+    for piece in pieces:
+        mine = [n for n, (of, _) in enumerate(parts) if of is piece and tells[n]]
+        if not mine:
+            continue
+        told = [parts[n][1] for n in mine]
+        quoted = told_in(told, piece.content)
+        if len(quoted) == 1:
+            limits.append(_Limit(piece.anchor, quoted[0], tuple(told), vectors[mine]))
+        else:
+            limits += [
+                _Limit(piece.anchor, each, (each,), vectors[[n]])
+                for n, each in zip(mine, told, strict=True)
+            ]
+    return limits
+
+
+def _each_once(limits: Iterable[_Limit]) -> list[_Limit]:
+    """The limits, oldest first; of those that say the same word for word, the newest."""
+    ordered = sorted(limits, key=lambda each: (each.anchor.timestamp, each.anchor.ref))
+    newest = {" ".join(each.words.split()).casefold(): each for each in ordered}
+    return [each for each in ordered if each in newest.values()]
+
+
+def _mattering(
+    model: CareModel, asked: Sequence[str], vectors: Vectors
+) -> Callable[[_Limit], float]:
+    """How surely a limit matters to any sentence of a message, or to the whole of it."""
+
+    def mattering(limit: _Limit) -> float:
+        return max(
+            float(model.matter_logits(limit.told, limit.vectors, words, vector).max())
+            for words, vector in zip(asked, vectors, strict=True)
+        )
+
+    return mattering
+
+
+def _chosen(
+    limits: Sequence[_Limit], model: CareModel, mattering: Callable[[_Limit], float]
+) -> list[_Limit]:
+    """Those that matter most, each with the newer one that speaks of the same; oldest first."""
+    surely = [mattering(each) for each in limits]
+    chosen = set[int]()
+    for at in sorted(range(len(limits)), key=lambda n: -surely[n]):
+        if surely[at] < model.matters_from or len(chosen) >= CARE_MOST:
+            break
+        newer = range(at + 1, len(limits))
+        near = {n: _nearness(model, limits[n], limits[at]) for n in newer}
+        following = max(near, key=lambda n: near[n], default=at)
+        chosen.add(at)
+        if near.get(following, -1.0) >= CARE_SAME_MATTER:
+            chosen.add(following)
+    return [limits[at] for at in sorted(chosen)]
+
+
+def _nearness(model: CareModel, one: _Limit, other: _Limit) -> float:
+    """How near two limits are: those of the same matter may contradict each other."""
+    ours = model.said.directions(one.told, one.vectors)
+    theirs = model.said.directions(other.told, other.vectors)
+    return float((ours @ theirs.T).max())

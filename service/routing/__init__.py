@@ -1,0 +1,1 @@
+"""The router: which run loop a message belongs to, and why."""

@@ -1,0 +1,1 @@
+"""Calibrating the router by what persons have corrected."""

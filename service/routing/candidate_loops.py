@@ -1,0 +1,97 @@
+"""A run loop as the router's model reads it: what was said in it last, by whom, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from service.domain.forgetting import FORGOTTEN
+from service.domain.run_loops import Iteration
+from service.domain.state import RunLoopState
+from service.routing.text.text_reading import MOST_TURNS, Asked, Candidate, Turn
+from service.tuning import ROUTER_MOST_STEPS
+
+
+def candidate_of(state: RunLoopState, *, most_steps: int = ROUTER_MOST_STEPS) -> Candidate:
+    """A run loop with its newest turns, oldest first, without vectors.
+
+    Read from the iterations, which compaction leaves as they are. Takes time for the turns that it
+    gives, however long the loop is; so the number of all turns is an estimate where there are more.
+    """
+    turns = _not_yet_answered(state)
+    steps = 0
+    for step in _backwards(state):
+        if len(turns) >= MOST_TURNS or steps >= most_steps:
+            break
+        turns += _of_step(step, state)
+        steps += 1
+    is_all = steps == state.iteration_count - len(state.taken_back)
+    count = len(turns) if is_all else _estimate(turns, steps, state)
+    goal = state.goal if state.goal != FORGOTTEN else ""
+    return Candidate(
+        id=state.id,
+        goal=Turn(goal, "user", state.created_at.timestamp()),
+        turns=tuple(reversed(turns[:MOST_TURNS])),
+        turn_count=count,
+        awaiting=state.awaiting is not None,
+        asked=_asked(state),
+    )
+
+
+def _asked(state: RunLoopState) -> Asked | None:
+    request = state.awaiting
+    if request is None or request.about is not None or not _says_something(request.prompt):
+        return None
+    at = _answered_at(state).timestamp()
+    return Asked(
+        kind=request.kind,
+        question=Turn(request.prompt, "assistant", at),
+        options=tuple(Turn(option, "assistant", at) for option in request.options),
+        multiple=request.multiple,
+    )
+
+
+def _not_yet_answered(state: RunLoopState) -> list[Turn]:
+    """What came after the last iteration, newest first: the question asked, and new messages."""
+    turns = [
+        Turn(each.message.text, "user", (each.at or state.updated_at).timestamp())
+        for each in reversed(state.unseen)
+        if _says_something(each.message.text)
+    ]
+    if state.awaiting is not None and _says_something(state.awaiting.prompt):
+        turns.append(Turn(state.awaiting.prompt, "assistant", _answered_at(state).timestamp()))
+    return turns
+
+
+def _backwards(state: RunLoopState) -> Iterator[Iteration]:
+    if state.iteration is not None:
+        yield state.iteration
+    for index in range(len(state.closed_iterations) - 1, -1, -1):
+        yield state.closed_iterations[index]
+
+
+def _of_step(step: Iteration, state: RunLoopState) -> list[Turn]:
+    if step.forgotten:
+        return []
+    turns = []
+    if step.response and _says_something(step.response):
+        at = _answered_at(state) if step is state.iteration else step.timestamp
+        turns.append(Turn(step.response, "assistant", at.timestamp()))
+    if step.user_message and _says_something(step.user_message):
+        turns.append(Turn(step.user_message, "user", step.timestamp.timestamp()))
+    return turns
+
+
+def _answered_at(state: RunLoopState) -> datetime:
+    """When the assistant last spoke: an iteration knows only when it began."""
+    if state.unseen or state.iteration is None or state.status == "running":
+        return state.updated_at if state.iteration is None else state.iteration.timestamp
+    return state.updated_at
+
+
+def _says_something(text: str) -> bool:
+    return text != FORGOTTEN and not text.isspace() and text != ""
+
+
+def _estimate(turns: list[Turn], steps: int, state: RunLoopState) -> int:
+    return round(len(turns) * state.iteration_count / max(steps, 1))

@@ -1,0 +1,1 @@
+"""Which of some options a person's words choose."""

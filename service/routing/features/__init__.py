@@ -1,0 +1,1 @@
+"""What the router's model sees of a message and its candidates."""

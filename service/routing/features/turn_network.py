@@ -1,0 +1,239 @@
+"""A small neural network that holds a message against every turn of its candidates.
+
+Each exchange (the message beside one turn) becomes a hidden vector and a score; a candidate pools
+those of its turns, by attention and by the logarithm of their summed exponentials, beside its own
+features; *new* sees the most of what all candidates show. Trained by
+`research.routing.networks`; evaluated with numpy alone, in about a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.routing.features.embedding_projection import centred, rounded
+from service.routing.features.turn_features import BY_USER, EXCHANGE_FEATURES, Exchanges
+from service.routing.text.text_reading import Vector
+
+Matrix = NDArray[np.float64]
+Array = NDArray[np.float32]
+
+MOST_SPREADS = 5.0
+"""How many standard deviations from its mean a feature may be."""
+LAYERS = (
+    "exchange",
+    "exchange_more",
+    "exchange_score",
+    "attention",
+    "candidate",
+    "candidate_more",
+    "among_all",
+    "join_score",
+    "context",
+    "new_score",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Which columns of a table go in, and how they are scaled."""
+
+    names: tuple[str, ...]
+    columns: NDArray[np.int64]
+    middle: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, names: Sequence[str], among: Sequence[str], middle: Array, spread: Array) -> Inputs:
+        """Inputs by their names.
+
+        Args:
+            names: those that go in.
+            among: the names of all columns of the table.
+            middle, spread: of each that goes in, shape (len(names),).
+        """
+        place = {name: column for column, name in enumerate(among)}
+        columns = np.array([place[name] for name in names], dtype=np.int64)
+        return cls(tuple(names), columns, middle, spread)
+
+    def scaled(self, table: Matrix | Array) -> Array:
+        """The columns in standard deviations from their means; what is not known is the mean."""
+        found = (table[..., self.columns] - self.middle) / self.spread
+        np.clip(found, -MOST_SPREADS, MOST_SPREADS, out=found)
+        return np.asarray(np.nan_to_num(found), dtype=np.float32)
+
+    def written(self, digits: int) -> dict[str, list[Any]]:
+        """As JSON."""
+        return {
+            "names": list(self.names),
+            "middle": rounded(self.middle, digits),
+            "spread": rounded(self.spread, digits),
+        }
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any], among: Sequence[str]) -> Inputs:
+        """The inputs that were written."""
+        middle, spread = (np.array(written[k], dtype=np.float32) for k in ("middle", "spread"))
+        return cls.of(written["names"], among, middle, spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """What the network sees of vectors of d dimensions: k numbers of each, and what they make."""
+
+    centre: Array
+    """Shape (d,): the mean of all texts."""
+    reply: Array
+    """Shape (d, k): of the message."""
+    user: Array
+    """Shape (d, k): of a turn of the person's."""
+    assistant: Array
+    """Shape (d, k): of a turn of the assistant's."""
+    message: Array
+    """Shape (d, m): of the message, for itself."""
+
+    def beside(
+        self, vector: Vector, heard: Sequence[Vector | None], by_user: NDArray[np.bool_]
+    ) -> Array:
+        """The message's numbers times each turn's, and their sum: shape (P, k + 1)."""
+        found = np.zeros((len(heard), self.reply.shape[1] + 1), dtype=np.float32)
+        known = np.array([place for place, each in enumerate(heard) if each is not None], np.int64)
+        if len(known):
+            turns = centred(np.stack([each for each in heard if each is not None]), self.centre)
+            sides = np.where(by_user[known, None], turns @ self.user, turns @ self.assistant)
+            found[known, :-1] = sides * (centred(vector, self.centre) @ self.reply)
+            found[:, -1] = found[:, :-1].sum(axis=1)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """x W + b."""
+
+    weight: Array
+    bias: Array
+
+    def __call__(self, rows: Array) -> Array:
+        """Of each row."""
+        return np.asarray(rows @ self.weight + self.bias, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network, trained."""
+
+    exchanges: Inputs
+    candidates: Inputs
+    context: Inputs
+    of_message: tuple[int, ...]
+    """Which of the inputs of the context are of the message alone."""
+    encoder: Encoder | None
+    """None: it sees no vectors, but what the features say of them."""
+    layers: Mapping[str, Layer]
+    """By the names in `LAYERS`."""
+
+    def scores(
+        self, candidates: Matrix, context: Matrix, exchanges: Exchanges
+    ) -> tuple[Matrix, float]:
+        """Scores of each candidate, and of *new*.
+
+        Args:
+            candidates: their features, shape (C, F); C is 1 at least.
+            context: the features of the context, shape (G,).
+            exchanges: of the message with the turns of the candidates; with vectors, where there
+                is an encoder.
+
+        Raises:
+            ValueError: there is an encoder, and the message has no vector.
+        """
+        layer, starts = self.layers, exchanges.starts
+        counts = np.diff([*starts, len(exchanges.rows)])
+        around = self.context.scaled(context)
+        own = around[list(self.of_message)]
+        seen, of_vector = [self.exchanges.scaled(exchanges.rows)], np.zeros(0, dtype=np.float32)
+        seen.append(np.tile(own, (len(exchanges.rows), 1)))
+        if self.encoder is not None:
+            if exchanges.vector is None:
+                raise ValueError("a network that sees vectors needs the message's")
+            by_user = exchanges.rows[:, BY_USER] > 0
+            seen.append(self.encoder.beside(exchanges.vector, exchanges.heard, by_user))
+            of_vector = centred(exchanges.vector, self.encoder.centre) @ self.encoder.message
+        hidden = silu(layer["exchange"](np.concatenate(seen, axis=1)))
+        hidden = silu(layer["exchange_more"](hidden))
+        heard = _log_sum(layer["exchange_score"](hidden)[:, 0], starts, counts)
+        pooled = _attended(layer["attention"](hidden)[:, 0], hidden, starts, counts)
+        every = np.tile(of_vector, (len(starts), 1))
+        each = np.concatenate(
+            [self.candidates.scaled(candidates), heard[:, None], pooled, every], axis=1
+        )
+        each = silu(layer["candidate_more"](silu(layer["candidate"](each))))
+        most = each.max(axis=0)
+        among = silu(layer["among_all"](np.concatenate([each, np.tile(most, (len(each), 1))], 1)))
+        join = heard + layer["join_score"](among)[:, 0]
+        new = silu(layer["context"](np.concatenate([around, most, of_vector])[None]))
+        return join.astype(np.float64), float(layer["new_score"](new)[0, 0])
+
+    def written(self, digits: int) -> dict[str, Any]:
+        """As JSON, rounded to significant digits."""
+        encoder = self.encoder
+        return {
+            "exchanges": self.exchanges.written(digits),
+            "candidates": self.candidates.written(digits),
+            "context": self.context.written(digits),
+            "of_message": list(self.of_message),
+            "encoder": None
+            if encoder is None
+            else {name: rounded(getattr(encoder, name), digits) for name in _ENCODED},
+            "layers": {
+                name: {
+                    "weight": rounded(each.weight, digits),
+                    "bias": rounded(each.bias, digits),
+                }
+                for name, each in self.layers.items()
+            },
+        }
+
+    @classmethod
+    def read(
+        cls, written: Mapping[str, Any], candidates: Sequence[str], context: Sequence[str]
+    ) -> Network:
+        """The network that was written, for tables with columns of these names."""
+        encoder = written["encoder"]
+        return cls(
+            exchanges=Inputs.read(written["exchanges"], EXCHANGE_FEATURES),
+            candidates=Inputs.read(written["candidates"], candidates),
+            context=Inputs.read(written["context"], context),
+            of_message=tuple(written["of_message"]),
+            encoder=encoder
+            and Encoder(**{name: np.array(encoder[name], dtype=np.float32) for name in _ENCODED}),
+            layers={
+                name: Layer(*(np.array(each[k], dtype=np.float32) for k in ("weight", "bias")))
+                for name, each in written["layers"].items()
+            },
+        )
+
+
+_ENCODED = ("centre", "reply", "user", "assistant", "message")
+
+
+def silu(values: Array) -> Array:
+    """x / (1 + exp(-x)) (Hendrycks and Gimpel 2016, "Gaussian Error Linear Units")."""
+    return np.asarray(values / (1.0 + np.exp(-np.clip(values, -30.0, None))), dtype=np.float32)
+
+
+def _log_sum(scores: Array, starts: NDArray[np.int64], counts: NDArray[np.int64]) -> Array:
+    most = np.maximum.reduceat(scores, starts)
+    raised = np.exp(scores - np.repeat(most, counts))
+    return np.asarray(most + np.log(np.add.reduceat(raised, starts)), dtype=np.float32)
+
+
+def _attended(
+    scores: Array, values: Array, starts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Array:
+    """The mean of the rows of each part, weighed by the softmax of their scores."""
+    weights = np.exp(scores - np.repeat(_log_sum(scores, starts, counts), counts))
+    return np.asarray(np.add.reduceat(weights[:, None] * values, starts), dtype=np.float32)

@@ -1,0 +1,115 @@
+"""Which features spoke for a decision, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
+from service.routing.features.lexical_features import TIME_FEATURES
+from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
+
+_MOST_NAMED = 2
+_LEAST_SHARE = 0.2
+"""Share of all that spoke for it from which on something is named."""
+
+_CLOSE = "it is close in meaning to what was said there"
+_REPLY = "it replies to what was said there last"
+_WORDS = "it shares words with what was said there"
+_NAMES = "it names what only that matter speaks of"
+_POINTS = "it points back to what was spoken of there"
+_SAID = "it does not repeat what was settled there"
+_RECENT = "it was spoken of just now"
+_ASKED = "a question was asked there last"
+_OPEN = "that matter is not closed yet"
+_MANNER = "it is said in the same manner"
+_STAGE = "it suits how far that matter has come"
+
+JOIN_THEMES: Mapping[str, str] = {
+    **{
+        name: _CLOSE
+        for name in CANDIDATE_FEATURES
+        if name.startswith(("cos_", "lead_", "standing_", "centred_"))
+    },
+    "turns_since_nearest": _CLOSE,
+    **dict.fromkeys(("fit", "lead_fit", "cos_last_assistant", "lead_last_assistant"), _REPLY),
+    **{name: _WORDS for name in CANDIDATE_FEATURES if name.startswith(("overlap_", "pieces_"))},
+    **dict.fromkeys(("lead_overlap", "lead_last_two", "lead_pieces", "shared_phrases"), _WORDS),
+    **dict.fromkeys(("own_words", "own_phrases", "own_pieces"), _NAMES),
+    **dict.fromkeys(("codes_shared", "codes_elsewhere"), _NAMES),
+    **dict.fromkeys(("heads_in_last", "heads_in_loop"), _POINTS),
+    "said_before": _SAID,
+    **dict.fromkeys((*TIME_FEATURES, "beyond_pace"), _RECENT),
+    **dict.fromkeys(
+        ("last_asks", "last_asks_yes_or_no", "last_is_question", "last_requests"), _ASKED
+    ),
+    **dict.fromkeys(("closed", "dismissed", "last_bids_farewell"), _OPEN),
+    **{name: _MANNER for name in CANDIDATE_FEATURES if name.startswith("same_")},
+    **dict.fromkeys(("habits_apart", "lead_habits"), _MANNER),
+    **dict.fromkeys(("turns", "has_assistant", "last_length", "last_follows_up"), _STAGE),
+    **dict.fromkeys(("last_answers", "goal_is_question", "open_for", "turns_by_time"), _STAGE),
+    **dict.fromkeys(("last_gap", "usual_gap"), _STAGE),
+}
+"""What a feature of a candidate is about. The message alone tells nothing between them.
+
+What the reader says is about all of it: it is named only where nothing else spoke.
+"""
+_READ = "it goes on from what was said there"
+
+_OPENS = "it reads like the opening of a matter"
+_FAR = "nothing active is close to it in meaning"
+_STRANGE = "its words are new"
+_LATE = "nothing was spoken of just now"
+_NO_SIGN = "it has no sign of going on with anything"
+
+
+def _tells_nearness(name: str) -> bool:
+    return any(kind in name for kind in ("_cos_", "_standing_", "_centred_"))
+
+
+NEW_THEMES: Mapping[str, str] = {
+    **dict.fromkeys(("greets", "requests", "opens", "length", "relative_length"), _OPENS),
+    **dict.fromkeys(("distinct_words", "is_question", "codes"), _OPENS),
+    **dict.fromkeys(("follows_up", "answers", "bids_farewell", "points_back"), _NO_SIGN),
+    **dict.fromkeys(("most_last_asks", "most_has_assistant", "most_said_before"), _NO_SIGN),
+    **{name: _FAR for name in CONTEXT_FEATURES if _tells_nearness(name)},
+    **dict.fromkeys(("most_fit", "newest_fit"), _NO_SIGN),
+    **{name: _STRANGE for name in CONTEXT_FEATURES if "_overlap_" in name},
+    **dict.fromkeys(("unknown_words", "unknown_codes", "most_own_words"), _STRANGE),
+    **dict.fromkeys(("most_pieces_loop", "most_own_pieces"), _STRANGE),
+    **dict.fromkeys(("most_shared_phrases", "most_codes_shared"), _STRANGE),
+    **dict.fromkeys(("newest_seconds", "newest_closed"), _LATE),
+}
+
+
+def for_join(credit: NDArray[np.float64]) -> str:
+    """What spoke for a candidate; `credit` of shape (len(CANDIDATE_FEATURES),)."""
+    told = _told(CANDIDATE_FEATURES, JOIN_THEMES, credit)
+    if not told and _gained(CANDIDATE_FEATURES, READER_FEATURES, credit) > 0:
+        return _READ
+    return told or "it fits the others less"
+
+
+def for_new(credit: NDArray[np.float64]) -> str:
+    """What spoke for a new matter; `credit` of shape (len(CONTEXT_FEATURES),)."""
+    told = _told(CONTEXT_FEATURES, NEW_THEMES, credit)
+    if not told and _gained(CONTEXT_FEATURES, READER_CONTEXT, credit) > 0:
+        return _NO_SIGN
+    return told or "it fits nothing that is active"
+
+
+def _gained(names: Sequence[str], which: Collection[str], credit: NDArray[np.float64]) -> float:
+    return sum(float(each) for name, each in zip(names, credit, strict=True) if name in which)
+
+
+def _told(names: Sequence[str], themes: Mapping[str, str], credit: NDArray[np.float64]) -> str:
+    sums: dict[str, float] = {}
+    for name, gained in zip(names, credit, strict=True):
+        if name in themes:
+            sums[themes[name]] = sums.get(themes[name], 0.0) + float(gained)
+    spoke = sorted((each for each in sums.items() if each[1] > 0), key=lambda each: -each[1])
+    whole = sum(gained for _, gained in spoke)
+    named = [words for words, gained in spoke[:_MOST_NAMED] if gained >= _LEAST_SHARE * whole]
+    return ", and ".join(named)

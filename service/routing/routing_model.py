@@ -1,0 +1,206 @@
+"""The router's model: how likely a message belongs to each candidate, or to none.
+
+Two forests give every candidate and the option *new* a score, and so does a network, which sees
+the single turns besides; the softmax of their mean are the probabilities. Another network, the
+reader, which sees vectors, has said before what it thinks: that is among the features.
+The model is a file that people can read (`routing_model.json`): the features by name, the trees,
+the networks, what it was trained on, and how often it was right at each confidence.
+`research.routing.train` writes it.
+
+In the conversations that it was trained on nothing rests for more than fifteen minutes; so that it
+finds what rested for hours when it is named, it was also shown copies of them in which some
+candidates are older (`research.routing.resting`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from service.domain.errors import ConfigurationError
+from service.routing.features.embedding_projection import Projection
+from service.routing.features.feature_set import (
+    CANDIDATE_FEATURES,
+    CONTEXT_FEATURES,
+    Features,
+    features,
+)
+from service.routing.features.turn_features import EXCHANGE_FEATURES
+from service.routing.features.turn_network import Network
+from service.routing.regression_forest import Forest, Matrix
+from service.routing.route_reasons import for_join, for_new
+from service.routing.text.text_reading import Candidate, Vector
+
+FORM = 3
+"""The form of the file."""
+
+Recalibrate = Callable[[Sequence[float]], Sequence[float]]
+"""Makes of probabilities (of each candidate and, last, of *new*) others, as many, that sum to 1."""
+
+
+def unchanged(probabilities: Sequence[float]) -> Sequence[float]:
+    """The probabilities as they are."""
+    return probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the model says of a message."""
+
+    probabilities: tuple[float, ...]
+    """Of each candidate, in their order."""
+    new: float
+    """That it opens a new matter. All sum to 1."""
+    best: int | None
+    """The likeliest candidate; None when *new* is likelier than any."""
+    reason: str
+    """What spoke for that, in words."""
+    by_meaning: bool = False
+    """Whether vectors were weighed beside the words."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability of what is likeliest."""
+        return self.new if self.best is None else self.probabilities[self.best]
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """The two forests and the network for one kind of input."""
+
+    join: Forest
+    new: Forest
+    network: Network
+    temperature: float
+
+    def scores(self, found: Features) -> Matrix:
+        """Of each candidate (one at least) and, last, of *new*."""
+        forests = np.append(
+            self.join.scores(found.candidates), self.new.scores(found.context[None])
+        )
+        join, new = self.network.scores(found.candidates, found.context, found.exchanges)
+        return np.asarray((forests + np.append(join, new)) / 2, dtype=np.float64)
+
+    def probabilities(self, found: Features) -> Matrix:
+        """Of each candidate (one at least) and, last, of *new*."""
+        scores = self.scores(found)
+        raised = np.exp((scores - scores.max()) / self.temperature)
+        return np.asarray(raised / raised.sum(), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteModel:
+    """The model, read."""
+
+    version: str
+    embedder: str
+    """The embedder whose vectors it knows."""
+    with_vectors: Scorer
+    words_only: Scorer
+    projection: Projection
+    reader: Network
+
+    def judge(
+        self,
+        text: str,
+        at: float,
+        candidates: Sequence[Candidate],
+        vector: Vector | None = None,
+        *,
+        recalibrated: Recalibrate = unchanged,
+    ) -> Judgement:
+        """Judge a message. It takes some milliseconds, and more with many candidates.
+
+        Args:
+            text: the message.
+            at: when it came, in seconds (POSIX).
+            candidates: the loops it may belong to.
+            vector: the message's, by `embedder`, as a query. Without it, or where no candidate
+                has any vector, words alone decide.
+            recalibrated: makes of the model's probabilities those that count.
+        """
+        if not candidates:
+            return Judgement((), 1.0, None, "no run loop is active")
+        usable = vector is not None and len(vector) == self.projection.dimensions
+        known = usable and any(
+            turn.vector is not None for each in candidates for turn in each.turns
+        )
+        scorer = self.with_vectors if known else self.words_only
+        vector = vector if known else None
+        found = features(text, at, candidates, vector, self.projection, self.reader)
+        weighed = np.array(recalibrated(scorer.probabilities(found).tolist()), dtype=np.float64)
+        probabilities, new = tuple(weighed[:-1].tolist()), float(weighed[-1])
+        best = int(np.argmax(weighed[:-1]))
+        if new >= probabilities[best]:
+            reason = for_new(scorer.new.contributions(found.context))
+            return Judgement(probabilities, new, None, reason, by_meaning=known)
+        reason = for_join(_credit(scorer.join, found, weighed[:-1]))
+        return Judgement(probabilities, new, best, reason, by_meaning=known)
+
+
+def _credit(forest: Forest, found: Features, probabilities: Matrix) -> Matrix:
+    """What each feature added for the best candidate, compared with the best of the others."""
+    *_, second, best = (None, *np.argsort(probabilities))
+    credit = forest.contributions(found.candidates[best])
+    if second is not None:
+        credit = credit - forest.contributions(found.candidates[second])
+    return credit
+
+
+@lru_cache(maxsize=1)
+def shipped() -> RouteModel:
+    """The model that comes with the package, read once.
+
+    Raises:
+        ConfigurationError: the file is of another form, or for other features than this code's.
+    """
+    text = (
+        resources.files(__package__ or __name__).joinpath("routing_model.json").read_text("utf-8")
+    )
+    return read_model(json.loads(text))
+
+
+def read_model(written: Mapping[str, Any]) -> RouteModel:
+    """A model from its JSON.
+
+    Raises:
+        ConfigurationError: it is of another form, or for other features than this code's.
+    """
+    if (
+        written.get("form") != FORM
+        or tuple(written["candidate_features"]) != CANDIDATE_FEATURES
+        or tuple(written["context_features"]) != CONTEXT_FEATURES
+        or tuple(written["exchange_features"]) != EXCHANGE_FEATURES
+    ):
+        raise ConfigurationError(
+            "The router's model does not fit this version's features.",
+            advice="Install the package again, or train the model in a checkout:"
+            " `python -m research.routing.train --help` says how.",
+        )
+    return RouteModel(
+        version=written["version"],
+        embedder=written["embedder"],
+        with_vectors=_scorer(written["with_vectors"]),
+        words_only=_scorer(written["words_only"]),
+        projection=Projection.read(written["projection"]),
+        reader=_network(written["reader"]),
+    )
+
+
+def _scorer(written: Mapping[str, Any]) -> Scorer:
+    return Scorer(
+        join=Forest.read(written["join"]),
+        new=Forest.read(written["new"]),
+        network=_network(written["network"]),
+        temperature=float(written["temperature"]),
+    )
+
+
+def _network(written: Mapping[str, Any]) -> Network:
+    return Network.read(written, CANDIDATE_FEATURES, CONTEXT_FEATURES)

@@ -1,0 +1,1 @@
+"""Parting a message that lists several requests."""

@@ -1,0 +1,209 @@
+"""Several matters in one message: told apart where they are plainly listed, and only there.
+
+A list is taken for several matters when each of its items is a request or a question of its own,
+what stands before it only announces a list, and no item refers to another one. All else is one
+matter: a shopping list, the steps of a recipe, sentences to be translated, a log. To take several
+for one costs little, since the model answers all of them; to take one for several tears it apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.routing.text.list_items import (
+    is_announcement,
+    is_request,
+    is_thanks,
+    refers_back,
+    sentences,
+)
+from service.tuning import MATTERS_MOST, MATTERS_MOST_CHARACTERS
+
+
+def matters_of(text: str) -> tuple[str, ...]:
+    """The matters of a message, in order, word for word; one unless it plainly lists several.
+
+    What announces the list stands before each of them, so that each says what the person said;
+    the rest of the text is in exactly one. Joined again they hold every word.
+
+    >>> matters_of("Please do these: 1. Book a table for two 2. What is a lemur?")
+    ('Please do these:\\n1. Book a table for two', 'Please do these:\\n2. What is a lemur?')
+    >>> len(matters_of("Buy:\\n- milk\\n- eggs"))
+    1
+    """
+    if len(text) > MATTERS_MOST_CHARACTERS or "```" in text:
+        return (text,)
+    listing = _by_lines(text) or _in_a_line(text)
+    if listing is None or not _are_matters(listing):
+        return (text,)
+    head = listing.head.strip()
+    whole = [f"{item.marker}{item.words}".strip() for item in listing.items]
+    if listing.tail.strip():
+        whole[-1] = f"{whole[-1]}\n\n{listing.tail.strip()}"
+    return tuple(f"{head}\n{each}" if head else each for each in whole)
+
+
+def without_announcement(part: str) -> str:
+    """A part of `matters_of` without what all parts begin with, and without its number.
+
+    >>> without_announcement("Please do these:\\n2. What is a lemur?")
+    'What is a lemur?'
+    """
+    lines = part.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        if not is_announcement("".join(lines[:at])):
+            break
+        for style in (*_NUMBERS, _BULLET):
+            if marker := _marker(style, line):
+                return (line.lstrip()[len(marker) :] + "".join(lines[at + 1 :])).strip() or part
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A marker, and the words behind it."""
+
+    marker: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A text as a list, with what stands before and after."""
+
+    head: str
+    items: tuple[_Item, ...]
+    tail: str = ""
+
+
+def _are_matters(listing: _Listing) -> bool:
+    words = [item.words.strip() for item in listing.items]
+    return (
+        2 <= len(words) <= MATTERS_MOST
+        and is_announcement(listing.head)
+        and all(map(is_request, words))
+        and not any(refers_back(each, " ".join(words[:n])) for n, each in enumerate(words) if n)
+        and is_thanks(listing.tail)
+    )
+
+
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
+_CHINESE = "一二三四五六七八九十"
+_ENGLISH = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+_BULLET = re.compile(r"[-*•·–—]\s+")
+_NUMBERS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"(?P<n>\d{1,2})(?:[.)．:：](?!\d)\s*|、\s*)"),
+    re.compile(r"[(（]\s*(?P<n>\d{1,2}|[一二三四五六七八九十])\s*[)）]\s*"),
+    re.compile(rf"(?P<n>[{_CIRCLED}])\s*"),
+    re.compile(rf"(?P<n>[{_CHINESE}])[、.．:：]\s*"),
+    re.compile(rf"第(?P<n>[{_CHINESE}])(?:件事情?|个问题|个|点)?(?:[，,：:、]|是)\s*"),
+    re.compile(rf"(?P<n>{'|'.join(_ENGLISH)})(?:ly)?\s*[,:]\s*", re.IGNORECASE),
+)
+"""Ways to number; the number is ``n``."""
+
+
+def _number(written: str) -> int:
+    for row in (_CIRCLED, _CHINESE):
+        if written in row:
+            return row.index(written) + 1
+    return int(written) if written.isdecimal() else _ENGLISH.index(written.lower()) + 1
+
+
+# --- a list of lines
+
+
+def _by_lines(text: str) -> _Listing | None:
+    lines = text.splitlines(keepends=True)
+    for style in (*_NUMBERS, _BULLET):
+        at = [n for n, line in enumerate(lines) if style.match(line.lstrip())]
+        if not at:
+            continue
+        outermost = _indent(lines[at[0]])
+        at = [n for n in at if _indent(lines[n]) <= outermost]
+        markers = [_marker(style, lines[n]) for n in at]
+        if len(at) < 2 or (style is not _BULLET and not _counts(style, markers)):
+            continue
+        return _lines_listing(lines, at, markers, outermost)
+    return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _marker(style: re.Pattern[str], line: str) -> str:
+    found = style.match(line.lstrip())
+    return found[0] if found else ""
+
+
+def _counts(style: re.Pattern[str], markers: list[str]) -> bool:
+    """Whether these are numbered 1, 2, 3 …"""
+    found = (style.match(marker) for marker in markers)
+    return [_number(each["n"]) for each in found if each] == list(range(1, len(markers) + 1))
+
+
+def _lines_listing(
+    lines: list[str], at: list[int], markers: list[str], outermost: int
+) -> _Listing | None:
+    """The lines as a list; None where other text stands between the items."""
+    ends = [*at[1:], len(lines)]
+    items = []
+    tail = ""
+    for start, end, marker in zip(at, ends, markers, strict=True):
+        own = lines[start].lstrip()[len(marker) :]
+        more = lines[start + 1 : end]
+        outside = next((n for n, line in enumerate(more) if _is_outside(line, outermost)), None)
+        if outside is not None:
+            if end != len(lines):
+                return None
+            more, tail = more[:outside], "".join(more[outside:])
+        items.append(_Item(marker, own + "".join(more)))
+    return _Listing("".join(lines[: at[0]]), tuple(items), tail)
+
+
+def _is_outside(line: str, outermost: int) -> bool:
+    """Whether a line is part of no item: neither indented more than these, nor a list within."""
+    if not line.strip() or _indent(line) > outermost:
+        return False
+    return _BULLET.match(line.lstrip()) is None
+
+
+# --- a list in running text
+
+
+def _in_a_line(text: str) -> _Listing | None:
+    for style in _NUMBERS:
+        found = list(_consecutive(style, text))
+        if len(found) < 2:
+            continue
+        ends = [*(each.start() for each in found[1:]), len(text)]
+        items = tuple(
+            _Item(each[0], text[each.end() : end]) for each, end in zip(found, ends, strict=True)
+        )
+        last = sentences(items[-1].words)
+        # Where the last item ends and something about all of them begins cannot be told.
+        if len(last) > 1 and not is_thanks(" ".join(last[1:])):
+            return None
+        return _Listing(text[: found[0].start()], items)
+    return None
+
+
+def _consecutive(style: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    wanted = 1
+    for found in style.finditer(text):
+        if _number(found["n"]) == wanted and _begins(text, found.start()):
+            yield found
+            wanted += 1
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether a new thing can begin here: not in the middle of a word, a number or a sentence."""
+    before = text[:at].rstrip(" \t")
+    if not before or text[at] in _CIRCLED:
+        return True
+    if before[-1] in "\n。.；;！!？?：:，,、）)":
+        return True
+    return len(before) < at and text[at].isdecimal()

@@ -1,0 +1,1 @@
+"""What is read out of a text once, without a model."""
