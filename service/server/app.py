@@ -18,7 +18,7 @@ from service.server.body_limit import BodyLimit
 from service.server.daemon import LEAST_FREE_BYTES, Daemon
 from service.server.description import DescribedAPI
 from service.server.hosts import SameOrigin
-from service.server.problems import ProblemDetails, add_problem_handlers
+from service.server.problems import add_problem_handlers
 from service.server.routes import (
     approvals,
     auto_enhance,
@@ -41,6 +41,7 @@ from service.server.routes import (
 from service.server.routes import input as answers
 from service.server.routes import settings as settings_in_effect
 from service.server.tokens import load_token
+from service.wire.daemon import ProblemDetails
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent

@@ -6,7 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from service.server.problems import MEDIA_TYPE, ProblemDetails
+from service.server.problems import MEDIA_TYPE
+from service.wire.daemon import ProblemDetails
 
 
 class DescribedAPI(FastAPI):

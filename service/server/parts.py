@@ -7,32 +7,19 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from service.domain.errors import NotFoundError, Problem
 from service.domain.events import Event
 from service.domain.own_part import is_last
 from service.domain.run_loops import Timestamp
 from service.server.sse import event_frame, frame
+from service.wire.sending import DELIVERED, Part
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
 
-DELIVERED = "message.delivered"
-"""The name of the frame that tells where a part went."""
 _MOMENT = TypeAdapter[datetime](Timestamp)
-
-
-class Part(BaseModel):
-    """A part of a message that became a message of its own."""
-
-    message_id: str
-    run_loop_id: str | None
-    """Where it went; None where it could not be brought there yet."""
-    goal: str
-    """Of that run loop."""
-    waits_for_input: bool = False
-    """Whether that run loop asks a person something, such as where the part belongs."""
 
 
 async def delivered(agent: Agent, message_ids: Sequence[str], owner: str) -> tuple[Part, ...]:

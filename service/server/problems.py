@@ -14,7 +14,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
@@ -43,22 +43,6 @@ _STATUSES = {
     "stopping": 503,
 }
 _RETRY_AFTER_SECONDS = "2"
-
-
-class ProblemDetails(BaseModel):
-    """What every error answer holds; some hold more, such as ``run_loop_id``."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    """``urn:rondo:`` and a stable machine-readable name."""
-    title: str
-    """What happened, in a few words."""
-    status: int
-    detail: str
-    """What exactly."""
-    advice: str
-    """What to do about it."""
 
 
 class RequestError(HTTPException):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pydantic import BaseModel
-
 from service.domain.events import (
     Event,
     EventBody,
@@ -13,33 +11,12 @@ from service.domain.events import (
     MessageMoved,
     RouteDecided,
 )
-from service.domain.routes import Route
-from service.domain.run_loops import RunLoopSummary, Timestamp
+from service.domain.run_loops import RunLoopSummary
 from service.domain.state import RunLoopState
 from service.memory.journal.journal import Journal
+from service.wire.run_loops import DecidedRoute, RunLoopLine
 
 _GOAL_CHARACTERS = 500
-
-
-class DecidedRoute(BaseModel):
-    """Why a message came to a run loop."""
-
-    message_id: str
-    at: Timestamp
-    route: Route
-    iteration: int | None
-    """The index of the iteration that has observed it; None: none yet."""
-    moved_to: str | None
-    """The run loop to which a person has moved it since."""
-
-
-class RunLoopLine(RunLoopSummary):
-    """A run loop in a list, and why its newest message is there; a long goal is shortened."""
-
-    route: Route | None
-    """None where that message was moved away, or where nobody asked why."""
-    moved_to: str | None
-    """Where that message was moved, if it was; None, too, where nobody asked why."""
 
 
 async def decided_routes(journal: Journal, run_loop_id: str, *, until: int) -> list[DecidedRoute]:

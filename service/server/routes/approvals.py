@@ -5,33 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
-from service.domain.run_loops import Timestamp
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
+from service.wire.daemon import Approval, Approvals
 
 if TYPE_CHECKING:
     from service.memory.journal.standing_approvals import StandingApproval
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
-
-
-class Approval(BaseModel):
-    """A yes that holds until it is taken back."""
-
-    scope: str
-    """What it covers: a tool's name, and what the tool narrows it down to, such as one script."""
-    tool: str
-    granted_at: Timestamp
-    run_loop_id: str
-    """Where it was given."""
-
-
-class Approvals(BaseModel):
-    """All of them, newest first."""
-
-    approvals: list[Approval]
 
 
 @router.get("")

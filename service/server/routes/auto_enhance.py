@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, StrictBool
 
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.wire.daemon import AutoEnhanceSwitch
 
 router = APIRouter(prefix="/v1/auto-enhance", tags=["run loops"], route_class=JSONRoute)
-
-
-class AutoEnhanceSwitch(BaseModel):
-    """Whether answers are looked over."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: StrictBool
-    """For the owner who asks; until the daemon ends, then `agent.auto_enhance` counts again."""
 
 
 @router.get("")

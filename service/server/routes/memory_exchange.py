@@ -15,7 +15,7 @@ from service.domain.exchange import ImportReport
 from service.server.auth import Owner
 from service.server.daemon import Daemon, StoppingError, TheDaemon
 from service.server.problems import RequestError
-from service.server.routes.moments import Moment
+from service.wire.moments import Moment
 
 if TYPE_CHECKING:
     from service.memory.exchange.exporting import Exporting

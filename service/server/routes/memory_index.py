@@ -2,68 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
 
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.wire.memory import IndexInfo, IndexProgress, ReindexRequest, ReindexStarted
 
 if TYPE_CHECKING:
     from service.memory.protocol import IndexStats, Progress
 
 router = APIRouter(prefix="/v1/memory", tags=["memory"], route_class=JSONRoute)
-
-
-class IndexProgress(BaseModel):
-    """Work on the vector index that is under way."""
-
-    doing: Literal["embedding", "reindexing", "rebuilding", "scrubbing"]
-    done: int
-    """Segments."""
-    total: int
-    rate: float
-    """Segments a second, lately; 0 before that is known."""
-    eta_seconds: float | None
-
-
-class IndexInfo(BaseModel):
-    """The vector index."""
-
-    place: str
-    """Which Chroma it is in."""
-    generation: int | None
-    """The one that is searched; null while it is being built."""
-    embedder: str | None
-    """Which embedder built it."""
-    configured: str | None
-    """Which one is configured; null before it is loaded."""
-    indexed: int
-    scrub_pending: bool
-    """Whether files are still to be rid of what was forgotten."""
-    damaged: list[str]
-    """Folders that were set aside as damaged; they can be deleted."""
-    notice: str | None
-    """Why it is not used, and what to do."""
-
-
-class ReindexRequest(BaseModel):
-    """How to build the index anew."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    force: bool = False
-    """Even when the configured embedder has built the one there is."""
-
-
-class ReindexStarted(BaseModel):
-    """Whether a new index is being built."""
-
-    started: bool
-    notice: str | None
-    """Why none was begun."""
 
 
 @router.post("/reindex", status_code=202)

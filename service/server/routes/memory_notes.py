@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from service.domain.anchors import MemoryNote
-from service.domain.run_loops import Timestamp
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
+from service.wire.memory import Consolidation, NoteList
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
     from service.agent.consolidation.consolidation_options import ConsolidationStatus
 
 router = APIRouter(prefix="/v1/memory/notes", tags=["memory"])
-
-
-class Consolidation(BaseModel):
-    """How the writing of notes gets on. The counts are of this process."""
-
-    enabled: bool
-    state: Literal["off", "waiting", "writing", "used up", "failing"]
-    """``waiting``: for idle time, or for something new; ``used up``: the day's tokens are;
-    ``failing``: `problem` says why; it is tried again."""
-    tokens_today: int = 0
-    max_tokens_per_day: int | None = None
-    sentences_written: int = 0
-    sentences_dropped: Mapping[str, int] = {}
-    """By reason: what the model wrote and could not show to be true."""
-    passages_set_aside: int = 0
-    """Segments to which the model gives no usable answer; tried again at the next start."""
-    last_written_at: Timestamp | None = None
-    problem: str | None = None
-
-
-class NoteList(BaseModel):
-    """All notes, those written last first."""
-
-    notes: list[MemoryNote]
-    consolidation: Consolidation
 
 
 @router.get("")

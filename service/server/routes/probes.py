@@ -5,50 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Literal
 
 import anyio.to_thread
 from fastapi import APIRouter, Response
-from pydantic import BaseModel
 
-from service import __version__
 from service.domain.errors import RondoError
 from service.server.daemon import Daemon, TheDaemon
+from service.wire.daemon import Health, Readiness, ReadyPart, Welcome
 
 router = APIRouter(tags=["probes"])
-
-
-class Health(BaseModel):
-    """The process is alive."""
-
-    status: Literal["ok"] = "ok"
-    version: str = __version__
-
-
-class Part(BaseModel):
-    """A part of the daemon, and how it is."""
-
-    ready: bool
-    detail: str
-    """In words."""
-
-
-class Readiness(BaseModel):
-    """Whether a message would be answered now. Without a model it is kept safe all the same."""
-
-    ready: bool
-    agent: Part
-    llm: Part
-    memory: Part
-
-
-class Welcome(BaseModel):
-    """What answers here, and where to go on."""
-
-    name: str = "Rondo"
-    version: str = __version__
-    docs: str = "/docs"
-    health: str = "/healthz"
 
 
 @router.get("/healthz")
@@ -78,43 +43,43 @@ async def _readiness(daemon: Daemon) -> Readiness:
         detail = "it is stopping" if daemon.closing.is_set() else "it is starting"
         if daemon.failure is not None:
             detail = daemon.failure.title
-        part = Part(ready=False, detail=detail)
+        part = ReadyPart(ready=False, detail=detail)
         return Readiness(ready=False, agent=part, llm=part, memory=part)
     status = agent.models.status()
     memory = await _memory_part(daemon)
     return Readiness(
         ready=status.ready and memory.ready,
-        agent=Part(ready=True, detail="it works"),
-        llm=Part(ready=status.ready, detail=status.detail),
+        agent=ReadyPart(ready=True, detail="it works"),
+        llm=ReadyPart(ready=status.ready, detail=status.detail),
         memory=memory,
     )
 
 
-async def _memory_part(daemon: Daemon) -> Part:
+async def _memory_part(daemon: Daemon) -> ReadyPart:
     """Memory works without an embedder too, only less well: it is ready then."""
     agent = await daemon.agent()
     trouble = await anyio.to_thread.run_sync(
         _disk_trouble, daemon.settings.data_dir, daemon.least_free_bytes
     )
     if trouble is not None:
-        return Part(ready=False, detail=trouble)
+        return ReadyPart(ready=False, detail=trouble)
     damage = agent.memory.journal.damage
     if damage is not None:  # what was read since the start: the whole file is not looked through
         # Anybody may ask: neither what was said nor where the folder is, is theirs to know.
         advice = damage.advice.replace(str(daemon.settings.data_dir.absolute()), "the data folder")
         words = f"part of the journal cannot be read; its run loops are shown as failed. {advice}"
-        return Part(ready=False, detail=f"{words} `rondo doctor` looks through the files.")
+        return ReadyPart(ready=False, detail=f"{words} `rondo doctor` looks through the files.")
     try:
         stats = await agent.memory.long_term.stats()
     except RondoError as error:
-        return Part(ready=False, detail=error.title)
+        return ReadyPart(ready=False, detail=error.title)
     detail = (
         f"{stats.run_loops} run loops in {stats.segments} segments; "
         f"{stats.pending} wait to be embedded"
     )
     if stats.problem:  # in words that may quote an endpoint, which need a token
         detail += "; search goes by words only, /v1/memory/stats says why"
-    return Part(ready=True, detail=detail)
+    return ReadyPart(ready=True, detail=detail)
 
 
 def _disk_trouble(folder: Path, least_free_bytes: int) -> str | None:

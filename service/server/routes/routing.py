@@ -6,25 +6,16 @@ A daemon has one model and one calibration, of all its owners together.
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, StrictBool
 
 from service.domain.calibration import CalibrationInUse, CalibrationReport
 from service.server.auth import TOKEN_NEEDED
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.wire.daemon import CalibrateRequest
 
 router = APIRouter(
     prefix="/v1/routing", tags=["routing"], route_class=JSONRoute, dependencies=[TOKEN_NEEDED]
 )
-
-
-class CalibrateRequest(BaseModel):
-    """What is wanted."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reset: StrictBool = False
-    """Let the trained model's own probabilities count again, instead of fitting anew."""
 
 
 @router.get("/calibrate")

@@ -5,81 +5,23 @@ from __future__ import annotations
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
 
-from service.domain.errors import Problem
-from service.domain.events import ForkPoint, InputRequired
-from service.domain.run_loops import ACTIVE, DEFAULT_MODEL_NAME, RunLoop, Status, Timestamp
+from service.domain.run_loops import ACTIVE, DEFAULT_MODEL_NAME, RunLoop, Status
 from service.domain.usage import LoopUsage
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
-from service.server.routes.moments import Moment
-from service.server.why import DecidedRoute, RunLoopLine, answers_among, decided_routes, lines_of
+from service.server.why import answers_among, decided_routes, lines_of
+from service.wire.moments import Moment
+from service.wire.run_loops import (
+    CompactedLoop,
+    Fork,
+    ForkRequest,
+    RunLoopDetails,
+    RunLoopPage,
+)
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
-
-
-Seq = Annotated[int, Field(ge=1, lt=2**63, strict=True)]
-"""The number of an event."""
-
-
-class RunLoopPage(BaseModel):
-    """A part of the list."""
-
-    run_loops: list[RunLoopLine]
-    next_before: str | None
-    """What to send as `before` for the part after this one; None at the end."""
-
-
-class RunLoopDetails(RunLoop):
-    """A run loop, whole."""
-
-    updated_at: Timestamp
-    last_seq: int
-    """The number of its newest event."""
-    forked_from: ForkPoint | None
-    """For a fork: the loop whose history it shares, and up to which event."""
-    routes: list[DecidedRoute]
-    """For each message that came in: why it came here."""
-    input_required: InputRequired | None
-    """What a person is asked, while the loop waits for an answer."""
-    problem: Problem | None
-    """Why it failed."""
-    usage: LoopUsage
-    model: str
-    """The name of the model that its next call asks."""
-
-
-class ForkRequest(BaseModel):
-    """Where a run loop is to be forked."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    at: Seq | None = None
-    """The number of the last event that the fork has in common with it; None: all that there are,
-    but for the end of one that has ended."""
-
-
-class CompactedLoop(BaseModel):
-    """What summarising the old rounds of a run loop has come to."""
-
-    run_loop_id: str
-    messages: int
-    """How many messages of the conversation were put in fewer words, the oldest ones."""
-    method: Literal["model", "extract"]
-    """Who wrote the summaries: the model, or built-in rules."""
-    tokens_before: int
-    tokens_after: int
-    """About how long the next model call is, before and after."""
-
-
-class Fork(RunLoop):
-    """A run loop that goes on by itself from a place in another one's history."""
-
-    forked_from: ForkPoint | None
-    last_seq: int
-    """The number of the last event that was copied: what the fork does comes after it."""
 
 
 @router.get("")

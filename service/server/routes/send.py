@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from service.domain.errors import Problem
-from service.domain.events import Event, InputRequired, Recollection
-from service.domain.messages import FinishReason, ImageUrlPart, Message, TextPart
+from service.domain.events import Event, Recollection
 from service.domain.outcome import MessageOutcome
 from service.domain.own_part import OwnPart
-from service.domain.routes import Route, RouteCandidate, alternatives_of
-from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
+from service.domain.routes import alternatives_of
 from service.server.attendance import attend
 from service.server.auth import Owner
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.json_body import JSONRoute
-from service.server.parts import Part, delivered, frames_with_parts
-from service.server.problems import ProblemDetails, RequestError, problem_response
+from service.server.parts import delivered, frames_with_parts
+from service.server.problems import RequestError, problem_response
 from service.server.sse import EventStream, accepts_stream, frame
+from service.wire.daemon import ProblemDetails
+from service.wire.sending import Part, Remembered, SendRequest, Sent
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -34,128 +31,6 @@ router = APIRouter(prefix="/v1", tags=["send"], route_class=JSONRoute)
 
 MESSAGE_ID = "Rondo-Message-Id"
 RUN_LOOP_ID = "Rondo-Run-Loop-Id"
-
-
-class TextContent(BaseModel):
-    """Words of a message."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: Literal["text"]
-    text: str
-
-
-class ImageContent(BaseModel):
-    """An image of a message."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: Literal["image_url"]
-    url: str
-    """``https:``, or ``data:`` with base64."""
-    id: str | None = Field(default=None, max_length=255)
-    """What the sender calls it; kept with it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _unnested(cls, read: Any) -> Any:
-        """OpenAI's form; its ``detail`` has no counterpart elsewhere, and is left to the model."""
-        nested = read.get("image_url") if isinstance(read, dict) else None
-        if not isinstance(nested, dict):
-            return read
-        inner = {name: value for name, value in nested.items() if name != "detail"}
-        return {name: value for name, value in read.items() if name != "image_url"} | inner
-
-
-MessagePart = Annotated[TextContent | ImageContent, Field(discriminator="type")]
-
-
-class SendRequest(BaseModel):
-    """A message, and what its sender knows about it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    message: str | list[MessagePart]
-    """The words; or parts, where images go with them: ``{"type": "text", "text": …}`` and
-    ``{"type": "image_url", "url": …}``, whose address is ``https:`` or a ``data:`` URL. OpenAI's
-    form, ``"image_url": {"url": …}``, is taken too."""
-    run_loop_id: str | None = None
-    """The loop it belongs to: one that was cancelled or has failed goes on, a completed one is
-    taken up by a new one that remembers it. ``new``: it opens a new one, whatever the router would
-    say. None: the router decides."""
-    mode: SendMode = "steer"
-    """How it joins a loop that is at work: ``steer`` (seen at the next step), ``followup`` (seen
-    after the answer), ``interrupt`` (the work is stopped, and this is taken instead)."""
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """Kept with the message."""
-    model: str | None = None
-    """The name of the model that answers it, and what follows it in its run loop until a message
-    names another one: ``default``, or one of the setting `models`. None: the run loop's."""
-
-    def content(self) -> Message:
-        """The message that is sent."""
-        if isinstance(self.message, str):
-            return Message.user(self.message)
-        parts = (
-            TextPart(text=part.text)
-            if isinstance(part, TextContent)
-            else ImageUrlPart(url=part.url, id=part.id)
-            for part in self.message
-        )
-        return Message(role="user", content=tuple(parts))
-
-    def digest(self) -> str:
-        """The same for the same request, however its JSON was written."""
-        told = self.model_dump(mode="json")
-        if self.model is None:
-            del told["model"]  # as before there was any: keys outlive versions
-        canonical = json.dumps(told, sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-class Remembered(BaseModel):
-    """Words of the person's own that seem to answer them, word for word."""
-
-    anchor: str
-    """Its short form, as `GET /v1/memory/expand` takes it."""
-    content: str
-    timestamp: Timestamp
-
-
-class Sent(BaseModel):
-    """What became of the message."""
-
-    message_id: str
-    run_loop_id: str
-    status: Status
-    """``idle`` or ``completed``: it was answered; ``running``: it was answered, and the loop works
-    on another message; ``waiting_for_human_input``: see `input_required`."""
-    response: str | None
-    """The words of the answer: the last that were said since the model saw the message. Where an
-    answer was cut off and gone on with, all its parts."""
-    finish_reason: FinishReason | None
-    """Why the answer is not whole: ``length``, its tokens were used up; ``content_filter``, a
-    filter of the model's endpoint stopped it. None: it is whole."""
-    interrupted_by: str | None
-    """The id of a message that was taken in its place, if one was: the answer is to both."""
-    iterations: tuple[Iteration, ...]
-    """What the loop did since the model saw the message, up to the answer."""
-    route: Route | None
-    """Why it came to this run loop."""
-    alternatives: tuple[RouteCandidate, ...]
-    """Where the router was unsure: what else it could have been, likeliest first, as far as it can
-    be moved there now; the id ``new`` stands for a new run loop.
-    ``POST /v1/run-loops/{id}/reroute`` moves it there, and back."""
-    input_required: InputRequired | None
-    """What a person is asked."""
-    warnings: tuple[Problem, ...] = ()
-    """What went wrong meanwhile, and kept nobody from answering: the model cannot see an image that
-    was sent, for one."""
-    remembered: tuple[Remembered, ...] = ()
-    """What the person said before that seems to answer them; told only where a small model answers,
-    which may paraphrase it wrongly."""
-    parts: tuple[Part, ...] = ()
-    """What else was said in the message, where it was taken apart; see `router.split_matters`."""
 
 
 @router.post(

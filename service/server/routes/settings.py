@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from service.domain.run_loops import DEFAULT_MODEL_NAME
 from service.llm.model_descriptions import disclaimer, model_in_words
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
+from service.wire.daemon import EffectiveSettings
 
 router = APIRouter(prefix="/v1", tags=["settings"], route_class=JSONRoute)
-
-
-class EffectiveSettings(BaseModel):
-    """The settings that the daemon was started with."""
-
-    model: str
-    """Which language model answers, in words."""
-    models: dict[str, str]
-    """The models that a message can name, and which they are, in words; ``default`` is `model`."""
-    disclaimer: str
-    """What a small model is not good for, in one line; empty for others."""
-    settings: dict[str, Any]
-    """All of them, as `rondo config` prints them; secrets are hidden."""
 
 
 @router.get("/settings")

@@ -4,41 +4,12 @@ from __future__ import annotations
 
 import anyio.to_thread
 from fastapi import APIRouter
-from pydantic import BaseModel, JsonValue
 
-from service.domain.tools import ToolEffect
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
+from service.wire.daemon import OfferedTool, Tools, WithheldTool
 
 router = APIRouter(prefix="/v1", tags=["tools"])
-
-
-class OfferedTool(BaseModel):
-    """A tool that the assistant may call."""
-
-    name: str
-    description: str
-    parameters: dict[str, JsonValue]
-    """JSON Schema of its arguments."""
-    effect: ToolEffect
-    needs_approval: bool
-    """Whether a person must agree to each call, where none was allowed for longer. Rules can ask
-    for some calls of other tools too."""
-
-
-class WithheldTool(BaseModel):
-    """A tool that is not offered."""
-
-    name: str
-    reason: str
-    """Why, and what to do about it."""
-
-
-class Tools(BaseModel):
-    """The tools."""
-
-    tools: list[OfferedTool]
-    not_offered: list[WithheldTool]
 
 
 @router.get("/tools")

@@ -10,7 +10,7 @@ from service.domain.usage import Grouping, UsageReport
 from service.server.auth import Owner
 from service.server.daemon import TheDaemon
 from service.server.json_body import JSONRoute
-from service.server.routes.moments import Moment
+from service.wire.moments import Moment
 
 router = APIRouter(prefix="/v1", tags=["usage"], route_class=JSONRoute)
 

@@ -1,0 +1,136 @@
+"""The daemon: how it is, what it works with, what the assistant may do, and what went wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, StrictBool
+
+from service import __version__
+from service.domain.run_loops import Timestamp
+from service.domain.tools import ToolEffect
+
+
+class Health(BaseModel):
+    """The process is alive."""
+
+    status: Literal["ok"] = "ok"
+    version: str = __version__
+
+
+class ReadyPart(BaseModel):
+    """A part of the daemon, and how it is."""
+
+    ready: bool
+    detail: str
+    """In words."""
+
+
+class Readiness(BaseModel):
+    """Whether a message would be answered now. Without a model it is kept safe all the same."""
+
+    ready: bool
+    agent: ReadyPart
+    llm: ReadyPart
+    memory: ReadyPart
+
+
+class Welcome(BaseModel):
+    """What answers here, and where to go on."""
+
+    name: str = "Rondo"
+    version: str = __version__
+    docs: str = "/docs"
+    health: str = "/healthz"
+
+
+class EffectiveSettings(BaseModel):
+    """The settings that the daemon was started with."""
+
+    model: str
+    """Which language model answers, in words."""
+    models: dict[str, str]
+    """The models that a message can name, and which they are, in words; ``default`` is `model`."""
+    disclaimer: str
+    """What a small model is not good for, in one line; empty for others."""
+    settings: dict[str, Any]
+    """All of them, as `rondo config` prints them; secrets are hidden."""
+
+
+class AutoEnhanceSwitch(BaseModel):
+    """Whether answers are looked over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: StrictBool
+    """For the owner who asks; until the daemon ends, then `agent.auto_enhance` counts again."""
+
+
+class CalibrateRequest(BaseModel):
+    """What is wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reset: StrictBool = False
+    """Let the trained model's own probabilities count again, instead of fitting anew."""
+
+
+class OfferedTool(BaseModel):
+    """A tool that the assistant may call."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of its arguments."""
+    effect: ToolEffect
+    needs_approval: bool
+    """Whether a person must agree to each call, where none was allowed for longer. Rules can ask
+    for some calls of other tools too."""
+
+
+class WithheldTool(BaseModel):
+    """A tool that is not offered."""
+
+    name: str
+    reason: str
+    """Why, and what to do about it."""
+
+
+class Tools(BaseModel):
+    """The tools."""
+
+    tools: list[OfferedTool]
+    not_offered: list[WithheldTool]
+
+
+class Approval(BaseModel):
+    """A yes that holds until it is taken back."""
+
+    scope: str
+    """What it covers: a tool's name, and what the tool narrows it down to, such as one script."""
+    tool: str
+    granted_at: Timestamp
+    run_loop_id: str
+    """Where it was given."""
+
+
+class Approvals(BaseModel):
+    """All of them, newest first."""
+
+    approvals: list[Approval]
+
+
+class ProblemDetails(BaseModel):
+    """What every error answer holds; some hold more, such as ``run_loop_id``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    """``urn:rondo:`` and a stable machine-readable name."""
+    title: str
+    """What happened, in a few words."""
+    status: int
+    detail: str
+    """What exactly."""
+    advice: str
+    """What to do about it."""
