@@ -101,7 +101,7 @@ ANSWERS_LEAST_SHARED = 0.5
 """The share of the question's words of content that it must hold."""
 
 # --- care: what a person has said of their limits. What tells them, and where they matter, is
-# fitted by `research.care.fit` to data/care; these are chosen by hand, on its dev part.
+# fitted by `research.care.fit_limits` to data/care; these are chosen by hand, on its dev part.
 CARE_MOST = 3
 """How many limits stand beside a message; and the newer ones that speak of the same."""
 CARE_OWN_MESSAGES = 64
@@ -123,7 +123,7 @@ CARE_LONGEST_SENTENCE = 240
 """Characters."""
 
 # --- what a small model is shown: whether a message is personal is fitted by
-# `research.personal` to data/personal; this is chosen by hand, on dev of data/answers.
+# `research.fit_personal` to data/personal; this is chosen by hand, on dev of data/answers.
 PERSONAL_CARRIES = 0.5
 """How much the most personal of the messages before counts: "And Nora?" goes on with it."""
 PERSONAL_LOOKED_AT = 4
@@ -265,7 +265,7 @@ EXPECTED_WORDS_ONLY_WEIGHTS = {
     "constant": 0.72,
 }
 """What each of `EXPECTING_FEATURES` counts where there are no vectors: logistic regression on
-data/routing/waiting/dev.jsonl (`research.waiting`). Of scenes that it was not fitted to,
+data/routing/waiting/dev.jsonl (`research.fit_waiting`). Of scenes that it was not fitted to,
 4.9 % of what was said in Chinese to the question went elsewhere, and 2.5 % of the new
 matters were taken; in English 4.0 % and 4.8 %. The two labels of each language count
 alike, but what is said to the question half as much again."""

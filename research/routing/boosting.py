@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from research.routing.table import Floats, Integers, Table
+from research.routing.feature_table import Floats, Integers, Table
 from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
 from service.routing.regression_forest import Forest
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from research.routing.boosting import Numbers, softmax
-from research.routing.table import Integers, Table
-from service.bench.routing.metrics import NEW, Decision, calibration, measured
+from research.routing.feature_table import Integers, Table
+from service.bench.routing.routing_metrics import NEW, Decision, calibration, measured
 from service.routing.routing_model import Scorer
 
 

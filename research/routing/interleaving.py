@@ -5,7 +5,7 @@
 A file holds conversations as people write them down: a block of lines each, ``> `` before what the
 person says and ``< `` before what the assistant does. They are interleaved as if one person held
 several at once, now and then, with pauses as people make them; the streams are of the form that
-`service.bench.routing.dataset` reads.
+`service.bench.routing.routing_dataset` reads.
 
 The conversations are dealt into `GROUPS`, and a stream is made of one group: the files' names are
 such that the n-th of them is of group n modulo `GROUPS`, so that whoever trains on all but every

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from research.routing.table import Floats, Integers, Table
+from research.routing.feature_table import Floats, Integers, Table
 from service.routing.features.embedding_projection import centred
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,

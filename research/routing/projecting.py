@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from research.routing.table import ABSENT, USER, Floats, Integers, Table
+from research.routing.feature_table import ABSENT, USER, Floats, Integers, Table
 from service.routing.features.embedding_projection import LAST_TURNS, Projection
 from service.routing.features.feature_set import CANDIDATE_FEATURES
 

@@ -19,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SOURCE = "service"
 PRODUCT = "rondo"
 _MODULE = re.compile(
-    rf"(?<![\w.]){SOURCE}(?=\.\w)"  # service.memory.memory, "service.cli.app:main"
+    rf"(?<![\w.]){SOURCE}(?=\.\w)"  # service.memory.memory, "service.cli.rondo_command:main"
     rf"|(?<=\bfrom ){SOURCE}(?= import\b)"
     rf"|(?<=\bimport ){SOURCE}\b"
     rf"|(?<=[\"']){SOURCE}(?=[\"'])"  # the name of the logger

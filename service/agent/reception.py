@@ -36,7 +36,7 @@ from service.domain.events import (
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.domain.state import RunLoopState
-from service.loop import unexpected_errors as failures
+from service.loop import unexpected_errors
 from service.loop.hooks.hook_runner import HookRunner
 from service.loop.replies import joining
 from service.loop.scheduler import Activity, Scheduler, step_outside
@@ -209,7 +209,7 @@ class Reception:
                 await anyio.sleep(self._storage_retry)
                 routed = None
             except BaseException as error:
-                if failures.passes_through(error, task):
+                if unexpected_errors.passes_through(error, task):
                     raise
                 log.exception("message %s cannot be delivered before the next start", message_id)
                 self._done_with(message_id, _not_worked_on(error))
@@ -291,7 +291,7 @@ class Reception:
         except StorageError:
             raise
         except BaseException as error:
-            if failures.passes_through(error, task):
+            if unexpected_errors.passes_through(error, task):
                 raise
             # A mistake of the router's must not keep a message from being answered.
             log.exception("message %s could not be routed", entry.message_id)
@@ -385,7 +385,7 @@ def _decided_again(route: Route, first: Route) -> Route:
 
 
 def _not_worked_on(error: BaseException) -> Problem:
-    return failures.problem_of(
+    return unexpected_errors.problem_of(
         error,
         title="The message could not be worked on",
         advice="It is safe, and is tried again at the next start; the daemon's log says more.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command that the arguments name, and leave the process with its exit code."""
-    from service.cli.app import rondo
-    from service.cli.streams import output_in_words
+    from service.cli.rondo_command import rondo
+    from service.cli.terminal.standard_streams import output_in_words
 
     with output_in_words():
         rondo(prog_name="rondo")

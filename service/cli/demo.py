@@ -12,23 +12,23 @@ import tempfile
 import time
 from pathlib import Path
 
-from service.cli.client import Daemon, Json, loop_path
-from service.cli.connect import patiently
-from service.cli.conversation import Conversation
-from service.cli.daemon_process import DaemonProcess, running_daemon
-from service.cli.loop_tables import loops_table
-from service.cli.memory_views import print_hits
-from service.cli.output import aside, out
-from service.cli.pulling import pull_with_progress
-from service.cli.run_loop_ids import run_loops
-from service.cli.turn import Turn
-from service.cli.window_views import print_context
+from service.cli.chat.conversation import Conversation
+from service.cli.chat.turn import Turn
+from service.cli.daemon.daemon_client import Daemon, Json, loop_path
+from service.cli.daemon.daemon_connection import patiently
+from service.cli.daemon.daemon_process import DaemonProcess, running_daemon
+from service.cli.terminal.download_bar import pull_with_progress
+from service.cli.terminal.output import aside, out
+from service.cli.views.loop_tables import loops_table
+from service.cli.views.memory_views import print_hits
+from service.cli.views.run_loop_ids import run_loops
+from service.cli.views.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError
 from service.llm.model_descriptions import model_in_words
-from service.models.choice import CANDIDATES, chosen
-from service.models.store import ModelStore
+from service.models.machine_choice import CANDIDATES, chosen
+from service.models.weight_store import ModelStore
 
 TRIP = (
     "My daughter Mia and I are flying to Lisbon on 12 May. Mia is allergic to peanuts. "

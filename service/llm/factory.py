@@ -57,7 +57,7 @@ def create_llm(
             from service.llm.embedded.embedded_model import EmbeddedLLM
             from service.llm.embedded.prompt_states import FOLDER
             from service.llm.model_descriptions import embedded_model
-            from service.models.store import ModelStore
+            from service.models.weight_store import ModelStore
 
             try:
                 return EmbeddedLLM(

@@ -22,7 +22,7 @@ from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import ErrorOccurred, Event, EventBody, RunLoopFailed
 from service.domain.instructions import InstructionKind
 from service.domain.state import RunLoopState
-from service.loop import unexpected_errors as failures
+from service.loop import unexpected_errors
 from service.loop.brain import Decide
 from service.loop.early_calls import EarlyCalls
 from service.loop.execution import Executor, StopReason
@@ -182,7 +182,7 @@ class Scheduler:
             with running.scope:
                 await self._persist(running.handle)
         except BaseException as error:
-            if failures.passes_through(error, task):
+            if unexpected_errors.passes_through(error, task):
                 raise
             # The last resort. Woken again at once it would come here again: a message wakes it.
             log.critical("run loop %s is left where it is", run_loop_id, exc_info=error)
@@ -217,13 +217,13 @@ class Scheduler:
             log.warning("run loop %s did not stop cleanly", handle.id, exc_info=failure)
             await anyio.lowlevel.checkpoint_if_cancelled()
             return
-        error = failures.one_of(failure)
+        error = unexpected_errors.one_of(failure)
         if isinstance(error, StorageError):
             raise error
         log.error("run loop %s failed", handle.id, exc_info=failure)
         if handle.state.is_active:
             try:
-                await handle.emit(RunLoopFailed(problem=failures.problem_of(error)))
+                await handle.emit(RunLoopFailed(problem=unexpected_errors.problem_of(error)))
             except ConflictError:
                 log.info("run loop %s has ended meanwhile", handle.id)
 
@@ -239,13 +239,13 @@ class Scheduler:
                     await run(handle, self._decide, self._executors)
                     ended = True
                 except BaseException as error:  # out of the group it would come wrapped
-                    if failures.passes_through(error, task):
+                    if unexpected_errors.passes_through(error, task):
                         raise
                     failure = error
                 finally:
                     handle.early_calls.drop()
         except BaseException as error:
-            if failures.passes_through(error, task):
+            if unexpected_errors.passes_through(error, task):
                 raise
             failure = failure or error
         if failure is None and not ended:

@@ -28,7 +28,7 @@ from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.run_loops import RunLoop
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.journal.outline import Outline
-from service.memory.ledger import terms as lexical
+from service.memory.ledger import terms
 from service.memory.ledger.ledger import Ledger
 from service.memory.ledger.removal import Gone
 from service.memory.protocol import (
@@ -173,7 +173,7 @@ class LongTermMemory:
         """Keep no words in the process's memory that are only there to be faster."""
         if isinstance(self._embedder, QueryCache):
             self._embedder.let_go()
-        lexical.let_go()
+        terms.let_go()
 
     async def scrub_file(self) -> bool:
         """Write the ledger anew, without what was deleted; whether its log could be emptied, too.

@@ -156,7 +156,7 @@ RELEVANCE = RelevanceWeights(
 RELEVANCE_BY_WORDS = RelevanceWeights(
     nearness=0.0, words=5.25, rarity=0.31, asked=-0.57, segments=-0.84, constant=2.24
 )
-"""Fitted by `research.relevance` with e5-small, and without vectors, to questions asked of
+"""Fitted by `research.fit_relevance` with e5-small, and without vectors, to questions asked of
 stores of 2 to 7,000 segments: the everyday conversations of our own in data/memory/relevance
 (`everyday-dev`), a conversation of LoCoMo, half of MADial-Bench in both languages, and, as stores
 that know nothing of what is asked, IRC, service dialogues and talk about films (English and

@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal
 
 from service.domain.errors import ModelStoreError
 from service.models.catalog import FileSource, KnownModel
-from service.models.errors import PullCancelledError, SourceFailed
+from service.models.weight_errors import PullCancelledError, SourceFailed
 
 BLOCK = 1 << 20
 

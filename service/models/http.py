@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import anyio
 
 from service.models.catalog import HttpSource
-from service.models.errors import SourceFailed
 from service.models.fetch import Fetch, Patience
 from service.models.lookup import look_up
+from service.models.weight_errors import SourceFailed
 
 if TYPE_CHECKING:
     import httpx2

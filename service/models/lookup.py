@@ -14,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import anyio
 
-from service.models.errors import SourceFailed
+from service.models.weight_errors import SourceFailed
 
 _POLL_SECONDS = 0.02
 _PORTS = {"http": 80, "https": 443}

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from service.models.catalog import WheelPart, WheelsSource
-from service.models.errors import SourceFailed
 from service.models.fetch import Fetch
+from service.models.weight_errors import SourceFailed
 
 _POLL_SECONDS = 0.1
 

@@ -28,8 +28,8 @@ from service.llm.protocol import LLM
 from service.llm.usage_events import usage_of
 from service.memory.journal.change_feed import Change, ChangeFeed, rests
 from service.memory.journal.journal import Journal
-from service.memory.ledger import terms as lexical
-from service.routing import expected_answers as expected
+from service.memory.ledger import terms
+from service.routing import expected_answers
 from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration
 from service.routing.candidate_loops import candidate_of
 from service.routing.expected_answers import with_questions
@@ -206,7 +206,7 @@ class Router:
             judgement, calibration = await anyio.to_thread.run_sync(judging)
         finally:
             if cleared != self._cleared:  # what was forgotten meanwhile shall not come back
-                lexical.let_go()
+                terms.let_go()
                 let_go_of_readings()
         order = sorted(range(len(candidates)), key=lambda place: -judgement.probabilities[place])
         return _Weighed(
@@ -353,7 +353,7 @@ def _route(
 def _model(weighed: _Weighed) -> str:
     """Which model weighed: where a loop waited, not the trained one alone."""
     asked = any(each.asked is not None for each in weighed.candidates)
-    return f"{shipped().version}/{expected.VERSION}" if asked else shipped().version
+    return f"{shipped().version}/{expected_answers.VERSION}" if asked else shipped().version
 
 
 def _named(candidate: Candidate) -> str:

@@ -5,7 +5,7 @@ the single turns besides; the softmax of their mean are the probabilities. Anoth
 reader, which sees vectors, has said before what it thinks: that is among the features.
 The model is a file that people can read (`routing_model.json`): the features by name, the trees,
 the networks, what it was trained on, and how often it was right at each confidence.
-`research.routing.train` writes it.
+`research.routing.train_router` writes it.
 
 In the conversations that it was trained on nothing rests for more than fifteen minutes; so that it
 finds what rested for hours when it is named, it was also shown copies of them in which some
@@ -181,7 +181,7 @@ def read_model(written: Mapping[str, Any]) -> RouteModel:
         raise ConfigurationError(
             "The router's model does not fit this version's features.",
             advice="Install the package again, or train the model in a checkout:"
-            " `python -m research.routing.train --help` says how.",
+            " `python -m research.routing.train_router --help` says how.",
         )
     return RouteModel(
         version=written["version"],

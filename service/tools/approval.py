@@ -13,9 +13,9 @@ from typing import Any
 from service.config import ApprovalMode as ApprovalMode
 from service.domain.messages import ToolCall
 from service.tools.arguments import json_object
+from service.tools.model_text import did_you_mean
 from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
-from service.tools.text import did_you_mean
 
 _log = logging.getLogger(__name__)
 

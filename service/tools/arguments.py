@@ -11,8 +11,8 @@ from pydantic_core import ErrorDetails
 
 from service.domain.json_values import unwritable_number
 from service.domain.tools import ToolDefinition
+from service.tools.model_text import did_you_mean, well_formed
 from service.tools.protocol import NoOutcome, ToolFailure
-from service.tools.text import did_you_mean, well_formed
 
 _LONGEST_SHOWN = 80
 _DEEPEST = 100

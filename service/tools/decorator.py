@@ -30,8 +30,8 @@ from service.domain.errors import ConfigurationError
 from service.domain.json_values import writable
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.arguments import read_arguments
+from service.tools.model_text import did_you_mean, well_formed
 from service.tools.schema import arguments_of, parameters_schema
-from service.tools.text import did_you_mean, well_formed
 
 Scope = Callable[[Mapping[str, object]], str]
 """From a call's arguments to what a person's remembered yes to it covers."""

@@ -16,8 +16,8 @@ from service.domain.tools import READ_RESULT as READ_RESULT
 from service.domain.tools import ToolContext, ToolDefinition
 from service.tools.cancelled import caller_is_cancelled, current_task
 from service.tools.decorator import FunctionTool, check_effect, tool
+from service.tools.model_text import did_you_mean, fitted, well_formed
 from service.tools.protocol import AsksPerson, ComesAndGoes, NoOutcome, Tool, ToolFailure
-from service.tools.text import did_you_mean, fitted, well_formed
 
 _log = logging.getLogger(__name__)
 

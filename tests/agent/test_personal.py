@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from research.personal import figures, read_part
+from research.fit_personal import figures, read_part
 from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.domain.fold import fold
 from service.domain.messages import Message

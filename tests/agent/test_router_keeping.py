@@ -13,14 +13,13 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from service.memory.ledger import terms as lexical
+from service.memory.ledger import terms
 from service.memory.protocol import Vectors
 from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration
 from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
 from service.routing.router import Router
 from service.routing.routing_options import RouterOptions
-from service.routing.text import text_reading as reading
-from service.routing.text import word_pieces as pieces
+from service.routing.text import text_reading, word_pieces
 from service.routing.text.text_reading import Candidate, Turn, let_go, read
 from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
@@ -39,7 +38,13 @@ def without_llm(embed: EmbedQueries) -> Router:
 
 
 def kept_readings() -> list[int]:
-    caches = (reading._read, reading._vocabulary, pieces._known, pieces._spaced, lexical._stem)
+    caches = (
+        text_reading._read,
+        text_reading._vocabulary,
+        word_pieces._known,
+        word_pieces._spaced,
+        terms._stem,
+    )
     return [cache.cache_info().currsize for cache in caches]
 
 
@@ -56,7 +61,7 @@ async def test_words_that_were_forgotten_while_a_message_was_judged_are_not_kept
         group.start_soon(lambda: router.route("Beijing?", active=[BERLIN], now=NOW))
         await anyio.to_thread.run_sync(judging.wait)
         router.clear()
-        lexical.let_go()
+        terms.let_go()
         forgotten.set()
     assert kept_readings() == [0, 0, 0, 0, 0]
     router = without_llm(no_embedder)
@@ -92,7 +97,7 @@ def test_of_a_huge_text_no_more_is_kept_than_is_read() -> None:
     text = Watched("Rome? " * 100_000 + "And the hotel?")
     kept = weakref.ref(text)
     said = Turn(text, "user", 0.0)
-    found = reading.Loop.of(Candidate(id="loop", goal=said, turns=[said], turn_count=1)).goal
+    found = text_reading.Loop.of(Candidate(id="loop", goal=said, turns=[said], turn_count=1)).goal
     assert found.shape.asks
     assert read(text) is found
     assert kept() is text

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.bench.answers.checks import faults, is_echo, is_in, is_refusal
-from service.bench.answers.dataset import Check, Conversation, read_data
-from service.bench.answers.figures import Outcome, of_runs
-from service.bench.answers.heard import Heard
-from service.bench.answers.report import Plan, run
-from service.bench.cli import bench
-from service.bench.errors import BenchmarkError
+from service.bench.answers.answer_checks import faults, is_echo, is_in, is_refusal
+from service.bench.answers.answer_dataset import Check, Conversation, read_data
+from service.bench.answers.answer_figures import Outcome, of_runs
+from service.bench.answers.answer_report import Plan, run
+from service.bench.answers.heard_answer import Heard
+from service.bench.bench_command import bench
+from service.bench.benchmark_error import BenchmarkError
 from service.config import Settings
 
 DATA = Path(__file__).parents[2] / "data" / "answers"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.answers.checks import faults
-from service.bench.answers.dataset import Conversation, Data, read_data
+from service.bench.answers.answer_checks import faults
+from service.bench.answers.answer_dataset import Conversation, Data, read_data
 
 DATA = Path(__file__).parents[2] / "data" / "answers"
 SUNDAY = date(2026, 3, 1)

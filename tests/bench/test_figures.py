@@ -6,8 +6,8 @@ from itertools import accumulate
 
 import pytest
 
-from service.bench.loop import figures
-from service.bench.loop.worker import CrowdRun, HouseRun, Run
+from service.bench.loop import loop_figures
+from service.bench.loop.bench_worker import CrowdRun, HouseRun, Run
 
 
 def starts(steps_ms: list[float]) -> list[float]:
@@ -20,42 +20,42 @@ def run_of(steps_ms: list[float], *, disk_bytes: int = 0) -> Run:
 
 def test_growth_compares_the_last_steps_with_those_around_the_tenth() -> None:
     steps = [9.0] * 4 + [2.0] * 11 + [50.0] * 965 + [3.0] * 20
-    found = figures.of_runs([run_of(steps)])
+    found = loop_figures.of_runs([run_of(steps)])
     assert found["tenth_ms"] == pytest.approx(2)
     assert found["end_ms"] == pytest.approx(3)
     assert found["growth"] == pytest.approx(1.5)
 
 
 def test_one_slow_run_among_three_changes_no_median() -> None:
-    calm = figures.of_runs([run_of([1.0] * 20)])
-    noisy = figures.of_runs([run_of([1.0] * 20), run_of([7.0] * 20), run_of([1.0] * 20)])
+    calm = loop_figures.of_runs([run_of([1.0] * 20)])
+    noisy = loop_figures.of_runs([run_of([1.0] * 20), run_of([7.0] * 20), run_of([1.0] * 20)])
     assert noisy["p50_ms"] == calm["p50_ms"] == pytest.approx(1)
     assert noisy["end_ms"] == pytest.approx(1)
     assert noisy["repeats"] == 3
 
 
 def test_what_is_on_disk_is_told_in_all_and_for_each_step() -> None:
-    found = figures.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
+    found = loop_figures.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
     assert found["disk_bytes"] == 40_000
     assert found["disk_bytes_per_step"] == 800
 
 
 def test_pauses_for_garbage_are_told_in_all_and_the_longest() -> None:
-    found = figures.of_runs([run_of([1.0] * 20)])
+    found = loop_figures.of_runs([run_of([1.0] * 20)])
     assert found["gc_ms"] == pytest.approx(0.75)
     assert found["gc_max_ms"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 40])
 def test_loops_of_any_length_have_all_figures(count: int) -> None:
-    found = figures.of_runs([run_of([2.0] * count)])
+    found = loop_figures.of_runs([run_of([2.0] * count)])
     assert found["growth"] == pytest.approx(1)
     assert found["p95_ms"] == pytest.approx(2)
 
 
 def test_the_house_is_compared_with_its_floor() -> None:
     run = run_of([3.0] * 20)
-    found = figures.of_house([HouseRun(**run, floor_ms=floor) for floor in (0.1, 0.5, 0.9)])
+    found = loop_figures.of_house([HouseRun(**run, floor_ms=floor) for floor in (0.1, 0.5, 0.9)])
     assert found["floor_p50_ms"] == pytest.approx(0.5)
     assert found["ratio"] == pytest.approx(6)
 
@@ -67,7 +67,7 @@ def test_the_slowest_step_of_all_loops_is_told_against_the_median() -> None:
         ended=6.0,
         gc_ms=[],
     )
-    found = figures.of_crowds([crowd])
+    found = loop_figures.of_crowds([crowd])
     assert (found["loops"], found["steps"]) == (2, 5)
     assert found["max_over_median"] == pytest.approx(4.2)
     assert found["last_began_ms"] == pytest.approx(500)

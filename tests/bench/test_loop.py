@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.bench.errors import BenchmarkError
+from service.bench.benchmark_error import BenchmarkError
 from service.bench.loop.peer_python import PEERS, find
 
 pytestmark = pytest.mark.slow

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.answers.dataset import Check, Conversation, Turn
-from service.bench.answers.figures import Outcome, of_runs
-from service.bench.answers.heard import Heard
-from service.bench.cli import bench
-from service.bench.loop import figures
-from service.bench.loop.worker import CrowdRun, HouseRun
-from service.bench.memory.house import Searched, Taken
-from service.bench.memory.report import of_archiving, of_searching
-from service.bench.retrieval.asking import Answer
-from service.bench.retrieval.dataset import Evidence, Query
-from service.bench.retrieval.report import of_answers
-from service.bench.routing.deciding import Decided
-from service.bench.routing.figures import of_decided
-from service.bench.routing.metrics import Decision
+from service.bench.answers.answer_dataset import Check, Conversation, Turn
+from service.bench.answers.answer_figures import Outcome, of_runs
+from service.bench.answers.heard_answer import Heard
+from service.bench.bench_command import bench
+from service.bench.loop import loop_figures
+from service.bench.loop.bench_worker import CrowdRun, HouseRun
+from service.bench.memory.memory_report import of_archiving, of_searching
+from service.bench.memory.memory_subject import Searched, Taken
+from service.bench.retrieval.ask_queries import Answer
+from service.bench.retrieval.retrieval_dataset import Evidence, Query
+from service.bench.retrieval.retrieval_report import of_answers
+from service.bench.routing.routing_figures import of_decided
+from service.bench.routing.routing_metrics import Decision
+from service.bench.routing.teacher_forcing import Decided
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -39,7 +39,7 @@ def test_every_figure_is_explained() -> None:
     starts = [0.0, 1.0, 2.0]
     house = HouseRun(starts=starts, disk_bytes=1, gc_ms=[], floor_ms=1.0)
     crowd = CrowdRun(starts=[starts], sent=0.0, ended=2.0, gc_ms=[])
-    told = {*figures.of_house([house]), *figures.of_crowds([crowd])}
+    told = {*loop_figures.of_house([house]), *loop_figures.of_crowds([crowd])}
     told |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
     searched = of_searching([Searched("", 1, 1, True), Searched("type", 1, 1, True)])
     told |= {*searched, *searched["filters"]["type"]}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from service.bench.errors import BenchmarkError
-from service.bench.retrieval.dataset import find_sets, read_set
-from service.bench.retrieval.report import Plan, run
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.retrieval.retrieval_dataset import find_sets, read_set
+from service.bench.retrieval.retrieval_report import Plan, run
 from tests.support.memory.remembering import WordEmbedder
 
 SAID = {

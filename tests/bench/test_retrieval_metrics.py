@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.bench.retrieval.metrics import Place, judge, mean
+from service.bench.retrieval.retrieval_metrics import Place, judge, mean
 
 
 def place(number: int) -> Place:

@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 
 from research.routing.replay import replay
-from service.bench.errors import BenchmarkError
-from service.bench.routing import report as reporting
-from service.bench.routing import summary
-from service.bench.routing.crowd import conversations, messages
-from service.bench.routing.dataset import find_sets, read_set
-from service.bench.routing.deciding import Decided, arrivals, decide_all, sampled
-from service.bench.routing.embedding import TimedEmbedder
-from service.bench.routing.figures import of_decided
-from service.bench.routing.metrics import NEW, Decision
-from service.bench.routing.report import Plan, run
-from service.bench.routing.routers import TrainedOn, router_for
-from service.bench.routing.speed import MESSAGES
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.routing import routing_report, routing_summary
+from service.bench.routing.bench_embedders import TimedEmbedder
+from service.bench.routing.decision_speed import MESSAGES
+from service.bench.routing.many_topics import conversations, messages
+from service.bench.routing.router_methods import TrainedOn, router_for
+from service.bench.routing.routing_dataset import find_sets, read_set
+from service.bench.routing.routing_figures import of_decided
+from service.bench.routing.routing_metrics import NEW, Decision
+from service.bench.routing.routing_report import Plan, run
+from service.bench.routing.teacher_forcing import Decided, arrivals, decide_all, sampled
 from service.llm.scripted.script_language import parse_script
 from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.protocol import Vectors
@@ -100,7 +99,7 @@ def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     assert report["inputs"]["everyday"]["chinese.jsonl"] == digest
     assert report["model"]["version"] == shipped().version
     assert (report["llm"], report["speed"], report["notices"]) == (None, None, {})
-    table = list(summary.lines(report))
+    table = list(routing_summary.lines(report))
     assert len(table) == 2
     assert table[1].split()[:3] == ["everyday", "embedding", "40"]
 
@@ -251,13 +250,13 @@ def test_more_loops_than_can_be_active_are_refused() -> None:
 def test_a_set_that_the_model_was_trained_on_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = b"".join(path.read_bytes() for path in sorted(EVERYDAY.glob("*.jsonl")))
     seen = {"set": "everyday", "sha256": hashlib.sha256(whole).hexdigest()}
-    monkeypatch.setattr(reporting, "trained_on", lambda: TrainedOn("v1", [seen]))
+    monkeypatch.setattr(routing_report, "trained_on", lambda: TrainedOn("v1", [seen]))
     told: list[str] = []
     report = run(plan(limit=1), tell=told.append)
     [notice] = report["notices"]["everyday"]
     assert "are not held out" in notice
     assert any(notice in words for words in told)
-    assert notice in list(summary.lines(report))[-1]
+    assert notice in list(routing_summary.lines(report))[-1]
 
 
 def test_an_embedder_that_the_model_does_not_know_is_told_of() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.errors import BenchmarkError
-from service.bench.waiting.report import Plan, run
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.waiting.waiting_report import Plan, run
 
 SCENE = {
     "id": "tea",

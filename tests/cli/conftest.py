@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.cli.daemon_process import DaemonProcess
+from service.cli.daemon.daemon_process import DaemonProcess
 from tests.support.cli.commands import Terminal
 from tests.support.cli.scripted_daemon import SCRIPT, daemon_with, terminal_of
 

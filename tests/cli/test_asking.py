@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.daemon_process import DaemonProcess, running_daemon
+from service.cli.daemon.daemon_process import DaemonProcess, running_daemon
 from service.config import EmbedderSettings, Settings
 from tests.support.cli.commands import Terminal
 from tests.support.cli.screen import Screen

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client import Broken, Daemon, base_url
-from service.cli.errors import ConnectionLostError
+from service.cli.daemon.daemon_client import Broken, Daemon, base_url
+from service.cli.daemon.daemon_errors import ConnectionLostError
 from service.config import ServerSettings, Settings
 from tests.support.cli.commands import answering, write
 from tests.support.cli.wire_events import ACCEPTED, IDLE, ROUTED, frame, said, seen

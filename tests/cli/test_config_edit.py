@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.config_edit import edited
+from service.cli.settings_edit import edited
 from service.domain.errors import ConfigurationError
 
 MINE = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.checks_readers import check_readers
+from service.cli.doctor.reader_lag import check_readers
 from service.config import ServerSettings, Settings
 from service.domain.errors import StorageError
 from service.domain.events import IterationStarted

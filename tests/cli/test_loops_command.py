@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from service.cli.daemon_process import DaemonProcess
+from service.cli.daemon.daemon_process import DaemonProcess
 from tests.support.cli.commands import Terminal
 from tests.support.cli.scripted_daemon import sent
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from service.cli.answer_writer import AnswerWriter
-from service.cli.daemon_process import DaemonProcess
-from service.cli.markdown_stream import complete_blocks, open_fence
+from service.cli.daemon.daemon_process import DaemonProcess
+from service.cli.terminal.answer_writer import AnswerWriter
+from service.cli.terminal.markdown_stream import complete_blocks, open_fence
 from tests.support.cli.commands import on_screen
 from tests.support.cli.screen import Screen
 from tests.support.cli.scripted_daemon import daemon_with, terminal_of

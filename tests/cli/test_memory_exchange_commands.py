@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.daemon_process import DaemonProcess
+from service.cli.daemon.daemon_process import DaemonProcess
 from tests.support.cli.commands import Terminal, answering
 from tests.support.cli.scripted_daemon import daemon_with, terminal_of
 from tests.support.daemon import environment

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from service.cli.forget_views import print_receipt
-from service.cli.memory_views import print_hits
+from service.cli.views.forget_views import print_receipt
+from service.cli.views.memory_views import print_hits
 from service.domain.anchors import Anchor, MemoryHit, SearchResult
 from service.domain.forgetting import ForgetReceipt
 from tests.support.cli.commands import Terminal, answering, write
@@ -116,7 +116,7 @@ def test_the_parts_of_a_score_are_folded_between_them(
         timestamp=datetime(2026, 5, 4, 12, tzinfo=UTC),
     )
     hit = MemoryHit(anchor=anchor, content="Hello", relevance=0.5, scores=scores)
-    monkeypatch.setattr("service.cli.memory_views.out", narrow)
+    monkeypatch.setattr("service.cli.views.memory_views.out", narrow)
     print_hits(SearchResult(hits=(hit,), mode="lexical"))
     shown = capsys.readouterr().out.splitlines()
     assert max(map(len, shown)) <= 80
@@ -172,7 +172,7 @@ def test_where_nothing_is_relevant_that_is_said_before_the_hits(
 def test_a_receipt_keeps_its_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("service.cli.forget_views.out", narrow)
+    monkeypatch.setattr("service.cli.views.forget_views.out", narrow)
     receipt = ForgetReceipt.model_validate(
         {
             "id": "r" * 16,

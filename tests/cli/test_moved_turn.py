@@ -6,9 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from service.cli.turn import Turn
-from service.cli.turn_view import TurnView
-from service.cli.wire import Accepted, SeenEvent
+from service.cli.chat.turn import Turn
+from service.cli.chat.turn_view import TurnView
+from service.cli.daemon.stream_items import Accepted, SeenEvent
 from tests.support.cli.wire_events import ACCEPTED, LANDED, ROUTED, said, seen
 
 MOVED = seen(

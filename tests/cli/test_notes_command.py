@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.checks_notes import check_notes
-from service.cli.note_views import print_notes
+from service.cli.doctor.note_checks import check_notes
+from service.cli.views.note_views import print_notes
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings
 from service.domain.anchors import MemoryNote
 from tests.support.cli.commands import Terminal

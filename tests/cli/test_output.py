@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from service.cli.loop_tables import loops_table
-from service.cli.output import one_line, plain, visible
-from service.cli.run_loop_ids import choose
-from service.cli.why import LoopLine
+from service.cli.terminal.output import one_line, plain, visible
+from service.cli.views.loop_tables import loops_table
+from service.cli.views.route_views import LoopLine
+from service.cli.views.run_loop_ids import choose
 from service.domain.errors import InvalidInputError, NotFoundError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.daemon_process import DaemonProcess
+from service.cli.daemon.daemon_process import DaemonProcess
 from service.llm.discovery.providers import PROVIDERS
 from tests.support.cli.commands import Terminal
 from tests.support.cli.screen import Screen

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.setup.choice import Choice
-from service.cli.setup.found import Found, Own
-from service.cli.setup.menu import Entry, default_entry, sections
-from service.cli.setup.typed import ask_address, candidates, whole_address
+from service.cli.setup.found_models import Found, Own
+from service.cli.setup.model_menu import Entry, default_entry, sections
+from service.cli.setup.setup_choice import Choice
+from service.cli.setup.typed_endpoint import ask_address, candidates, whole_address
 from service.config import LLMSettings
 from service.llm.discovery.offers import (
     KeyFound,

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.console import Console
 
-from service.cli.turn import Turn
-from service.cli.turn_view import TurnView
-from service.cli.wire import Accepted, SeenEvent
+from service.cli.chat.turn import Turn
+from service.cli.chat.turn_view import TurnView
+from service.cli.daemon.stream_items import Accepted, SeenEvent
 from tests.support.cli.commands import on_screen
 from tests.support.cli.wire_events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from service.cli.moment import Moment
-from service.cli.run_loop_ids import resolve
+from service.cli.terminal.date_parameter import Moment
+from service.cli.views.run_loop_ids import resolve
 from tests.support.cli.commands import Terminal
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.cli.why import WhyHere, message_lines, why_lines
+from service.cli.views.route_views import WhyHere, message_lines, why_lines
 from service.domain.routes import Route, RouteCandidate
 
 ASKED = Route(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.daemon_process import running_daemon
+from service.cli.daemon.daemon_process import running_daemon
 from service.config import EmbedderSettings, Settings
 from tests.support.cli.commands import Terminal
 from tests.support.cli.scripted_daemon import ENVIRONMENT, sent

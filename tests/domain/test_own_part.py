@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.cli import wire
+from service.cli.daemon import stream_items
 from service.domain.errors import Problem
 from service.domain.events import (
     ErrorOccurred,
@@ -48,6 +48,10 @@ def test_the_daemon_and_the_terminal_agree_on_what_ends_a_stream(
     body: EventBody, seq: int | None, ends: bool
 ) -> None:
     event = Event(seq=seq, owner="me", run_loop_id="a", at=datetime.now(UTC), body=body)
-    seen = wire.SeenEvent(seq, "a", "", body.type, body, {})
-    of_a_newer_daemon = wire.SeenEvent(seq, "a", "", body.type, None, {})
-    assert [is_last(event), wire.is_rest(seen), wire.is_rest(of_a_newer_daemon)] == [ends] * 3
+    seen = stream_items.SeenEvent(seq, "a", "", body.type, body, {})
+    of_a_newer_daemon = stream_items.SeenEvent(seq, "a", "", body.type, None, {})
+    assert [
+        is_last(event),
+        stream_items.is_rest(seen),
+        stream_items.is_rest(of_a_newer_daemon),
+    ] == [ends] * 3

@@ -20,7 +20,7 @@ from service.domain.stream import MessageAssembler, TextDelta
 from service.domain.tools import ToolDefinition
 from service.llm.embedded.embedded_model import EmbeddedLLM, describe
 from service.models.catalog import FileSource, KnownModel
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 
 pytestmark = pytest.mark.anyio
 
@@ -279,7 +279,7 @@ async def test_the_process_ends_when_its_parent_is_killed(weights: ModelStore) -
 import anyio, sys
 from pathlib import Path
 from service.llm.embedded.embedded_model import EmbeddedLLM
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 async def main():
     llm = EmbeddedLLM(store=ModelStore(Path({str(weights.models_dir)!r})))
     await llm.warm_up([])

@@ -21,7 +21,7 @@ from service.llm.embedded.prompt_states import PromptStates, begins_with, folder
 from service.llm.embedded.tool_adapter import ToolChoice
 from service.loop.context.offered_tools import opening_tools
 from service.loop.context.system_prompt import system_message
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from service.domain.events import (
     ToolFinished,
 )
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
-from service.memory.exchange import importing as exchange
+from service.memory.exchange import importing
 from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
 from service.memory.run_loop_lines import lines_of
@@ -272,7 +272,7 @@ async def test_a_line_that_is_too_long_is_told_and_never_held() -> None:
 async def test_an_import_in_many_batches_is_the_same_as_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "IMPORT_BATCH_LOOPS", 7)
+    monkeypatch.setattr(importing, "IMPORT_BATCH_LOOPS", 7)
     async with at_work(tmp_path) as memory:
         file = [loop(f"loop {number}", turn(f"Number {number}")) for number in range(50)]
         twice = [*file[:30], loop("loop 3", turn("Number 3"), turn("grown")), *file[30:]]

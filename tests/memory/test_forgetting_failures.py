@@ -12,7 +12,7 @@ import pytest
 from service.domain.errors import StorageError
 from service.domain.forgetting import ForgetRequest
 from service.memory.forgetting import forgetting
-from service.memory.journal import receipt_table as records
+from service.memory.journal import receipt_table
 from service.memory.journal.receipt_table import Record
 from service.memory.memory import Memory
 from tests.memory.test_forgetting import SECRETS, secret_loop
@@ -66,7 +66,7 @@ async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_
         await secret_loop(memory)
         await archived(memory)
         with monkeypatch.context() as full:
-            full.setattr(records, "write", _only_the_first(records.write))
+            full.setattr(receipt_table, "write", _only_the_first(receipt_table.write))
             full.setattr(memory.long_term._ledger, "forget", refuse)
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending == ("ledger", "files", "vectors")
@@ -86,8 +86,8 @@ async def test_the_records_cannot_even_be_read_for_a_while(
         await secret_loop(memory)
         await archived(memory)
         with monkeypatch.context() as full:
-            full.setattr(records, "unfinished", _refuse)
-            full.setattr(records, "find", _refuse)
+            full.setattr(receipt_table, "unfinished", _refuse)
+            full.setattr(receipt_table, "find", _refuse)
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending == ("ledger", "files", "vectors")
             assert receipt.problem is not None
@@ -103,7 +103,7 @@ async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(
     with monkeypatch.context() as full:
         async with Memory(tmp_path, WordEmbedder()) as memory:
             await secret_loop(memory)
-            full.setattr(records, "write", _only_the_first(records.write))
+            full.setattr(receipt_table, "write", _only_the_first(receipt_table.write))
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending
         async with house(tmp_path) as memory:

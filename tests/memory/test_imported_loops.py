@@ -18,7 +18,7 @@ from service.domain.fold import fold
 from service.domain.imported import NO_RESULT
 from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
-from service.memory.exchange import importing as exchange
+from service.memory.exchange import importing
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import (
     at_work,
@@ -49,7 +49,7 @@ def received(text: str) -> MessageReceived:
 async def test_two_imports_of_the_same_file_at_once_bring_in_each_loop_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "IMPORT_BATCH_LOOPS", 3)
+    monkeypatch.setattr(importing, "IMPORT_BATCH_LOOPS", 3)
     file = [loop(f"loop {number}", turn(f"Number {number}")) for number in range(30)]
     reports = []
     async with at_work(tmp_path) as memory:

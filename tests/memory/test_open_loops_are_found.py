@@ -23,7 +23,7 @@ from service.domain.events import (
 )
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.ledger import ledger as ledger_module
+from service.memory.ledger import ledger
 from service.memory.ledger.ledger import Ledger, count_run_loops
 from service.memory.ledger.loop_rows import Written, written
 from service.memory.ledger.segmenter import segments_of
@@ -173,7 +173,7 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.written = 0
         self.cut = 0
-        monkeypatch.setattr(ledger_module, "written", self._written)
+        monkeypatch.setattr(ledger, "written", self._written)
 
     def _written(self, run_loop_id: str, iteration: Iteration) -> Written:
         self.written += 1

@@ -10,9 +10,9 @@ import pytest
 
 from service.domain.errors import ModelStoreError, NotFoundError
 from service.models.catalog import FileSource, HttpSource, known
-from service.models.errors import PullCancelledError, PullFailedError
 from service.models.fetch import PullProgress
-from service.models.store import ModelStore
+from service.models.weight_errors import PullCancelledError, PullFailedError
+from service.models.weight_store import ModelStore
 from tests.support.models.stores import WEIGHTS, left_over, store
 
 

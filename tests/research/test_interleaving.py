@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from research.routing.interleaving import GROUPS, conversations, main, streams
-from service.bench.routing.dataset import files, read_set
+from service.bench.routing.routing_dataset import files, read_set
 from service.domain.errors import InvalidInputError
 
 EVERYDAY = Path(__file__).parents[2] / "data" / "routing" / "everyday"

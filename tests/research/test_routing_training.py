@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from research.routing.boosting import Boosting
 from research.routing.crossing import Crossed, Scores, curves, figures
+from research.routing.feature_table import joined, projected, read_through, tabulated
 from research.routing.model_file import dumped, written
 from research.routing.networks import Networking, trained_network, trained_with_feeds
 from research.routing.projecting import Projecting, trained_projection
 from research.routing.replay import Asked, embedded, replay
 from research.routing.resting import rested
-from research.routing.table import joined, projected, read_through, tabulated
-from research.routing.train import (
+from research.routing.train_router import (
     Training,
     cross_checked,
     cross_read,
@@ -30,7 +30,7 @@ from research.routing.train import (
     trained,
     trained_reader,
 )
-from service.bench.routing.metrics import NEW, Decision, calibration, measured
+from service.bench.routing.routing_metrics import NEW, Decision, calibration, measured
 from service.routing.features.feature_set import CANDIDATE_FEATURES, features
 from service.routing.routing_model import read_model
 from service.routing.text.text_reading import Candidate, Turn

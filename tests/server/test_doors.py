@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from service.config import ServerSettings
-from service.server.main import listen, warn_when_others_can_reach
+from service.server.daemon_main import listen, warn_when_others_can_reach
 from tests.support.server.http_daemon import House, running, told
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 from anyio.abc import SocketStream
 
-from service.server.limits import Limits
+from service.server.http.connection_limits import Limits
 from tests.support.server.http_daemon import House, head, running
 
 pytestmark = pytest.mark.anyio

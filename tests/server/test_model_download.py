@@ -19,7 +19,7 @@ import pytest
 
 from service.config import default_models_dir
 from service.models.catalog import known
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 from tests.support.daemon import Running, environment, serving
 from tests.support.models.web import Web, web_server
 

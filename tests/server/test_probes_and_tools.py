@@ -15,7 +15,7 @@ from service.config import Settings
 from service.domain.errors import EmbeddingError
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
-from service.server.app import create_app
+from service.server.http_app import create_app
 from service.tools.builtins.calculator import calculator
 from service.tools.registry import ToolRegistry
 from tests.support.memory.remembering import WordEmbedder

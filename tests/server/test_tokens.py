@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import ConfigurationError, StorageError
-from service.server.tokens import load_token
+from service.server.security.bearer_token import load_token
 
 
 def test_the_first_start_makes_a_token_that_only_its_owner_can_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.domain.messages import Message
-from service.server.limits import Limits
+from service.server.http.connection_limits import Limits
 from tests.support.server.http_daemon import House, head, running
 
 pytestmark = pytest.mark.anyio

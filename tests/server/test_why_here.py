@@ -16,7 +16,7 @@ from service.domain.events import (
 )
 from service.domain.messages import Message
 from service.domain.routes import Route
-from service.server.why import decided_routes, lines_of
+from service.server.route_explanations import decided_routes, lines_of
 from tests.support.agent.agents import running_agent, sent
 from tests.support.agent.moving import message_ids, opened
 

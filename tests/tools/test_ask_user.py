@@ -5,9 +5,9 @@ import pytest
 from service.domain.instructions import RequestHumanPrompt, RequestHumanSelect
 from service.domain.messages import ToolCall
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
-from service.tools.asking import question_of
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
+from service.tools.human_tools import question_of
 from tests.support.tools.tool_calls import CONTEXT, call_of, registry_of
 
 pytestmark = pytest.mark.anyio

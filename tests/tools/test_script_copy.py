@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tools import script_copy
 from service.tools.protocol import ToolFailure
-from service.tools.script_copy import contents_of
+from service.tools.scripts import script_copy
+from service.tools.scripts.script_copy import contents_of
 
 
 @pytest.fixture

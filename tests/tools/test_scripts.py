@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.tools.scripts import find_script, list_scripts
+from service.tools.scripts.script_folder import find_script, list_scripts
 
 
 def put(folder: Path, name: str, text: str, *, mode: int = 0o755) -> Path:

@@ -10,8 +10,8 @@ from service.domain.errors import InvalidInputError
 from service.domain.events import CallDecision, InputReceived, InputRequired, Remember
 from service.domain.messages import ToolCall
 from service.tools.argument_check import edited_arguments
+from service.tools.model_text import well_formed
 from service.tools.protocol import ToolFailure
-from service.tools.text import well_formed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from service.agent.moving import moved_copies as copies
+from service.agent.moving import moved_copies
 from service.agent.moving.moved_copies import Copy
 from service.agent.moving.moved_rounds import Round
 from service.domain.events import (
@@ -71,11 +71,13 @@ def plan(gone: Round, target: RunLoopState | None, *, read_at: int, undo: bool =
         reopens=gone.reopens is not None,
     )
     joining = None if joined is None else joined.id
-    arriving = list(copies.messages(gone, run_loop_id=joining, now=now, undo=undo))
+    arriving = list(moved_copies.messages(gone, run_loop_id=joining, now=now, undo=undo))
     if joined is not None and joined.awaiting is not None and not joined.asks_where:
         arriving = _replies(arriving, joined)
     elif to_iteration is not None:
-        arriving += copies.what_followed(gone, first_index=to_iteration, run_loop_id=run_loop_id)
+        arriving += moved_copies.what_followed(
+            gone, first_index=to_iteration, run_loop_id=run_loop_id
+        )
     elif joined is not None and joined.asks_where:
         # As for a message that is sent there: the loop goes on with both.
         arriving.append(Copy(RunLoopInterrupted(message_id=gone.message_ids[-1]), now))

@@ -6,9 +6,9 @@ import math
 import time
 from dataclasses import dataclass, field
 
+from service.bench.loop.bench_worker import Run
 from service.bench.loop.peer_python import Peer
-from service.bench.loop.process import run_worker
-from service.bench.loop.worker import Run
+from service.bench.loop.worker_process import run_worker
 
 PEER_SECONDS = 60.0
 """What a peer may take for all its runs of one length."""

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import anyio
 
-from service.cli.output import aside, plain
-from service.cli.pulling import pull_with_progress
-from service.cli.setup import menu, typed
-from service.cli.setup.asking import LeftError, ask, ask_yes
-from service.cli.setup.choice import Choice
-from service.cli.setup.found import Found, look
-from service.cli.setup.picker import pick
-from service.cli.setup.rows import size_in_words, waiting
-from service.cli.setup.trying import show_failure, tried
-from service.cli.setup.writing import edit_for, show_edit, write
+from service.cli.setup import model_menu, typed_endpoint
+from service.cli.setup.found_models import Found, look
+from service.cli.setup.model_picker import pick
+from service.cli.setup.model_trial import show_failure, tried
+from service.cli.setup.numbered_rows import size_in_words, waiting
+from service.cli.setup.settings_writing import edit_for, show_edit, write
+from service.cli.setup.setup_choice import Choice
+from service.cli.setup.setup_questions import LeftError, ask, ask_yes
+from service.cli.terminal.download_bar import pull_with_progress
+from service.cli.terminal.output import aside, plain
 from service.config import Settings
 from service.domain.errors import LLMError, LLMStatusError, RondoError
 from service.domain.redirects import shown
@@ -26,7 +26,7 @@ from service.llm.discovery.offers import KeyFound, LocalServer, ModelList, Offer
 from service.llm.discovery.providers import Provider
 from service.llm.remote.endpoints import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, Vendor
 from service.models.catalog import known
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 
 _FIRST_MODELS = {"openai": DEFAULT_OPENAI_MODEL, "anthropic": DEFAULT_ANTHROPIC_MODEL}
 _LEFT = "Nothing was changed."
@@ -74,12 +74,12 @@ def models_of(name: str, base_url: str, key: str, vendor: Vendor = "openai") -> 
 
 
 def _run(settings: Settings, found: Found) -> bool:
-    sections = menu.sections(found, settings.llm)
+    sections = model_menu.sections(found, settings.llm)
     if found.in_use:
         aside().print(f"In use now: {plain(found.in_use)}.", style="dim")
     while True:
-        menu.show(sections)
-        entry = menu.ask_for_entry(sections)
+        model_menu.show(sections)
+        entry = model_menu.ask_for_entry(sections)
         try:
             choice = _typed() if entry is None else _resolved(entry.means)
         except RondoError as error:
@@ -106,17 +106,17 @@ def _resolved(means: Choice | LocalServer | KeyFound) -> Choice | None:
         case Choice():
             return means
         case LocalServer(wants_key=True):
-            return _at(means.program, means.base_url, typed.ask_key(means.base_url))
+            return _at(means.program, means.base_url, typed_endpoint.ask_key(means.base_url))
         case LocalServer():
             model = pick(means.offers.models)
-            return menu.chosen_model(means, model) if model else None
+            return model_menu.chosen_model(means, model) if model else None
         case KeyFound(provider, variable, base_url):
             key = os.environ[variable]
             return _of_provider(provider, base_url, key, variable)
 
 
 def _typed() -> Choice | None:
-    said = typed.ask_address()
+    said = typed_endpoint.ask_address()
     match said:
         case None:
             return None
@@ -125,10 +125,10 @@ def _typed() -> Choice | None:
             variable = said.key_variable(os.environ)
             if variable:
                 return _of_provider(said, base_url, os.environ[variable], variable)
-            key = typed.ask_key(said.name)
+            key = typed_endpoint.ask_key(said.name)
             return _of_provider(said, base_url, key, "")
-    key = typed.ask_key(shown(said))
-    first, *others = typed.candidates(said)
+    key = typed_endpoint.ask_key(shown(said))
+    first, *others = typed_endpoint.candidates(said)
     try:
         return _at(f"the server at {shown(first)}", first, key)
     except LLMError as error:
@@ -222,5 +222,5 @@ def _with_place_of_key(choice: Choice) -> Choice:
     suggested = f"{words.strip('_').split('_')[0]}_API_KEY"
     if not choice.base_url or "server" in choice.place:
         suggested = "LLM_API_KEY"
-    variable = typed.ask_where_the_key_stays(suggested, os.environ)
+    variable = typed_endpoint.ask_where_the_key_stays(suggested, os.environ)
     return replace(choice, api_key_env=variable)

@@ -32,7 +32,7 @@ from service.llm.embedded.small_answer import answered, beginning_of
 from service.llm.embedded.tool_adapter import ToolChoice, plain
 from service.llm.protocol import LLMStatus
 from service.models.catalog import SMALL_MODEL, known
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 
 BETTER_MODEL = (
     "`rondo setup` finds a better model and sets it up; by hand: RONDO_LLM__BASE_URL (or"

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import IO, Literal
 
 from service.domain.errors import Problem, RondoError
-from service.models.errors import PullFailedError
 from service.models.fetch import PullProgress
-from service.models.store import ModelStore
+from service.models.weight_errors import PullFailedError
+from service.models.weight_store import ModelStore
 
 Phase = Literal["preparing", "downloading", "loading", "ready", "over"]
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from service.domain.errors import ConfigurationError, OwnCodeError, RondoError
 from service.domain.instructions import InstructionKind
-from service.loop import unexpected_errors as failures
+from service.loop import unexpected_errors
 from service.loop.execution import Executor, Loop
 
 _HOW = "Give an `async def executor(instruction, loop)`."
@@ -62,14 +62,14 @@ async def _run(kind: InstructionKind, executor: Executor, instruction: Any, loop
     try:
         await executor(instruction, loop)
     except BaseException as error:
-        if failures.passes_through(error, task):
+        if unexpected_errors.passes_through(error, task):
             raise
-        cause = failures.one_of(error)
+        cause = unexpected_errors.one_of(error)
         if isinstance(cause, RondoError):
             raise  # such as a disk that refuses: it says itself what to do
         raise OwnCodeError(
             f"the executor {_name(executor)} of yours, for {kind}, raised"
-            f" {failures.in_words(cause)}",
+            f" {unexpected_errors.in_words(cause)}",
             advice="The daemon's log has the details. Correct it, and resume the run loop.",
         ) from error
     if loop.state.last_seq == before:

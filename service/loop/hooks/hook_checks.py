@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from service.domain.messages import Message, ToolResult
+from service.tools.model_text import fitted
 from service.tools.registry import WHOLE_LIMIT
-from service.tools.text import fitted
 
 
 def messages_of(shown: Sequence[Message], given: object) -> list[Message]:

@@ -3,7 +3,7 @@
 "I moved to Leeds", "Where do I live?" and "Thanks" on one side; "Translate this", "Why is the sea
 salty?" and "Write a poem" on the other, told by meaning: a logistic model over the vectors of
 multilingual-e5-small, as questions are embedded. `personal_messages.json` holds what
-``research.personal`` has fitted to ``data/personal``: of the 80 of its part `test`,
+``research.fit_personal`` has fitted to ``data/personal``: of the 80 of its part `test`,
 79 are told rightly.
 """
 
@@ -42,7 +42,7 @@ def shipped() -> tuple[NDArray[np.float32], float]:
         raise ConfigurationError(
             "The model that tells personal messages does not fit this version.",
             advice="Install the package again, or fit it in a checkout:"
-            " `python -m research.personal`.",
+            " `python -m research.fit_personal`.",
         )
     return np.array(written["weights"], dtype=np.float32), float(written["bias"])
 

@@ -17,7 +17,7 @@ from service.domain.events import RunLoopImported
 from service.domain.imported import last_moment, standing
 from service.domain.run_loops import ACTIVE, RunLoop
 from service.domain.state import RunLoopState
-from service.memory.journal import receipt_table as records
+from service.memory.journal import receipt_table
 from service.memory.journal.imported_loops import Import
 from service.memory.journal.journal import Journal
 from service.memory.journal.outline import Outline
@@ -46,7 +46,7 @@ async def bring_back(journal: Journal, memory: LongTermMemory) -> None:
     beyond = [each for key, each in there.items() if _is_beyond(each, known.get(key))]
     if not beyond:
         return
-    forgotten = await anyio.to_thread.run_sync(records.forgotten_whole, journal.file)
+    forgotten = await anyio.to_thread.run_sync(receipt_table.forgotten_whole, journal.file)
     unwanted = {each.key for each in beyond if each.key not in known} & forgotten
     await _remove(memory, [each for each in beyond if each.key in unwanted])
     lost = [each for each in beyond if each.key not in unwanted]

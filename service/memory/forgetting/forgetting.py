@@ -38,7 +38,7 @@ from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import preview_of, related
 from service.memory.forgetting.selecting import select
-from service.memory.journal import receipt_table as records
+from service.memory.journal import receipt_table
 from service.memory.journal.appends import Rewriting
 from service.memory.journal.journal import Journal
 from service.memory.journal.receipt_table import Record
@@ -186,7 +186,7 @@ class Forgetting:
             removed = journal_side.remove(db, current, self._journal.inbox.unreadable)
             receipt = _receipt(current, request).model_copy(update={"removed": removed})
             record = Record(current.owner, receipt, tuple(current.changes))
-            records.write(db, record)
+            receipt_table.write(db, record)
             after = [change.after for change in current.changes.values()]
             return (current, record), Rewriting(current.owner, after, tuple(current.whole))
 
@@ -236,11 +236,11 @@ class Forgetting:
             StorageError: the journal cannot be read.
         """
         return await anyio.to_thread.run_sync(
-            lambda: records.receipts(self._journal.file, owner, limit=limit)
+            lambda: receipt_table.receipts(self._journal.file, owner, limit=limit)
         )
 
     async def _unfinished(self) -> list[Record]:
-        return await anyio.to_thread.run_sync(records.unfinished, self._journal.file)
+        return await anyio.to_thread.run_sync(receipt_table.unfinished, self._journal.file)
 
     async def _finish(self, record: Record, places: Sequence[PlaceOfWords] = _PLACES) -> Record:
         """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt.
@@ -263,7 +263,7 @@ class Forgetting:
 
     async def _as_it_stands(self, record: Record) -> Record:
         """A record as it is written down by now: somebody else may have gone on with it."""
-        find = partial(records.find, self._journal.file, record.receipt.id)
+        find = partial(receipt_table.find, self._journal.file, record.receipt.id)
         return await anyio.to_thread.run_sync(find) or record
 
     async def _troubled(self, record: Record, problem: str) -> Record:
@@ -335,7 +335,7 @@ class Forgetting:
 
         def work(file: SqliteFile) -> None:
             with file.transaction(durable=True) as db:
-                records.write(db, kept)
+                receipt_table.write(db, kept)
 
         await self._journal.in_turn(work)
         return kept

@@ -27,9 +27,14 @@ from service.domain.errors import ConflictError, StorageError
 from service.domain.events import Event, EventBody, RunLoopResumed
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.domain.state import RunLoopState
-from service.memory.journal import change_feed as changes
-from service.memory.journal import inbox, run_loop_table, standing_approvals, usage_table
-from service.memory.journal import receipt_table as records
+from service.memory.journal import (
+    change_feed,
+    inbox,
+    receipt_table,
+    run_loop_table,
+    standing_approvals,
+    usage_table,
+)
 from service.memory.journal.appends import Append, Forgotten, Rewriting, stamped, write
 from service.memory.journal.change_feed import Change, ChangeFeed, ChangeKind, Commit, numbered
 from service.memory.journal.imported_loops import Imports
@@ -76,8 +81,8 @@ class Journal(JournalReads):
             + usage_table.SCHEMA
             + inbox.SCHEMA
             + standing_approvals.SCHEMA
-            + changes.SCHEMA
-            + records.SCHEMA,
+            + change_feed.SCHEMA
+            + receipt_table.SCHEMA,
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
             f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
             f" {path.parent}.",

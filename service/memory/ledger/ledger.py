@@ -20,7 +20,7 @@ from service.domain.anchors import AnchorRef, Segment
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary
 from service.memory.journal.outline import Outline
 from service.memory.journal.run_loop_table import millis_of
-from service.memory.ledger import removal as ledger_side
+from service.memory.ledger import removal
 from service.memory.ledger.filtering import Passing
 from service.memory.ledger.full_text import FULL_TEXT_SCHEMA, FullTextIndex
 from service.memory.ledger.loop_rows import (
@@ -237,7 +237,7 @@ class Ledger:
         """
         with self._writing:
             with self._file.transaction(durable=True) as db:
-                gone = ledger_side.remove(db, owner, run_loop_ids, changed)
+                gone = removal.remove(db, owner, run_loop_ids, changed)
             for run_loop_id in (*run_loop_ids, *(each.id for each in changed)):
                 self._in_mind.pop((owner, run_loop_id), None)
         self.words.let_go()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from service.domain.run_loops import RunLoop
-from service.memory.ledger import loop_rows as archiving
+from service.memory.ledger import loop_rows
 from service.memory.ledger.segmenter import segments_of
 from service.memory.vectors.generations import request_scrub
 
@@ -35,9 +35,9 @@ def remove(
     """
     before = _count(db, owner)
     for run_loop_id in run_loop_ids:
-        archiving.remove(db, owner, run_loop_id)
+        loop_rows.remove(db, owner, run_loop_id)
     for run_loop in changed:
-        if archiving.digest_of(db, (owner, run_loop.id)) is not None:
+        if loop_rows.digest_of(db, (owner, run_loop.id)) is not None:
             _bring_up_to_date(db, run_loop)
     request_scrub(db)
     after = _count(db, owner)
@@ -53,7 +53,7 @@ def _bring_up_to_date(db: sqlite3.Connection, run_loop: RunLoop) -> None:
     )
     known = dict(rows.fetchall())
     tail = {
-        index: archiving.written(run_loop.id, each)
+        index: loop_rows.written(run_loop.id, each)
         for index, each in enumerate(run_loop.iterations)
     }
     pieces = {
@@ -61,8 +61,8 @@ def _bring_up_to_date(db: sqlite3.Connection, run_loop: RunLoop) -> None:
         for index, each in tail.items()
         if known.get(index) != each.digest
     }
-    row = archiving.loop_row(run_loop, [each.digest for each in tail.values()])
-    archiving.write(db, run_loop, row, tail, pieces)
+    row = loop_rows.loop_row(run_loop, [each.digest for each in tail.values()])
+    loop_rows.write(db, run_loop, row, tail, pieces)
 
 
 def _count(db: sqlite3.Connection, owner: str) -> Gone:

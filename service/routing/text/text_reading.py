@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from service.memory.ledger.stop_words import STOP_WORDS
 from service.memory.ledger.terms import terms
-from service.routing.text import word_pieces as pieces
+from service.routing.text import word_pieces
 from service.routing.text.message_shape import Shape, shape
 from service.routing.text.text_script import NO_SCRIPT, script
 from service.routing.text.writing_style import signs
@@ -153,7 +153,7 @@ def let_go() -> None:
     """Keep no texts in the process's memory."""
     _read.cache_clear()
     _vocabulary.cache_clear()
-    pieces.let_go()
+    word_pieces.let_go()
 
 
 def _ends(text: _Read) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from simpleeval import InvalidExpression
 
-from service.tools.text import did_you_mean
+from service.tools.model_text import did_you_mean
 
 _MODULES = ("math", "Math")
 

@@ -20,12 +20,12 @@ from pydantic import Field
 
 from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.decorator import FunctionTool, tool
-from service.tools.process import GRACE_SECONDS, Outcome, Output, run_process
+from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
-from service.tools.script_copy import Contents, contents_of
-from service.tools.scripts import Script, find_script, list_scripts
-from service.tools.supervisor import remove
-from service.tools.text import did_you_mean
+from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, Output, run_process
+from service.tools.scripts.script_copy import Contents, contents_of
+from service.tools.scripts.script_folder import Script, find_script, list_scripts
+from service.tools.scripts.supervisor import remove
 
 NAME = "run_script"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from service.cli.app import rondo
-from service.cli.output import aside, out
+from service.cli.rondo_command import rondo
+from service.cli.terminal.output import aside, out
 
 
 @dataclass(frozen=True, slots=True)

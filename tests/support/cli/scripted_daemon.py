@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.cli.daemon_process import DaemonProcess, running_daemon
+from service.cli.daemon.daemon_process import DaemonProcess, running_daemon
 from service.config import EmbedderSettings, Settings
 from tests.support.cli.commands import Terminal
 

@@ -6,7 +6,7 @@ import json
 
 from pydantic import JsonValue
 
-from service.cli.wire import Accepted, SeenEvent
+from service.cli.daemon.stream_items import Accepted, SeenEvent
 from service.domain.events import BODY
 
 LOOP = "01jd3v6k2m9x4q8w"

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from service.models.catalog import KnownModel, Source
-from service.models.store import ModelStore
+from service.models.weight_store import ModelStore
 
 WEIGHTS = bytes(range(256)) * 12_000
 """Three megabytes that stand for a model."""

@@ -24,11 +24,11 @@ from service.llm.scripted.script_language import parse_script
 from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
-from service.server.app import create_app
 from service.server.daemon import Daemon
-from service.server.limits import Limits
-from service.server.main import listen, url_of
-from service.server.uvicorn_server import UvicornServer
+from service.server.daemon_main import listen, url_of
+from service.server.http.connection_limits import Limits
+from service.server.http.uvicorn_server import UvicornServer
+from service.server.http_app import create_app
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 

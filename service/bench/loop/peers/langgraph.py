@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from service.bench.loop import worker
+from service.bench.loop import bench_worker
 
 
 def probe(number: int) -> str:
@@ -55,4 +55,4 @@ async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> None:
 
 
 if __name__ == "__main__":
-    worker.tell(worker.measure(run_loop, *worker.arguments()))
+    bench_worker.tell(bench_worker.measure(run_loop, *bench_worker.arguments()))

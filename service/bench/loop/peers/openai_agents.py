@@ -22,7 +22,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from service.bench.loop import worker
+from service.bench.loop import bench_worker
 
 
 async def probe(number: int) -> str:
@@ -76,4 +76,4 @@ async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> None:
 
 if __name__ == "__main__":
     set_tracing_disabled(True)
-    worker.tell(worker.measure(run_loop, *worker.arguments()))
+    bench_worker.tell(bench_worker.measure(run_loop, *bench_worker.arguments()))

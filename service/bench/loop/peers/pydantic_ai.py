@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 
-from service.bench.loop import worker
+from service.bench.loop import bench_worker
 
 
 async def probe(number: int) -> str:
@@ -38,4 +38,4 @@ async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> None:
 
 
 if __name__ == "__main__":
-    worker.tell(worker.measure(run_loop, *worker.arguments()))
+    bench_worker.tell(bench_worker.measure(run_loop, *bench_worker.arguments()))

@@ -8,8 +8,8 @@ against a message: a bilinear form, as what a limit says (shellfish) and what a 
 no limit can touch. Each side is counted from the mean of its kind in its script, since vectors of
 one script lie nearer together than those of one matter.
 
-`limit_model.json` holds what `research.care.fit` has fitted to ``data/care``; what it comes to on
-sentences and pairs that were written afterwards, and not looked at before:
+`limit_model.json` holds what `research.care.fit_limits` has fitted to ``data/care``; what it comes
+to on sentences and pairs that were written afterwards, and not looked at before:
 
 - of 60 sentences that tell a limit all are found (recall 1.0), with a precision of 0.91;
 - of 86 pairs of a limit and a message of its own matter 98 % are told, of 80 with a message of its
@@ -151,7 +151,7 @@ def read_model(written: Mapping[str, Any]) -> CareModel:
         raise ConfigurationError(
             "The model that tells a person's limits does not fit this version.",
             advice="Install the package again, or fit it in a checkout:"
-            " `python -m research.care.fit`.",
+            " `python -m research.care.fit_limits`.",
         )
 
     def array(name: str) -> Array:

@@ -24,8 +24,8 @@ from service.domain.run_loops import RunLoop
 from service.memory.exchange.importers.branches import run_loops_of
 from service.memory.exchange.importers.chatgpt import read_chatgpt
 from service.memory.exchange.importers.claude import read_claude
+from service.memory.exchange.importers.message_pieces import BadConversationError, Conversation
 from service.memory.exchange.importers.nesting import Nesting, UnparsableError
-from service.memory.exchange.importers.pieces import BadConversationError, Conversation
 from service.memory.memory_tuning import IMPORT_NESTING
 
 Format = Literal["rondo", "chatgpt", "claude"]

@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.exchange.importers.pieces import (
+from service.memory.exchange.importers.imported_turns import NO_TIME, iterations_of, words_of
+from service.memory.exchange.importers.message_pieces import (
     BadConversationError,
     Conversation,
     Node,
     short_digest,
 )
-from service.memory.exchange.importers.turns import NO_TIME, iterations_of, words_of
 
 
 def run_loops_of(conversation: Conversation) -> list[RunLoop]:

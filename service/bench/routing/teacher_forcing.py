@@ -1,0 +1,125 @@
+"""Teacher-forced: each message of a person's goes through the router, then joins its true loop."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from service.bench.routing.bench_embedders import TimedEmbedder
+from service.bench.routing.open_loops import ActiveLoops
+from service.bench.routing.router_methods import Warm
+from service.bench.routing.routing_dataset import RoutingSet, Said
+from service.bench.routing.routing_metrics import NEW, Decision
+from service.domain.routes import RouteMethod
+from service.domain.state import RunLoopState
+from service.routing.router import Router
+
+_TOLD_EVERY_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of one message. Times are in milliseconds."""
+
+    decision: Decision
+    candidates: int
+    """How many loops were active."""
+    method: RouteMethod
+    ms: float
+    """The whole decision, with the embedding of the message."""
+    embedded: int
+    """How many texts were embedded for it."""
+    embedding_ms: float | None
+    """The same message, embedded by the bare embedder; None where nothing was embedded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message that is to be routed."""
+
+    said: Said
+    active: Sequence[RunLoopState]
+    """Those that changed last first."""
+    right: int
+    """The place of the true loop among them; `NEW` where it is none of them."""
+
+
+def arrivals(routing_set: RoutingSet) -> Iterator[Arrived]:
+    """Every message of a person's, with the loops that were active when it came."""
+    for stream in routing_set.streams:
+        loops = ActiveLoops(stream.name)
+        for said in stream.said:
+            if said.role == "user":
+                active = loops.at(said.at)
+                ids = [state.id for state in active]
+                true = loops.id_of(said.thread)
+                yield Arrived(said, active, ids.index(true) if true in ids else NEW)
+            loops.hear(said)
+
+
+def sampled(count: int, limit: int | None, seed: int) -> frozenset[int]:
+    """Which of so many messages are routed: all, or `limit` of them, drawn by `seed`."""
+    if limit is None or limit >= count:
+        return frozenset(range(count))
+    return frozenset(random.Random(seed).sample(range(count), limit))
+
+
+async def decide_all(
+    router: Router,
+    warm: Warm,
+    embedder: TimedEmbedder,
+    routing_set: RoutingSet,
+    *,
+    chosen: frozenset[int],
+    tell: Callable[[int], None] = lambda done: None,
+) -> list[Decided]:
+    """Route the chosen messages of a set, in order of time.
+
+    The message's bare embedding is timed in turn: for one message before, for the next one after
+    the decision, so that a busy moment of the machine's hits both.
+
+    Args:
+        router: decides; it is given nothing but what a daemon's is.
+        warm: told of the active loops before each decision; its time does not count.
+        embedder: the one that the router embeds by.
+        routing_set: what is replayed.
+        chosen: numbers of messages, see `sampled`.
+        tell: told from time to time how many are done.
+    """
+    found: list[Decided] = []
+    told = time.monotonic()
+    for number, each in enumerate(arrivals(routing_set)):
+        if number not in chosen:
+            continue
+        await warm(each.active)
+        found.append(await _decide(router, embedder, each, floor_first=len(found) % 2 == 0))
+        if time.monotonic() - told > _TOLD_EVERY_SECONDS:
+            told = time.monotonic()
+            tell(len(found))
+    return found
+
+
+async def _decide(
+    router: Router, embedder: TimedEmbedder, each: Arrived, *, floor_first: bool
+) -> Decided:
+    text = each.said.text
+    floor = await embedder.bare_ms(text) if floor_first and each.active else None
+    embedder.embedded = 0
+    begun = time.perf_counter()
+    route = await router.route(text, active=each.active, now=each.said.at)
+    ms = (time.perf_counter() - begun) * 1000
+    embedded = embedder.embedded
+    if not floor_first and each.active:
+        floor = await embedder.bare_ms(text)
+    ids = [state.id for state in each.active]
+    place = NEW if route.run_loop_id is None else ids.index(route.run_loop_id)
+    return Decided(
+        decision=Decision(place, each.right, route.confidence),
+        candidates=len(ids),
+        method=route.method,
+        ms=ms,
+        embedded=embedded,
+        embedding_ms=floor if embedded else None,
+    )

@@ -1,0 +1,52 @@
+"""`rondo approvals`: what may run without asking, because a person once said so."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.daemon.daemon_connection import connect, json_option
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def approvals(ctx: click.Context) -> None:
+    """List and revoke what runs without asking. Without a command, lists it."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_approvals)
+
+
+@approvals.command("list")
+@json_option
+def list_approvals(as_json: bool = False) -> None:
+    """List what you have allowed for good, newest first."""
+    from service.cli.terminal.output import aside, out, plain, print_json, short_id
+
+    with connect() as daemon:
+        found = daemon.get("/v1/approvals")["approvals"]
+    if as_json:
+        print_json(found)
+        return
+    if not isinstance(found, list) or not found:
+        aside().print("Nothing: each call that needs a yes is asked for.", style="dim")
+        return
+    for each in found:
+        if isinstance(each, dict):
+            given = f"{str(each['granted_at'])[:10]} in {short_id(str(each['run_loop_id']))}"
+            # A scope in one piece, however long it is: it is to be copied.
+            out().print(f"{plain(str(each['scope']))}  ({given})", soft_wrap=True)
+    aside().print("`rondo approvals revoke SCOPE` has it asked for again.", style="dim")
+
+
+@approvals.command()
+@click.argument("scope", nargs=-1, required=True)
+@json_option
+def revoke(scope: tuple[str, ...], as_json: bool) -> None:
+    """Take back what SCOPE names, as it is listed: from now on it is asked for again."""
+    from service.cli.terminal.output import out, plain, print_json
+
+    with connect() as daemon:
+        revoked = daemon.delete("/v1/approvals", {"scope": " ".join(scope)})
+    if as_json:
+        print_json(revoked)
+    else:
+        out().print(f"revoked  {plain(str(revoked['scope']))}", soft_wrap=True)

@@ -1,0 +1,77 @@
+"""`rondo doctor`: what works, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.daemon.daemon_connection import json_option
+
+if TYPE_CHECKING:
+    from service.cli.doctor.doctor_checks import Check
+    from service.cli.doctor.findings import Finding, Verdict
+
+_MARKS: dict[Verdict, tuple[str, str]] = {
+    "ok": ("ok", "green"),
+    "note": ("note", "yellow"),
+    "broken": ("broken", "bold red"),
+}
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Check settings, data folder, daemon, models and endpoint; say what to do.
+
+    A configured endpoint is asked for a few words. Exit code 1 when something needed is broken.
+    """
+    from service.cli.doctor.doctor_checks import all_checks
+    from service.cli.terminal.output import aside, print_json
+    from service.config import usable_settings
+
+    settings = usable_settings()
+    found: list[tuple[Check, Finding]] = []
+    for check in all_checks():
+        with aside().status(f"{check.name} …", spinner="dots", spinner_style="dim"):
+            finding = check.look(settings)
+        found.append((check, finding))
+        if not as_json:
+            _print(check, finding)
+    broken = [check.name for check, finding in found if finding.verdict == "broken"]
+    if as_json:
+        print_json(
+            {
+                "ok": not broken,
+                "checks": [
+                    {
+                        "name": check.name,
+                        "verdict": finding.verdict,
+                        "words": finding.words,
+                        "advice": finding.advice,
+                    }
+                    for check, finding in found
+                ],
+            }
+        )
+    elif broken:
+        aside().print(f"\nBroken: {', '.join(broken)}.", style="bold red")
+    raise SystemExit(1 if broken else 0)
+
+
+def _print(check: Check, finding: Finding) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from service.cli.terminal.output import out, plain
+
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=6)
+    row.add_column(width=15)
+    row.add_column(ratio=1)
+    words = Text(plain(finding.words))
+    if finding.advice:
+        words.append(f"\n{plain(finding.advice)}", style="dim")
+    mark, style = _MARKS[finding.verdict]
+    row.add_row(Text(mark, style=style), Text(check.name, style="bold"), words)
+    out().print(row)

@@ -1,0 +1,283 @@
+"""`rondo loops`: the run loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.commands.calibrate_command import calibrate
+from service.cli.commands.reroute_command import reroute
+from service.cli.daemon.daemon_connection import connect, json_option, patiently
+
+if TYPE_CHECKING:
+    from service.cli.daemon.daemon_client import Daemon
+    from service.cli.daemon.stream_items import Json
+
+STATUSES = (
+    "active",
+    "running",
+    "waiting_for_human_input",
+    "idle",
+    "completed",
+    "failed",
+    "cancelled",
+)
+SEQ = click.IntRange(1, 2**63 - 1)
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def loops(ctx: click.Context, as_json: bool) -> None:
+    """List, watch and steer run loops. Without a command, lists them.
+
+    An ID may be shortened to its beginning, as long as only one run loop's begins so.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_loops, as_json=as_json)
+
+
+@loops.command("list")
+@click.option("--status", multiple=True, type=click.Choice(STATUSES), help="Only these.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@json_option
+def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = False) -> None:
+    """List the run loops, newest first."""
+    from service.cli.terminal.output import aside, out, print_json
+    from service.cli.views.run_loop_ids import run_loops
+
+    with connect() as daemon:
+        found = list(run_loops(daemon, statuses=status, limit=limit, why=True))
+    if as_json:
+        print_json([loop.model_dump(mode="json") for loop in found])
+        return
+    from service.cli.views.loop_tables import loops_table
+
+    if not found:
+        aside().print("No run loops. Open one: rondo send TEXT", style="dim")
+        return
+    out().print(loops_table(found), crop=False)
+    if len(found) == limit:
+        aside().print(f"The newest {limit}; `rondo loops list --limit N` shows more.", style="dim")
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@click.option("--at", type=SEQ, metavar="SEQ", help="As it was after this event.")
+@json_option
+def show(run_loop: str, at: int | None, as_json: bool) -> None:
+    """Show a run loop word for word; `watch` shows the numbers of its events."""
+    from service.cli.chat.human_questions import how_to_answer, show_request
+    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.terminal.output import aside, out, print_json
+    from service.cli.views.loop_tables import loop_text
+    from service.cli.views.route_views import whys_of
+    from service.cli.views.run_loop_ids import resolve
+    from service.cli.views.usage_tables import print_used
+    from service.domain.events import ForkPoint, InputRequired
+    from service.domain.run_loops import RunLoop
+
+    with connect() as daemon:
+        run_loop_id = resolve(daemon, run_loop)
+        details = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
+    if as_json:
+        print_json(details)
+        return
+    origin = details.get("forked_from")
+    forked_from = ForkPoint.model_validate(origin) if origin else None
+    text = loop_text(
+        RunLoop.model_validate(details),
+        forked_from=forked_from,
+        whys=whys_of(details["routes"]),
+        width=out().width if out().is_terminal else 500,
+    )
+    out().print(text, end="", soft_wrap=not out().is_terminal)
+    print_used(details)
+    if at is not None:
+        aside().print(f"So it was after event {details['last_seq']}.", style="dim")
+    if details.get("problem"):
+        from service.domain.errors import Problem
+
+        aside().print(Problem.model_validate(details["problem"]).in_words(), style="red")
+    if details.get("input_required"):
+        request = InputRequired.model_validate(details["input_required"])
+        show_request(request)
+        if at is None:
+            aside().print(f"Answer with\n{how_to_answer(run_loop_id, request)}", style="yellow")
+
+
+@loops.command()
+@click.argument("run_loop", metavar="[ID]", required=False)
+@json_option
+def watch(run_loop: str | None, as_json: bool) -> None:
+    """Follow the events of a run loop from its beginning, or of all from now on, until Ctrl-C.
+
+    The number before each event is what --at of `show` and `fork` takes.
+    """
+    from service.cli.terminal.output import aside, out, print_json_line
+    from service.cli.views.loop_tables import event_line
+    from service.cli.views.run_loop_ids import resolve
+
+    with connect() as daemon:
+        run_loop_id = None if run_loop is None else resolve(daemon, run_loop)
+        if not as_json and run_loop_id is None:
+            aside().print("Watching all run loops. Ctrl-C ends it.", style="dim")
+        try:
+            for event in daemon.events(run_loop_id, on_break=patiently(attempts=None)):
+                if as_json:
+                    print_json_line(event.wire)
+                elif (line := event_line(event)) is not None:
+                    out().print(line, no_wrap=True, overflow="ellipsis", soft_wrap=False)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def cancel(run_loop: str, as_json: bool) -> None:
+    """Stop a run loop; returns once its work has really ended. `resume` takes it up again."""
+    with connect() as daemon:
+        _act(daemon, run_loop, "cancel", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def complete(run_loop: str, as_json: bool) -> None:
+    """Declare a run loop done, so that it goes to long-term memory."""
+    with connect() as daemon:
+        _act(daemon, run_loop, "complete", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def resume(run_loop: str, as_json: bool) -> None:
+    """Take up a run loop that was cancelled or has failed, where it ended."""
+    with connect() as daemon:
+        _act(daemon, run_loop, "resume", as_json)
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@json_option
+def compact(run_loop: str, as_json: bool) -> None:
+    """Summarise the old rounds of a run loop now; one at work does it before its next step."""
+    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.terminal.output import aside, out, print_json
+    from service.cli.views.phrases import compaction_in_words
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.events import CompactionFinished
+
+    with connect() as daemon:
+        run_loop_id = resolve(daemon, run_loop)
+        if not as_json:
+            aside().print("Summarising; a model may take a minute.", style="dim")
+        done = daemon.post(f"{loop_path(run_loop_id)}/compact", takes_long=True)
+    if as_json:
+        print_json(done)
+    else:
+        out().print(compaction_in_words(CompactionFinished.model_validate(done)))
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@click.option("--at", type=SEQ, metavar="SEQ", help="The last event that both have in common.")
+@json_option
+def fork(run_loop: str, at: int | None, as_json: bool) -> None:
+    """Open a run loop with the same history, which goes on by itself.
+
+    Without --at it has all of the history; of one that has ended, all but the end. The first run
+    loop is left as it is.
+    """
+    with connect() as daemon:
+        _act(daemon, run_loop, "fork", as_json, {} if at is None else {"at": at})
+
+
+@loops.command()
+@click.argument("run_loop", metavar="ID")
+@click.option("--yes/--no", "approved", default=None, help="Whether the calls may run.")
+@click.option("--text", help="The answer in words; for a no, its reason.")
+@click.option("--choose", "choices", multiple=True, metavar="OPTION", help="Its words, or number.")
+@click.option("--edit", metavar="JSON", help="With --yes: what to run the one call with.")
+@click.option(
+    "--remember", type=click.Choice(("loop", "always")), help="With --yes: how long it holds."
+)
+@json_option
+def answer(
+    run_loop: str,
+    approved: bool | None,
+    text: str | None,
+    choices: tuple[str, ...],
+    edit: str | None,
+    remember: str | None,
+    as_json: bool,
+) -> None:
+    """Answer a run loop that waits for a person; `show` shows what it asks."""
+    from service.cli.chat.human_questions import how_to_answer, show_request, written_answer
+    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.terminal.output import aside, print_json
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.events import InputRequired
+
+    if approved is None and text is None and not choices:
+        raise click.UsageError("Give --yes, --no, --text or --choose.")
+    if approved is not True and (edit is not None or remember is not None):
+        raise click.UsageError("--edit and --remember go with --yes.")
+    with connect() as daemon:
+        path = loop_path(resolve(daemon, run_loop))
+        value = written_answer(
+            daemon.get(path),
+            approved=approved,
+            text=text,
+            choices=choices,
+            edit=edit,
+            remember=remember,
+        )
+        now = daemon.post(f"{path}/input", value)
+        asked = None
+        if not as_json and now["status"] == "waiting_for_human_input":
+            asked = daemon.get(loop_path(str(now["id"]))).get("input_required")
+    if as_json:
+        print_json(now)
+    elif asked is None:
+        aside().print(f"{now['id']} goes on: rondo loops watch {now['id']}", style="dim")
+    else:
+        request = InputRequired.model_validate(asked)
+        aside().print(f"{now['id']} waits for an answer of yours first:", style="yellow")
+        show_request(request)
+        how = how_to_answer(str(now["id"]), request)
+        aside().print(f"Answer with\n{how}", style="yellow")
+
+
+loops.add_command(calibrate)
+loops.add_command(reroute)
+
+
+def _act(
+    daemon: Daemon, run_loop: str, action: str, as_json: bool, body: Json | None = None
+) -> None:
+    """Have something done with a run loop, and show what has become of it."""
+    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.terminal.output import aside, one_line, out, plain, print_json
+    from service.cli.views.loop_tables import STYLES, status_in_words
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.run_loops import RunLoop
+
+    now = daemon.post(f"{loop_path(resolve(daemon, run_loop))}/{action}", body)
+    if as_json:
+        print_json(now)
+        return
+    from rich.text import Text
+
+    loop = RunLoop.model_validate(now)
+    out().print(
+        Text.assemble(
+            (status_in_words(loop.status), STYLES[loop.status]),
+            f"  {plain(loop.id)}  {one_line(loop.goal, 60)}",
+        )
+    )
+    if loop.status == "running":
+        aside().print(f"It goes on: rondo loops watch {plain(loop.id)}", style="dim")

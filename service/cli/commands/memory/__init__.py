@@ -1,0 +1,1 @@
+"""`rondo memory` and its subcommands, a file for each."""

@@ -1,0 +1,61 @@
+"""`rondo memory expand`: reading around what was found."""
+
+from __future__ import annotations
+
+import click
+
+from service.cli.daemon.daemon_connection import connect, json_option
+
+
+@click.command()
+@click.argument("anchors", metavar="ANCHOR...", nargs=-1, required=True)
+@click.option("--before", type=click.IntRange(0, 1000), default=3, show_default=True)
+@click.option("--after", type=click.IntRange(0, 1000), default=3, show_default=True)
+@click.option(
+    "--unit",
+    type=click.Choice(("segments", "iterations")),
+    default="segments",
+    show_default=True,
+    help="What --before and --after count.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    help="At most so much, all anchors together; the farthest falls first.",
+)
+@json_option
+def expand(
+    anchors: tuple[str, ...],
+    before: int,
+    after: int,
+    unit: str,
+    max_tokens: int | None,
+    as_json: bool,
+) -> None:
+    """Read what stands at ANCHOR (copied from a search), and around it.
+
+    Of several anchors, those that stand near each other are shown together.
+    """
+    from service.cli.daemon.daemon_client import Json
+    from service.cli.terminal.output import print_json
+    from service.cli.views.window_views import print_context, print_window
+    from service.domain.anchors import ExpandedContext, ExpandedWindow
+
+    body: Json = {"before": before, "after": after, "unit": unit}
+    if len(anchors) == 1:
+        body["anchor"] = anchors[0]
+    else:
+        body["anchors"] = list(anchors)
+    if max_tokens is not None:
+        body["max_tokens"] = max_tokens
+    with connect() as daemon:
+        found = daemon.post("/v1/memory/expand", body)
+    if as_json:
+        print_json(found)
+    elif len(anchors) == 1:
+        print_context(ExpandedContext.model_validate(found))
+    else:
+        windows = found["windows"]
+        assert isinstance(windows, list)
+        for window in windows:
+            print_window(ExpandedWindow.model_validate(window))

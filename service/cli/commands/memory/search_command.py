@@ -1,0 +1,102 @@
+"""`rondo memory search`: finding what was said, thought and done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.terminal.date_parameter import Moment
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from service.cli.daemon.daemon_client import Json
+
+TYPES = ("user_message", "reasoning", "tool_call", "tool_result", "response")
+
+
+class NameAndValue(click.ParamType["tuple[str, JsonValue]"]):
+    """``name=value``; the value is JSON where it can be read so, else a text."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, JsonValue]:
+        """Read it, or fail with words."""
+        name, equals, written = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is not of the form NAME=VALUE.", param, ctx)
+        try:
+            return name, json.loads(written)
+        except ValueError:
+            return name, written
+
+
+@click.command()
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(1), help="Bound of all hits together.")
+@click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only these.")
+@click.option("--since", type=Moment(), help="Only from then on.")
+@click.option("--until", type=Moment(), help="Only from before then.")
+@click.option("--loop", metavar="ID", help="Only from this run loop.")
+@click.option("--without-loop", metavar="ID", help="From all run loops but this one.")
+@click.option(
+    "--meta",
+    multiple=True,
+    type=NameAndValue(),
+    help="Only what was sent with this, such as project=lisbon. Again for more.",
+)
+@click.option("--rerank", is_flag=True, help="Give the configured reranker the last word.")
+@click.option("--all-duplicates", is_flag=True, help="Show each repetition as a hit of its own.")
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@json_option
+def search(
+    query: str,
+    limit: int,
+    max_tokens: int | None,
+    types: Sequence[str],
+    since: str | None,
+    until: str | None,
+    loop: str | None,
+    without_loop: str | None,
+    meta: Sequence[tuple[str, JsonValue]],
+    rerank: bool,
+    all_duplicates: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Find what was said, thought and done, by words and by meaning, best first."""
+    from service.cli.terminal.output import print_json
+    from service.cli.views.memory_views import print_hits
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.anchors import SearchResult
+
+    with connect() as daemon:
+        wanted: Json = {
+            "max_tokens": max_tokens,
+            "types": list(types) or None,
+            "since": since,
+            "until": until,
+            "run_loop_id": loop and resolve(daemon, loop),
+            "without_run_loop_id": without_loop and resolve(daemon, without_loop),
+            "metadata": dict(meta) or None,
+        }
+        body: Json = {
+            "query": query,
+            "limit": limit,
+            "explain": explain,
+            "rerank": rerank,
+            "fold": not all_duplicates,
+            **{name: value for name, value in wanted.items() if value is not None},
+        }
+        found = daemon.post("/v1/memory/search", body)
+    if as_json:
+        print_json(found)
+    else:
+        print_hits(SearchResult.model_validate(found))

@@ -1,0 +1,63 @@
+"""`rondo loops reroute`: a message goes to the run loop where it belongs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.daemon.daemon_connection import connect, json_option
+
+if TYPE_CHECKING:
+    from service.cli.daemon.stream_items import Json
+
+
+@click.command()
+@click.argument("run_loop", metavar="LOOP")
+@click.option(
+    "--message", "message_id", metavar="ID", help="Which message; without it, the newest one."
+)
+@click.option("--to", metavar="LOOP", help="The run loop where it belongs.")
+@click.option("--new", is_flag=True, help="Open a new run loop for it.")
+@click.option("--undo", is_flag=True, help="Take its last move back.")
+@json_option
+def reroute(
+    run_loop: str, message_id: str | None, to: str | None, new: bool, undo: bool, as_json: bool
+) -> None:
+    """Move a message, and what followed from it, to the run loop where it belongs.
+
+    The answer goes with it and is not made again; what was going on goes on there. The ids of
+    messages are in `show`. With --undo, LOOP is the one that it was moved out of, or into.
+    """
+    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.terminal.output import aside, one_line, out, plain, print_json, short_id
+    from service.cli.views.route_views import whys_of
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.run_loops import RunLoop
+
+    if new + undo + (to is not None) != 1:
+        raise click.UsageError("Give either --to LOOP or --new or --undo.")
+    with connect() as daemon:
+        path = loop_path(resolve(daemon, run_loop))
+        target = None if to is None else resolve(daemon, to)
+        if message_id is None and not undo:
+            # Named, so that a request that is made again does not move the next message.
+            here = [why.message_id for why in whys_of(daemon.get(path)["routes"]) if why.is_here]
+            message_id = here[-1] if here else None
+        how: Json = {"undo": True} if undo else {"to": target}
+        told = daemon.post(f"{path}/reroute", {"message_id": message_id, **how})
+    if as_json:
+        print_json(told)
+        return
+    loop = RunLoop.model_validate(told["run_loop"])
+    moved = told["moved"]
+    count = len(moved) if isinstance(moved, list) else 0
+    what = "it" if count == 1 else f"{count} messages that were seen together"
+    name = short_id(loop.id)
+    out().print(
+        f"moved {what} {'back ' if undo else ''}to {plain(loop.id)}  {one_line(loop.goal, 40)}",
+        soft_wrap=True,
+    )
+    goes_on = "It goes on there" if loop.status == "running" else "Look at it"
+    command = "watch" if loop.status == "running" else "show"
+    aside().print(f"{goes_on}: rondo loops {command} {name}", style="dim")

@@ -1,0 +1,91 @@
+"""`rondo send`: one message and its answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from service.cli.daemon.daemon_connection import connect, json_option, patiently
+
+if TYPE_CHECKING:
+    from service.domain.run_loops import SendMode
+
+
+@click.command()
+@click.argument("text", required=False, default="")
+@click.option("--loop", "loop", metavar="ID", help="The run loop it belongs to.")
+@click.option("--new", is_flag=True, help="It opens a new run loop, whatever it looks like.")
+@click.option(
+    "--mode",
+    type=click.Choice(("steer", "followup", "interrupt")),
+    default="steer",
+    show_default=True,
+    help="How it joins a loop at work: seen at the next step, after the answer, or at once.",
+)
+@click.option(
+    "--image",
+    "images",
+    metavar="FILE",
+    multiple=True,
+    help="A PNG, JPEG, GIF or WebP image that goes with it; may be given several times.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Who answers it, and what follows in its run loop: `default`, or one of the setting"
+    " models.",
+)
+@json_option
+def send(
+    text: str,
+    loop: str | None,
+    new: bool,
+    mode: SendMode,
+    images: tuple[str, ...],
+    model: str | None,
+    as_json: bool,
+) -> None:
+    """Send TEXT (`-` reads standard input), and print the answer as it comes.
+
+    A run loop that was cancelled or has failed goes on with it; one that is completed is taken up
+    by a new one. With --mode interrupt a loop stops what it does, and takes TEXT instead. The
+    answer goes to standard output, all else to standard error. Exit codes: 0 answered, 1
+    failed, 3 a person must answer first.
+    """
+    from service.agent.image_files import image_from_file
+    from service.cli.chat.conversation import Conversation
+    from service.cli.views.run_loop_ids import resolve
+    from service.domain.human_input import NEW_MATTER
+
+    if new and loop is not None:
+        raise click.UsageError("Give either --loop ID or --new.")
+    if text == "-":
+        text = _standard_input()
+    if not text and not images:
+        raise click.UsageError("Missing argument 'TEXT'.")
+    shown = [image_from_file(each) for each in images]
+    with connect() as daemon:
+        conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
+        try:
+            run_loop_id = NEW_MATTER if new else None
+            if loop is not None:
+                run_loop_id = resolve(daemon, loop)
+            turn = conversation.send(
+                text, run_loop_id=run_loop_id, mode=mode, images=shown, model=model
+            )
+        except KeyboardInterrupt:
+            raise SystemExit(conversation.leave()) from None
+    if as_json:
+        from service.cli.terminal.output import print_json
+
+        print_json(turn.as_json())
+    raise SystemExit(turn.exit_code)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise click.UsageError("This text is not UTF-8 (standard input).") from error

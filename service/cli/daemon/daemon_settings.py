@@ -1,0 +1,61 @@
+"""The settings of the daemon that runs, beside those of the shell in which a command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from service.cli.daemon.daemon_client import Daemon
+from service.cli.daemon.daemon_errors import DaemonError, RefusedError
+from service.cli.daemon.stream_items import Json
+from service.config import Settings
+
+
+def daemon_settings(settings: Settings) -> Json | None:
+    """What ``GET /v1/settings`` of the daemon answers; None where none can be asked."""
+    try:
+        with Daemon(settings) as daemon:
+            return settings_told_by(daemon)
+    except DaemonError:
+        return None
+
+
+def settings_told_by(daemon: Daemon) -> Json | None:
+    """The same of a daemon that is connected; None where it is of a version that tells none.
+
+    Raises:
+        DaemonError: it does not answer.
+    """
+    try:
+        told = daemon.get("/v1/settings")
+    except RefusedError as error:
+        if error.status == 404:
+            return None
+        raise
+    return told if isinstance(told.get("settings"), dict) else None
+
+
+def section_of(told: Json | None, name: str) -> Json:
+    """A section of the daemon's settings; empty where none can be asked."""
+    settings = told["settings"] if told else {}
+    section = settings.get(name) if isinstance(settings, dict) else None
+    return section if isinstance(section, dict) else {}
+
+
+def differing(ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> list[str]:
+    """The dotted names of the settings that are not the same. Secrets are hidden, and so not seen.
+
+    >>> differing({"log_level": "info", "llm": {"model": "a"}}, {"log_level": "info", "llm": {}})
+    ['llm.model']
+    """
+    return list(_differing(ours, theirs))
+
+
+def _differing(ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> Iterator[str]:
+    for name in dict.fromkeys((*ours, *theirs)):
+        one, other = ours.get(name), theirs.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from (f"{name}.{inner}" for inner in _differing(one, other))
+        elif one != other:
+            yield name

@@ -1,0 +1,1 @@
+"""What `rondo doctor` looks at."""

@@ -1,0 +1,160 @@
+"""What `rondo doctor` looks at: one function for each part of the setup, each giving one verdict.
+
+A check never raises for what it checks: what it finds wrong is its result, with what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.cli.daemon.daemon_client import Daemon
+from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, DaemonNotRunningError
+from service.cli.daemon.daemon_settings import daemon_settings, differing
+from service.cli.daemon.token_auth import read_token
+from service.cli.doctor.findings import Finding
+from service.config import (
+    Settings,
+    config_file,
+    load_settings,
+    unknown_variables,
+    variable_like,
+)
+from service.domain.errors import ConfigurationError
+
+_LITTLE_SPACE = 1_000_000_000
+_NO_SPACE = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A part of the setup, and how to look at it."""
+
+    name: str
+    look: Callable[[Settings], Finding]
+
+
+def all_checks() -> tuple[Check, ...]:
+    """The checks, in the order in which a person would fix things."""
+    from service.cli.doctor.database_checks import check_databases
+    from service.cli.doctor.model_checks import (
+        check_embedder,
+        check_model,
+        check_vectors,
+        check_web,
+    )
+    from service.cli.doctor.note_checks import check_notes
+    from service.cli.doctor.reader_lag import check_readers
+
+    return (
+        Check("settings", check_settings),
+        Check("data folder", check_data_folder),
+        Check("databases", check_databases),
+        Check("daemon", check_daemon),
+        Check("token", check_token),
+        Check("language model", check_model),
+        Check("embedder", check_embedder),
+        Check("vector index", check_vectors),
+        Check("memory", check_readers),
+        Check("web search", check_web),
+        Check("notes", check_notes),
+    )
+
+
+def check_settings(settings: Settings) -> Finding:
+    """Whether the settings can be read, and from which file."""
+    try:
+        load_settings()
+    except ConfigurationError as error:
+        return Finding(
+            "broken",
+            f"broken settings\n{error.detail}",
+            f"{error.advice} What follows was looked at without them.",
+        )
+    file = config_file()
+    where = f"{file.resolve()} was read" if file else "there is no rondo.toml"
+    unknown = unknown_variables()
+    if unknown:
+        words = f"{where}; nothing reads {', '.join(unknown)}"
+        meant = [f"{like} for {name}" for name in unknown if (like := variable_like(name))]
+        advice = f"Perhaps {', '.join(meant)} is meant." if meant else "Unset what is not needed."
+        return Finding("note", words, f"{advice} `rondo config` shows all settings.")
+    told = daemon_settings(settings)
+    theirs = told["settings"] if told else None
+    if isinstance(theirs, dict) and (others := differing(settings.shown(), theirs)):
+        return Finding(
+            "note",
+            f"{where}; the daemon was started with other {', '.join(others)}",
+            "What follows tells of the daemon. To have it work with the settings here, start it"
+            " again from here; `rondo config --here` shows them.",
+        )
+    return Finding("ok", f"{where}; RONDO_* variables come before it")
+
+
+def check_data_folder(settings: Settings) -> Finding:
+    """Whether the data folder can be written, and how much room is left."""
+    folder = settings.data_dir
+    parent = folder
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        return Finding(
+            "broken",
+            f"{folder} cannot be written",
+            "Correct its permissions, or choose another one with RONDO_DATA_DIR.",
+        )
+    free = shutil.disk_usage(parent).free
+    words = f"{folder}, {free / 1e9:,.1f} GB free"
+    if free < _NO_SPACE:
+        return Finding("broken", words, "Free some space: nothing can be stored safely.")
+    if free < _LITTLE_SPACE:
+        return Finding("note", words, "Free some space before it runs out.")
+    if not folder.exists():
+        return Finding("ok", f"{words}; it is made at the first start")
+    return Finding("ok", words)
+
+
+def check_token(settings: Settings) -> Finding:
+    """Whether the token is there, and is a secret."""
+    file = settings.data_dir / "token"
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        with file.open("rb"):
+            token = read_token(file)
+    except FileNotFoundError:
+        return Finding("ok", "none yet: it is made at the first start")
+    except OSError as error:
+        return Finding("broken", f"{file} cannot be read: {error}", "Correct its permissions.")
+    except BadTokenFileError as error:
+        return Finding("broken", error.detail, error.advice)
+    if token is None:
+        return Finding("broken", f"{file} is empty", "Delete it: the next start makes a new one.")
+    if mode & 0o077:
+        advice = f"Make it yours alone: chmod 600 {file}"
+        return Finding("note", f"others on this machine can read {file}", advice)
+    return Finding("ok", f"{file}, readable by you alone")
+
+
+def check_daemon(settings: Settings) -> Finding:
+    """Whether the daemon answers, knows our token, and is ready."""
+    with Daemon(settings) as daemon:
+        try:
+            readiness = daemon.readiness()
+            daemon.get("/v1/run-loops", {"limit": 1})
+        except DaemonNotRunningError:
+            words = f"not running at {daemon.url}"
+            return Finding("note", words, "Start it with `rondo serve` or `make run`.")
+        except DaemonError as error:
+            return Finding("broken", f"{error.title}: {error.detail}", error.advice)
+    if readiness["ready"]:
+        return Finding("ok", f"running at {daemon.url}, ready")
+    waiting = [
+        f"{name}: {part.get('detail')}"
+        for name, part in readiness.items()
+        if isinstance(part, dict) and not part.get("ready")
+    ]
+    words = f"running at {daemon.url}, not ready yet ({'; '.join(waiting)})"
+    return Finding("note", words, "Messages are accepted, and answered when it is ready.")

@@ -1,0 +1,118 @@
+"""The `rondo` command: which subcommands there are, and how errors are told.
+
+Exit codes: 0 done; 1 an error, told in words on standard error; 2 wrong usage; 3 a run loop waits
+for a person; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, Any
+
+import click
+
+from service import __version__
+from service.cli.lazy_group import LazyGroup, Subcommand
+from service.cli.terminal.standard_streams import as_utf8
+
+SUBCOMMANDS = (
+    Subcommand("serve", "service.cli.commands.serve_command:serve", "Start the daemon."),
+    Subcommand(
+        "setup", "service.cli.commands.setup_command:setup", "Find a model, try it, use it."
+    ),
+    Subcommand("chat", "service.cli.commands.chat_command:chat", "Talk with the assistant."),
+    Subcommand(
+        "send", "service.cli.commands.send_command:send", "Send one message, print the answer."
+    ),
+    Subcommand(
+        "loops", "service.cli.commands.loops_command:loops", "List, watch and steer run loops."
+    ),
+    Subcommand(
+        "approvals", "service.cli.commands.approvals_command:approvals", "What runs without asking."
+    ),
+    Subcommand(
+        "enhance",
+        "service.cli.commands.enhance_command:enhance",
+        "Have answers looked over once more.",
+    ),
+    Subcommand(
+        "memory", "service.cli.commands.memory.memory_group:memory", "Search what is remembered."
+    ),
+    Subcommand(
+        "usage", "service.cli.commands.usage_command:usage", "Show tokens and what they cost."
+    ),
+    Subcommand(
+        "models", "service.cli.commands.models_command:models", "List and fetch local models."
+    ),
+    Subcommand(
+        "config", "service.cli.commands.config_command:config", "Print the effective settings."
+    ),
+    Subcommand(
+        "doctor", "service.cli.commands.doctor_command:doctor", "Check the setup; say what to do."
+    ),
+    Subcommand("bench", "service.bench.bench_command:bench", "Run benchmarks."),
+)
+
+
+class Failure(click.ClickException):
+    """An error of the house, as the terminal shows it: what happened, and what to do."""
+
+    def __init__(self, title: str, detail: str, advice: str) -> None:
+        super().__init__(f"{title}: {detail}" if detail else title)
+        self._advice = advice
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Write it to standard error."""
+        click.secho(_ended(self.message), err=True, file=file, fg="red")
+        if self._advice:
+            click.echo(_ended(self._advice), err=True, file=file)
+
+
+def _ended(words: str) -> str:
+    return words if words.endswith((".", "!", "?", "。")) else f"{words}."
+
+
+class RondoGroup(LazyGroup):
+    """The top of the tree: turns the house's errors into words and an exit code."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand; one whose package is not installed does not exist."""
+        try:
+            return super().get_command(ctx, cmd_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and error.name.startswith("service.bench"):
+                raise click.UsageError("The benchmarks are not installed.") from None
+            raise
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments, if they are text."""
+        encoding = sys.getfilesystemencoding()
+        try:
+            args = [as_utf8(each, encoding) for each in args]
+        except UnicodeError:
+            raise click.UsageError("This text is not UTF-8 (an argument of the command).") from None
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # the return type is click's
+        """Run a command.
+
+        Raises:
+            click.ClickException: the command failed; carries the words and the exit code.
+        """
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # Imported late: `--help` has no need of it.
+            from service.domain.errors import RondoError
+
+            if isinstance(error, RondoError):
+                raise Failure(error.title, error.detail, error.advice) from error
+            raise
+
+
+rondo = RondoGroup(
+    name="rondo",
+    subcommands=SUBCOMMANDS,
+    summary="A personal assistant that works on many matters at once, and remembers all of them.",
+)
+click.version_option(__version__, prog_name="rondo")(rondo)

@@ -1,0 +1,42 @@
+"""Dates as people type them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+
+class Moment(click.ParamType[str]):
+    """A date, a time, or words such as "last week" or 上周; given on as ISO 8601.
+
+    Local time where no zone is named. Of a stretch of time its beginning counts, as a date alone
+    stands for the beginning of that day.
+    """
+
+    name = "date"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Read it, or fail with words."""
+        given = str(value).strip()
+        try:
+            return datetime.fromisoformat(given).astimezone().isoformat()
+        except (ValueError, OverflowError):
+            pass
+        # Imported late: most commands are given no words.
+        from service.cli.terminal.output import aside, plain
+        from service.memory.search.time.time_expressions import times
+
+        found = times(given, datetime.now().astimezone())
+        if len(found) != 1:
+            self.fail(
+                f"{given!r} is no date. Write 2026-03-31, 2026-03-31T17:00, or words such as"
+                ' "yesterday", "last week" or 上周.',
+                param,
+                ctx,
+            )
+        since = found[0].since.astimezone()
+        aside().print(f"“{plain(given)}” begins {since:%Y-%m-%d %H:%M}.", style="dim")
+        return since.isoformat()

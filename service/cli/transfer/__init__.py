@@ -1,0 +1,1 @@
+"""What takes its time: exports, imports and new indexes, with a bar."""

@@ -1,0 +1,228 @@
+"""Sending a file to the daemon, and telling what came of it."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from service.cli.daemon.daemon_client import Daemon, Json
+from service.cli.daemon.daemon_errors import advice_when_lost
+from service.cli.terminal.output import aside, one_line, out, plain
+from service.cli.views.phrases import counted
+from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
+from service.memory.exchange.importers.archives import Archive, Format, Found
+from service.memory.run_loop_lines import line_of
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PATH = "/v1/memory/import"
+_MEDIA_TYPE = "application/x-ndjson"
+_WHEN_LOST = (
+    "What is in is in. Run the same command again once the daemon is there: it goes on where this"
+    " ended, and nothing comes in twice."
+)
+_SHOWN_PROBLEMS = 20
+_LONGEST_TITLE = 200  # all of them are held
+_NAMES: dict[Format, str] = {"rondo": "Rondo", "chatgpt": "ChatGPT", "claude": "Claude"}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What could not go in, and where it stands in the file."""
+
+    place: int
+    """The line; in an archive of another service the conversation."""
+    title: str
+    problem: str
+    run_loop_id: str | None = None
+    """Where it could be read so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an import came to."""
+
+    format: Format
+    report: ImportReport
+    """Its failures count those of the conversations, too."""
+    troubles: list[Trouble]
+    conversations: int
+    """Of an archive of another service."""
+    empty: int
+    """Conversations in which nothing was said."""
+
+    def as_json(self) -> Json:
+        """For scripts."""
+        place = "line" if self.format == "rondo" else "conversation"
+        report = self.report
+        found: Json = {
+            "format": self.format,
+            "imported": report.imported,
+            "extended": report.extended,
+            "unchanged": report.unchanged,
+            "failures": report.failures,
+            "failed": [
+                {
+                    place: each.place,
+                    **({"title": each.title} if each.title else {}),
+                    **({"run_loop_id": each.run_loop_id} if each.run_loop_id else {}),
+                    "problem": each.problem,
+                }
+                for each in self.troubles
+            ],
+            "dry_run": report.dry_run,
+        }
+        if self.format != "rondo":
+            found |= {"conversations": self.conversations, "empty": self.empty}
+        return found
+
+    def tell(self) -> None:
+        """For people."""
+        report, would = self.report, "would be " if self.report.dry_run else ""
+        if self.format != "rondo":
+            empty = f", {self.empty:,} of them without words" if self.empty else ""
+            words = f"{counted(self.conversations, 'conversation')} of {_NAMES[self.format]}{empty}"
+            out().print(words)
+        out().print(
+            f"{counted(report.imported, 'run loop')} {would}imported,"
+            f" {report.extended:,} extended, {report.unchanged:,} unchanged"
+        )
+        place = "line" if self.format == "rondo" else "conversation"
+        for each in self.troubles[:_SHOWN_PROBLEMS]:
+            title = f" “{one_line(each.title, 40)}”" if each.title else ""
+            where = f"{place} {each.place}{title}"
+            aside().print(f"{where}: {plain(each.problem)}", style="yellow", soft_wrap=True)
+        if report.failures > _SHOWN_PROBLEMS:
+            more = f"{report.failures - _SHOWN_PROBLEMS:,} more; --json lists them"
+            aside().print(f"… and {more}.", style="yellow")
+        if report.failures:
+            aside().print(f"{report.failures:,} could not go in; the others are.", style="yellow")
+
+
+def import_archive(daemon: Daemon, file: str, wanted: str, *, dry_run: bool) -> Outcome:
+    """Bring in a file.
+
+    Args:
+        daemon: where to.
+        file: its path; ``-`` is the standard input.
+        wanted: its format; ``auto``: the contents tell.
+        dry_run: change nothing.
+
+    Raises:
+        DaemonError: see `service.cli.daemon.daemon_errors`.
+        InvalidInputError: the file cannot be read.
+    """
+    daemon.get("/v1/memory/stats")  # whether it is there, before a long file is begun
+    path = None if file == "-" else Path(file).expanduser()
+    given = None if wanted == "auto" else cast(Format, wanted)
+    with Archive(path, sys.stdin.buffer, given) as archive:
+        conversion = _Conversion(archive)
+        params = {"source": archive.format, "dry_run": str(dry_run).lower()}
+        with _bar() as bar:
+            chunks = _watched(conversion.chunks(), archive, bar)
+            try:
+                with advice_when_lost(_WHEN_LOST):
+                    answer = daemon.upload(_PATH, chunks, media_type=_MEDIA_TYPE, params=params)
+            except KeyboardInterrupt:
+                bar.stop()
+                aside().print(
+                    "Stopped. What went in stays; begin again to go on where this ended.",
+                    style="yellow",
+                )
+                raise click.exceptions.Exit(130) from None
+        return conversion.outcome(ImportReport.model_validate(answer))
+
+
+@dataclass(slots=True)
+class _Conversion:
+    """Makes lines of an archive, and knows afterwards where each came from."""
+
+    archive: Archive
+    troubles: list[Trouble] = field(default_factory=list)
+    failures: int = 0
+    conversations: int = 0
+    empty: int = 0
+    places: array[int] = field(default_factory=lambda: array("L"))
+    """For each line the conversation."""
+    titles: dict[int, str] = field(default_factory=dict)
+    """The beginnings of those of the conversations that have lines."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """The lines, in pieces of any size."""
+        if self.archive.format == "rondo":
+            yield from self.archive.chunks()
+            return
+        for found in self.archive.conversations():
+            yield from self._lines(found)
+
+    def _lines(self, found: Found) -> Iterator[bytes]:
+        self.conversations += 1
+        if found.problem is not None:
+            self._fail(Trouble(found.number, found.title, found.problem))
+        elif not found.run_loops:
+            self.empty += 1
+        if found.run_loops and found.title:
+            self.titles[found.number] = found.title[:_LONGEST_TITLE]
+        for run_loop in found.run_loops:
+            self.places.append(found.number)
+            yield line_of(run_loop)
+
+    def _fail(self, trouble: Trouble) -> None:
+        self.failures += 1
+        if len(self.troubles) < LISTED_PROBLEMS:
+            self.troubles.append(trouble)
+
+    def outcome(self, report: ImportReport) -> Outcome:
+        """What came of it, with what the daemon says of the lines."""
+        troubles = self.troubles + [self._trouble(each) for each in report.failed]
+        return Outcome(
+            self.archive.format,
+            report.model_copy(update={"failures": report.failures + self.failures}),
+            sorted(troubles, key=lambda each: each.place),
+            self.conversations,
+            self.empty,
+        )
+
+    def _trouble(self, problem: ImportProblem) -> Trouble:
+        if self.archive.format == "rondo":
+            return Trouble(problem.line, "", problem.problem, problem.run_loop_id)
+        place = self.places[problem.line - 1]
+        title = self.titles.get(place, "")
+        return Trouble(place, title, problem.problem, problem.run_loop_id)
+
+
+def _watched(chunks: Iterator[bytes], archive: Archive, bar: Progress) -> Iterator[bytes]:
+    """The same, while the bar shows how far the file has been read."""
+    task = bar.add_task("importing", total=archive.size)
+    for chunk in chunks:
+        yield chunk
+        bar.update(task, completed=archive.read)
+
+
+def _bar() -> Progress:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=aside(),
+        transient=True,
+        disable=not aside().is_terminal,
+    )

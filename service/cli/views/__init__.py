@@ -1,0 +1,1 @@
+"""What the daemon tells, as people see it in a terminal."""
