@@ -16,10 +16,16 @@ FORGOTTEN = "[forgotten]"
 FORGOTTEN_ARGUMENTS = '{"forgotten": true}'
 """What stands in place of the arguments of a tool call: JSON, as they were."""
 
-CopyKind = Literal["fork", "moved", "recalled", "quoted", "repeated", "summary"]
+CopyKind = Literal["fork", "moved", "recalled", "quoted", "answer", "saw"]
 """How words got to another place: with a fork; with a message that was moved from there; from
-memory; word for word in what was said later; as a long text that was said there too; in a summary
-of the same run loop."""
+memory; as a goal that the router wrote down; and, where they are to go as well, in what was said by
+somebody who had seen them, and tells them, or does not."""
+PartOfPlace = Literal[
+    "answer", "call", "result", "question", "approval", "summary", "problem", "memory", "import"
+]
+"""What stands at a place: what a model said; a tool's call and its result; what a person was asked;
+what their yes repeats of it; a summary of the conversation; what went wrong; a piece of memory;
+what a file brought in."""
 PlaceOfWords = Literal["ledger", "files", "vectors"]
 """Where forgotten words may still lie, once the journal is rid of them: in the ledger and its
 indexes; in freed pages and write-ahead logs; in the files of the vector index."""
@@ -53,6 +59,10 @@ class ForgetRequest(_Words):
     aside."""
     everything: bool = False
     """All that the owner has ever said and done here."""
+    with_answers: bool = False
+    """Also what somebody said who had seen the words, where it tells them."""
+    with_all_that_saw: bool = False
+    """Also what they said where it does not seem to."""
     stop: bool = False
     """Cancel run loops that are active, and then forget them."""
 
@@ -103,6 +113,38 @@ class CopiesElsewhere(_Words):
     """How many of its events would lose words."""
 
 
+class PlaceThatSaw(_Words):
+    """Where somebody spoke who had seen the words: a model that they had been put before, or a tool
+    that it called."""
+
+    run_loop_id: str
+    iteration: int | None
+    """None: of none of them, such as a summary."""
+    parts: tuple[PartOfPlace, ...]
+    words: str
+    """The first words that stand there."""
+
+
+class Repetition(_Words):
+    """Where the same words stand though nobody there has been shown them, as far as is known."""
+
+    run_loop_id: str
+    iteration: int
+    by: Literal["person", "import", "other"]
+    """Who says them there: a person again; a file that was imported; a model or a tool."""
+    words: str
+    """The first words that stand there."""
+
+
+class NoteMention(_Words):
+    """A sentence of a note that rests on what would be forgotten, or on what tells it."""
+
+    subject: str
+    text: str
+    goes: bool
+    """Whether it falls with what would be forgotten."""
+
+
 class RunLoopMention(_Words):
     """A run loop in a list: which one, and its first words."""
 
@@ -118,9 +160,17 @@ class ForgetPreview(_Words):
     iterations: tuple[DoomedIteration, ...]
     copies: tuple[CopiesElsewhere, ...]
     """Where copies stand that would be removed with it."""
+    answers: tuple[PlaceThatSaw, ...] = ()
+    """What was said by those who had seen the words, and tells them: goes if the request has
+    `with_answers` or `with_all_that_saw`."""
+    saw: tuple[PlaceThatSaw, ...] = ()
+    """What was said by those who had seen the words, and does not seem to tell them: goes if the
+    request has `with_all_that_saw`."""
+    notes: tuple[NoteMention, ...] = ()
+    repeated: tuple[Repetition, ...] = ()
+    """Where the same words stand besides. They stay; name these places to forget them."""
     related: tuple[RunLoopMention, ...] = ()
-    """Run loops that may speak of the same matter, or whose model was shown some of it. Beyond the
-    copies, their words stay."""
+    """Run loops that may speak of the same matter. Beyond the copies, their words stay."""
     active: tuple[RunLoopMention, ...] = ()
     """Run loops that stand in the way as long as they are active."""
     events: int

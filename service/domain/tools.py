@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 ToolEffect = Literal["read_only", "idempotent", "side_effects"]
 """What running a tool twice would do: nothing, the same, or something more."""
 
-MEMORY_TOOLS = frozenset({"memory_search", "memory_expand"})
+MEMORY_EXPAND = "memory_expand"
+"""The tool that shows what stood around a piece, and with which words its run loop began."""
+MEMORY_TOOLS = frozenset({"memory_search", MEMORY_EXPAND})
 """The tools whose results are pieces of long-term memory."""
 READ_RESULT = "read_result"
 """The tool that gives the rest of an over-long result."""

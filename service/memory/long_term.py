@@ -22,6 +22,7 @@ from service.domain.anchors import (
     ExpandedContext,
     ExpandedWindow,
     SearchResult,
+    Segment,
     SegmentType,
 )
 from service.domain.errors import InvalidInputError, Problem, RondoError
@@ -183,9 +184,9 @@ class LongTermMemory:
         """
         return await anyio.to_thread.run_sync(self._ledger.scrub_file)
 
-    def holding(self, owner: str, text_hashes: Iterable[str]) -> list[str]:
-        """The run loops that hold segments whose texts have these hashes. Blocks."""
-        return self._ledger.holding(owner, text_hashes)
+    def holding_all(self, owner: str, terms: Iterable[str]) -> list[Segment]:
+        """See `Ledger.holding_all`. Blocks."""
+        return self._ledger.holding_all(owner, terms)
 
     async def lacking(self, run_loop_ids: Sequence[str]) -> list[str]:
         """Which of these run loops are not remembered as finished.

@@ -241,19 +241,9 @@ REST_BEFORE_ARCHIVING = 1.0
 """Seconds from a loop's coming to rest until what is done of it is archived. Untuned: short enough
 that the next loop finds it, long enough that the answer is out and its listeners are served."""
 
-FORGOTTEN_QUOTE = 40
-"""From how many characters on, wide ones counting twice, a stretch that is the same to the letter
-is a quote of forgotten words, in a run loop that was shown them. Untuned: seven or eight words."""
-
-FORGOTTEN_REPETITION = 160
-"""The same for a run loop that was not shown them: there, only a long text is no coincidence.
-Untuned: a paragraph."""
-
-QUOTE_LEAST_DIFFERENT = 5
-"""Of how many different characters a quote consists at least: a ruled line is none. Untuned."""
-
-QUOTE_PLACES = 4
-"""How many places of one block of forgotten words are compared with another text. Untuned."""
+FORGOTTEN_LOOKED_FOR = 300
+"""How many sentences and numbers of forgotten words are looked for elsewhere, word for word.
+Untuned: each is a search of some milliseconds."""
 
 SAME_MATTER = 0.5
 """Relevance from which on a hit may speak of the matter that is to be forgotten. Untuned."""

@@ -32,6 +32,10 @@ class ForgetBody(BaseModel):
     """Instead of searching: every iteration that holds the words of `query` just so."""
     all: bool = False
     """Everything that you have ever said and done here."""
+    with_answers: bool = False
+    """Also what models and tools said that had seen the words, where it tells them."""
+    with_all_that_saw: bool = False
+    """Also what they said where it does not seem to."""
     stop: bool = False
     """Cancel run loops that are active, and then forget them."""
     confirm: str | None = Field(default=None, max_length=100)

@@ -164,17 +164,22 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
         preview = await memory.forgetting.preview(request, owner="me")
         kinds = {each.run_loop_id: each.kinds for each in preview.copies}
         assert kinds == {
-            "shown": ("quoted", "recalled"),
+            "shown": ("recalled",),
             "searching": ("recalled",),
             "chosen": ("quoted",),
         }
-        await forget(memory, request)
+        assert [(p.run_loop_id, p.iteration, p.parts) for p in preview.answers] == [
+            ("shown", 0, ("answer",))
+        ]
+        assert {each.run_loop_id for each in preview.saw} == {"searching"}
+        assert [(each.run_loop_id, each.by) for each in preview.repeated] == []
+        await forget(memory, request.model_copy(update={"with_answers": True}))
 
         assert traces(tmp_path, "朱砂六分仪", "sextant", "Ombrelune") == []
         answer = (await memory.journal.replay("shown")).run_loop().iterations[0].response
-        assert answer == f"You asked: '{FORGOTTEN}' I wonder about the weather."
-        hits = (await memory.long_term.search("wonder about the weather", owner="me")).hits
-        assert hits[0].anchor.run_loop_id == "shown"
+        assert answer == FORGOTTEN
+        answer = (await memory.journal.replay("searching")).run_loop().iterations[-1].response
+        assert answer == "I found something about lamps."
         # What a person said of the same matter by themselves is theirs.
         words = (await memory.journal.replay(mentions.id)).run_loop().iterations[0]
         assert words.user_message == "My Zwibbelquast clock is slow."

@@ -25,7 +25,6 @@ from service.domain.forgetting import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
-from service.memory.forgetting.quotes import Quotes
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from service.storage.sqlite_file import SqliteFile
@@ -131,28 +130,49 @@ async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
         await second.say("What was it?", recalled=[piece("first", 0, QUESTION)])
         await (await second.answer(f"It was this: {QUESTION}")).end()
         third = Loop(memory, "third")
-        await third.say("And again?", recalled=[piece("second", 0, f"It was this: {QUESTION}")])
+        await third.say(
+            "And again?", recalled=[piece("second", 0, f"It was this: {QUESTION}", "response")]
+        )
         await (await third.answer(f"I was told: {QUESTION}")).end()
         await archived(memory)
-        await forget(memory, ForgetRequest(run_loop_ids=("first",)))
+        request = ForgetRequest(run_loop_ids=("first",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert {each.run_loop_id for each in preview.answers} == {"second", "third"}
+        await forget(memory, request.model_copy(update={"with_answers": True}))
         assert traces(tmp_path, "Zwibbelquast", "朱砂六分仪") == []
 
 
-async def test_a_long_text_that_was_said_twice_goes_twice_and_a_short_one_stays(
-    tmp_path: Path,
-) -> None:
-    contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings. " * 4
+async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path) -> None:
+    contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings."
     async with house(tmp_path) as memory:
-        await told(memory, "first", contract, "Noted.")
-        await told(memory, "second", contract, "Noted again.")
-        await told(memory, "third", "The vermilion sextant, please.", "Here it is.")
+        await told(memory, "first", f"{contract} The code is 4711. 密码是芝麻开门。", "Noted.")
+        await told(memory, "second", f"Look: {contract}", "I see.")
+        await told(memory, "third", "Is it still 4711?", "I do not know.")
+        await told(memory, "chinese", "密码是芝麻开门，对吗？", "我不知道。")
+        await told(memory, "fourth", "The sextant, please.", "Here it is.")
+        brought = RunLoopImported(run_loop=run_loop("file", ("Read this.", contract)))
+        await memory.append_imports(
+            [Import("file", brought, brought.model_dump_json())], owner="me"
+        )
         open_one = Loop(memory, "open")
         await (await open_one.say(f"Look at this: {contract}")).answer("I see.")
         await archived(memory)
-        await forget(memory, ForgetRequest(run_loop_ids=("first",)))
-        assert traces(tmp_path, "Zwibbelquast", "nine shillings") == []
-        assert (await memory.journal.replay("third")).goal == "The vermilion sextant, please."
-        assert (await memory.journal.replay("second")).goal == FORGOTTEN
+        request = ForgetRequest(run_loop_ids=("first",), with_all_that_saw=True)
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert {(each.run_loop_id, each.by) for each in preview.repeated} == {
+            ("second", "person"),
+            ("third", "person"),
+            ("chinese", "person"),
+            ("file", "import"),
+            ("open", "person"),
+        }
+        assert (preview.copies, preview.answers, preview.saw) == ((), (), ())
+        await forget(memory, request)
+        assert traces(tmp_path, "nine shillings")
+        others = ("second", "third", "chinese", "file", "open")
+        await forget(memory, ForgetRequest(anchors=tuple(AnchorRef(e, 0, 0) for e in others)))
+        assert traces(tmp_path, "Zwibbelquast", "nine shillings", "4711", "芝麻开门") == []
+        assert (await memory.journal.replay("fourth")).goal == "The sextant, please."
 
 
 async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Path) -> None:
@@ -237,18 +257,6 @@ async def test_logs_hold_none_of_the_words(
         await archived(memory)
         await forget(memory, ForgetRequest(query="Zwibbelquast", exact=True))
     assert not [word for word in SECRETS if word in caplog.text]
-
-
-def test_a_quote_is_found_at_any_place_and_followed_to_its_ends() -> None:
-    quotes = Quotes(["0123456789abcdefghijklmnopqrstuvwxyz"], least=20)
-    for start in range(12):
-        for stop in range(start + 20, 37):
-            quoted = "0123456789abcdefghijklmnopqrstuvwxyz"[start:stop]
-            assert quotes.without(f"<{quoted}>", "…") == "<…>"
-    assert quotes.without("<0123456789abcdefghi>", "…") == "<0123456789abcdefghi>"
-    wide = Quotes(["苍鹭每天早上都站在老磨坊旁边的芦苇丛里"], least=20)
-    assert wide.without("他说“每天早上都站在老磨坊旁边”。", "…") == "他说“…”。"
-    assert Quotes(["-" * 80], least=20).without("-" * 80, "…") == "-" * 80
 
 
 async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _live_and_die(folder: Path, path: str, name: str, moment: str) -> None:
         async with house(folder) as memory:
             await archived(memory)
             _die(path, name, moment)
-            await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+            await forget(memory, ForgetRequest(run_loop_ids=("secret",), with_answers=True))
 
     anyio.run(live)
 
@@ -110,6 +110,6 @@ async def test_what_was_not_written_down_has_not_happened(
     async with house(tmp_path) as memory:
         assert await memory.forgetting.receipts(owner="me") == []
         assert (await memory.journal.replay("secret")).run_loop().goal == QUESTION
-        receipt = await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
+        receipt = await forget(memory, ForgetRequest(run_loop_ids=("secret",), with_answers=True))
         assert receipt.finished_at is not None
     assert traces(tmp_path, *SECRETS) == []

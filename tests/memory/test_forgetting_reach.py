@@ -87,22 +87,6 @@ async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_pa
         assert traces(tmp_path, "4711-quagga") == []
 
 
-async def test_a_goal_that_goes_as_a_repetition_goes_from_the_routes_too(tmp_path: Path) -> None:
-    contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings. " * 4
-    async with house(tmp_path) as memory:
-        await told(memory, "first", contract, "Noted.")
-        second = Loop(memory, "second")
-        await (await second.say(contract)).answer("Noted again.")
-        await join(second, "What of tulips?", contract)
-        await (await second.answer("They like sun.")).end()
-        third = Loop(memory, "third")
-        seen = RouteCandidate(run_loop_id="second", goal=short(contract), probability=0.2)
-        await (await third.say("What of bread?", candidates=[seen])).answer("Rye.")
-        await archived(memory)
-        await forget(memory, ForgetRequest(run_loop_ids=("first",)))
-        assert traces(tmp_path, "Zwibbelquast") == []
-
-
 async def test_a_route_that_was_being_decided_meanwhile_does_not_bring_a_goal_back(
     tmp_path: Path,
 ) -> None:
@@ -199,7 +183,7 @@ async def test_words_that_another_question_was_given_along_go_with_the_words(
         await other._add(request, InputReceived(request_id="r", text="That one."))
         await other.answer("Good.")
         await archived(memory)
-        await forget(memory, ForgetRequest(run_loop_ids=("told",)))
+        await forget(memory, ForgetRequest(run_loop_ids=("told",), with_answers=True))
         assert traces(tmp_path, "quagga-4711") == []
 
 
@@ -232,9 +216,10 @@ async def test_an_import_does_not_bring_a_forgotten_iteration_back(
         whole = run_loop("zoo", FIRST, QUOTING, LAST)
         assert (await bring_in(memory, whole, source=source)).imported == 1
         await archived(memory)
-        await forget(memory, ForgetRequest(anchors=(AnchorRef("zoo", 0, 0),)))
+        request = ForgetRequest(anchors=(AnchorRef("zoo", 0, 0),), with_answers=True)
+        await forget(memory, request)
         before = (await memory.journal.replay("zoo")).run_loop()
-        assert before.iterations[1].response == f"You said: {FORGOTTEN} Right?"
+        assert before.iterations[1].response == FORGOTTEN
         again = await bring_in(memory, whole, source=source)
         assert (again.unchanged, again.failures) == (1, 0)
         grown = run_loop("zoo", FIRST, QUOTING, LAST, NEW)

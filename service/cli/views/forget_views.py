@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.memory_views import day
 from service.cli.views.phrases import counted
-from service.domain.forgetting import CopyKind, ForgetPreview, ForgetReceipt, RunLoopMention
+from service.domain.forgetting import (
+    CopyKind,
+    ForgetPreview,
+    ForgetReceipt,
+    PartOfPlace,
+    PlaceThatSaw,
+    RunLoopMention,
+)
 
 _SHOWN = 20  # of each kind; `--json` has all
 _WIDTH = 70
@@ -15,14 +22,34 @@ _KINDS: dict[CopyKind, str] = {
     "fork": "forked from it",
     "moved": "a message was moved from there",
     "recalled": "was given it from memory",
-    "quoted": "quotes it",
-    "repeated": "says the same at length",
-    "summary": "sums it up",
+    "quoted": "the router quoted it",
+    "answer": "tells it",
+    "saw": "only saw it",
 }
+_PARTS: dict[PartOfPlace, str] = {
+    "answer": "answer",
+    "call": "call of a tool",
+    "result": "result of a tool",
+    "question": "question to you",
+    "approval": "your yes",
+    "summary": "summary",
+    "problem": "problem",
+    "memory": "piece of memory",
+    "import": "import",
+}
+_SAID_BY: dict[str, str] = {"person": "you said it", "import": "imported", "other": "was said"}
 
 
-def print_preview(preview: ForgetPreview) -> None:
-    """What would be forgotten."""
+def print_preview(
+    preview: ForgetPreview, *, with_answers: bool = False, with_all_that_saw: bool = False
+) -> None:
+    """What would be forgotten.
+
+    Args:
+        preview: as it was given.
+        with_answers: whether what tells the words goes as well.
+        with_all_that_saw: whether all goes that was said by those who had seen them.
+    """
     loops = [
         f"{plain(each.id)}  {day(each.created_at.astimezone().isoformat())}"
         f"  {counted(each.iterations, 'iteration')}  {one_line(each.goal, _WIDTH)}"
@@ -41,6 +68,30 @@ def print_preview(preview: ForgetPreview) -> None:
         for each in preview.copies
     ]
     _list("Copies elsewhere, which go too:", copies)
+    answers_go = with_answers or with_all_that_saw
+    _list(
+        "Places that tell it, which go too:"
+        if answers_go
+        else "Places that tell it, and stay; --with-answers takes them:",
+        _places(preview.answers),
+    )
+    _list(
+        "Places that only saw it, which go too:"
+        if with_all_that_saw
+        else "Places that only saw it, and stay; --with-all-that-saw takes them:",
+        _places(preview.saw),
+    )
+    notes = [
+        f"{'goes' if each.goes else 'stays'}  {one_line(f'{each.subject}: {each.text}', _WIDTH)}"
+        for each in preview.notes
+    ]
+    _list("Notes that rest on it:", notes)
+    repeated = [
+        f"{plain(each.run_loop_id)}:{each.iteration}  {_SAID_BY[each.by]}"
+        f"  {one_line(each.words, _WIDTH)}"
+        for each in preview.repeated
+    ]
+    _list("The same words stand here as well, and stay; name them to forget them:", repeated)
     _list("These may speak of it in words of their own, which stay:", _mentions(preview.related))
     _list("Active:", _mentions(preview.active))
     if preview.notice:
@@ -77,6 +128,14 @@ def print_receipt(receipt: ForgetReceipt) -> None:
         if receipt.problem:
             out().print(f"  {plain(receipt.problem)}", style="yellow", soft_wrap=True)
     out().print(f"  receipt {plain(receipt.id)}", style="dim")
+
+
+def _places(places: Sequence[PlaceThatSaw]) -> list[str]:
+    return [
+        f"{plain(each.run_loop_id)}{'' if each.iteration is None else f':{each.iteration}'}"
+        f"  {', '.join(_PARTS[part] for part in each.parts)}: {one_line(each.words, _WIDTH)}"
+        for each in places
+    ]
 
 
 def _mentions(run_loops: Sequence[RunLoopMention]) -> list[str]:

@@ -36,7 +36,8 @@ from service.memory.forgetting import journal_side
 from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
-from service.memory.forgetting.preview import preview_of, related
+from service.memory.forgetting.preview import notes_on, preview_of, related
+from service.memory.forgetting.repetitions import repetitions
 from service.memory.forgetting.selecting import select
 from service.memory.journal import receipt_table
 from service.memory.journal.appends import Rewriting
@@ -87,8 +88,22 @@ class Forgetting:
         """
         plan = await self._plan(request, owner)
         found = await self._told(plan, request)
-        speak_of_it = await related(self._long_term, plan)
-        return found.model_copy(update={"related": speak_of_it})
+        notes = await anyio.to_thread.run_sync(notes_on, self._long_term, plan)
+        repeated = await anyio.to_thread.run_sync(
+            repetitions, plan, self._journal, self._long_term.holding_all
+        )
+        besides = {each.run_loop_id for each in (*plan.answers, *plan.saw)}
+        besides |= {each.run_loop_id for each in repeated}
+        speak_of_it = [
+            each for each in await related(self._long_term, plan) if each.id not in besides
+        ]
+        return found.model_copy(
+            update={
+                "notes": notes,
+                "repeated": tuple(repeated),
+                "related": tuple(speak_of_it),
+            }
+        )
 
     async def forget(
         self, request: ForgetRequest, confirm: str, *, owner: str, stop: Stop
@@ -154,7 +169,7 @@ class Forgetting:
 
     def _planned(self, selection: Selection, owner: str) -> Plan:
         try:
-            return make_plan(self._journal, owner, selection, self._long_term.holding)
+            return make_plan(self._journal, owner, selection, self._long_term.holding_all)
         except ValueError as error:  # pydantic's errors are of this kind too
             raise StorageError(
                 f"a history cannot be read: {error}",

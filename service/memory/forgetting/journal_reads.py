@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from service.domain.state import RunLoopState
+from service.memory.journal.imported_loops import IMPORTED
 from service.memory.journal.journal import Journal
 from service.memory.journal.run_loop_table import millis_of, moment_of
 from service.storage.sql_conditions import Where
@@ -27,6 +29,28 @@ def loop_ids(
     where.add("created_at < ?", until and millis_of(until))
     rows = journal.select(f"SELECT id FROM run_loops {where} ORDER BY created_at, id", where.values)
     return [row[0] for row in rows]
+
+
+def goals_of_others(journal: Journal, owner: str, goals: Mapping[str, str]) -> frozenset[str]:
+    """Which of these goals, by run loop, other run loops of an owner have as well."""
+    wanted = sorted(set(goals.values()))
+    rows = journal.select(
+        "SELECT DISTINCT goal FROM run_loops WHERE owner = ?"
+        " AND goal IN (SELECT value FROM json_each(?))"
+        " AND id NOT IN (SELECT value FROM json_each(?))",
+        (owner, json.dumps(wanted), json.dumps(sorted(goals))),
+    )
+    return frozenset(row[0] for row in rows)
+
+
+def imported(journal: Journal, run_loop_ids: Iterable[str]) -> frozenset[str]:
+    """Which of these run loops came in from a file."""
+    rows = journal.select(
+        "SELECT DISTINCT run_loop_id FROM events WHERE run_loop_id IN"
+        " (SELECT value FROM json_each(?)) AND instr(body, ?) = 1",
+        (json.dumps(sorted(run_loop_ids)), IMPORTED),
+    )
+    return frozenset(row[0] for row in rows)
 
 
 def loops_that_hold(journal: Journal, owner: str, forms: Iterable[str]) -> list[str]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from service.domain.events import EventBody
-from service.domain.forgetting import CopyKind
+from service.domain.forgetting import CopyKind, PlaceThatSaw
 from service.domain.state import RunLoopState
+from service.memory.forgetting.recognition import Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class Selection:
     iterations: Mapping[str, frozenset[int]] = field(default_factory=dict)
     everything: bool = False
     """Whether that is all that the owner has."""
+    with_answers: bool = False
+    """Whether what tells the words goes as well, where it was said by those who had seen them."""
+    with_all_that_saw: bool = False
+    """Whether all goes that was said by those who had seen them."""
 
     @property
     def is_empty(self) -> bool:
@@ -59,8 +64,12 @@ class Plan:
     """Of others: the iterations that were named, each with its first words."""
     changes: dict[str, Change] = field(default_factory=dict)
     """Run loops that stay and lose words: those of `single`, and those that hold copies."""
-    shown: frozenset[str] = frozenset()
-    """Run loops whose model was shown some of the words."""
+    answers: list[PlaceThatSaw] = field(default_factory=list)
+    """What tells the words, of those who had seen them."""
+    saw: list[PlaceThatSaw] = field(default_factory=list)
+    """What else those said."""
+    traits: Traits = field(default_factory=Traits)
+    """What tells the words."""
     events: int = 0
     """How many events `whole` has."""
 
@@ -80,6 +89,16 @@ class Plan:
         ]
         return whole + at_work
 
+    def goes(self, run_loop_id: str, iteration: int) -> bool:
+        """Whether an iteration goes whole, as it was named or as a copy."""
+        if run_loop_id in self.whole:
+            return True
+        change = self.changes.get(run_loop_id)
+        if change is None:
+            return False
+        there = change.after.run_loop().iterations[iteration : iteration + 1]
+        return any(each.forgotten for each in there)
+
     def code(self, *, grown: bool = True) -> str:
         """A hash over exactly this selection, with all its copies.
 
@@ -89,5 +108,6 @@ class Plan:
         whole = {each.id: each.iteration_count if grown else 0 for each in self.whole.values()}
         changes = {key: sorted(change.bodies) for key, change in self.changes.items()}
         single = {key: sorted(words) for key, words in self.single.items()}
-        told = json.dumps([self.owner, whole, single, changes], sort_keys=True)
+        answers = [self.selection.with_answers, self.selection.with_all_that_saw]
+        told = json.dumps([self.owner, whole, single, changes, answers], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:32]

@@ -1,80 +1,68 @@
-"""Makes the plan: follows words from where they were said to where copies of them stand.
+"""Makes the plan: follows words from where they were said to where copies of them stand, and to
+those who have seen them.
 
 Copies are what demonstrably came from there: what `Descent` follows; pieces that memory put before
-a model, or gave to its tools, with their anchors; from then on, in such a run loop, stretches that
-are the same to the letter; long texts that were said elsewhere just so; summaries of the same run
-loop that were made of them. What only speaks of the same matter is left as it is.
+a model, or gave to its tools, with their anchors; summaries of the same run loop that were made of
+them; goals that the router wrote down. They go. What was said by those who had seen the words goes
+where the request says so. What only speaks of the same matter is left as it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from functools import partial
 
+from service.domain.anchors import Segment
 from service.domain.events import (
     Event,
     EventBody,
     InputReceived,
     InputRequired,
     MessageMoved,
-    MessageReceived,
     RouteDecided,
     RunLoopImported,
     RunLoopStarted,
 )
 from service.domain.fold import fold
-from service.domain.forgetting import FORGOTTEN, CopyKind
+from service.domain.forgetting import CopyKind
+from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
-from service.memory.forgetting.pieces import pieces_in, without_pieces
+from service.memory.forgetting.journal_reads import goals_of_others
+from service.memory.forgetting.pieces import Ref, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
-from service.memory.forgetting.quotes import Quotes, weight
-from service.memory.forgetting.redaction import reworded
+from service.memory.forgetting.recognition import Traits
 from service.memory.forgetting.routes import Goals, without_goals, without_options
-from service.memory.forgetting.words import first_words, texts_of
+from service.memory.forgetting.said_elsewhere import SaidElsewhere
+from service.memory.forgetting.sightings import Shown, Sightings, shown_by
+from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.journal import Journal
-from service.memory.ledger.segmenter import split
-from service.memory.memory_tuning import FORGOTTEN_QUOTE, FORGOTTEN_REPETITION
 
 _OPENINGS = (RunLoopStarted, RunLoopImported)
 _PAGE = 1000
-_MOST_ROUNDS = 8
 
-WhereRepeated = Callable[[str, Iterable[str]], Iterable[str]]
-"""Gives, for an owner, the run loops that hold segments with these hashes of their texts."""
-
-
-class _Shown(NamedTuple):
-    """An event by which a run loop came to know pieces of memory."""
-
-    run_loop_id: str
-    seq: int
-    refs: frozenset[tuple[str, int]]
-    """Run loop and iteration of each piece."""
+FindSegments = Callable[[str, Iterable[str]], Iterable[Segment]]
+"""Gives, of an owner's segments, those that hold all of some terms; not more than a few dozen."""
 
 
-def make_plan(
-    journal: Journal, owner: str, selection: Selection, where_repeated: WhereRepeated
-) -> Plan:
+def make_plan(journal: Journal, owner: str, selection: Selection, find: FindSegments) -> Plan:
     """See what goes, of an owner's selection, and where copies of it stand. Blocks; reads only.
 
     Raises:
         StorageError: the journal cannot be read.
         ValueError: a history cannot be read.
     """
-    return _Planning(journal, owner, selection, where_repeated).plan()
+    return _Planning(journal, owner, selection, find).plan()
 
 
 class _Planning(Descent):
     def __init__(
-        self, journal: Journal, owner: str, selection: Selection, where_repeated: WhereRepeated
+        self, journal: Journal, owner: str, selection: Selection, find: FindSegments
     ) -> None:
         super().__init__(journal, owner)
         self._selection = selection
-        self._where_repeated = where_repeated
-        self._exposed: dict[str, int] = {}
-        """Run loops that were shown some of the words, and by which event first."""
+        self._find = find
+        self._known_traits: dict[Ref, Traits] = {}
 
     def plan(self) -> Plan:
         found = Plan(self._owner, self._journal.last_seq, self._selection)
@@ -84,10 +72,9 @@ class _Planning(Descent):
             self._doom(run_loop_id, iterations, None)
         if not self._selection.everything and not self._selection.is_empty:
             self._follow_copies()
-            self._follow_words()
+            self._follow_words(found)
         found.whole = {key: history.state for key, history in self._whole.items()}
         found.events = sum(len(history.events) for history in self._whole.values())
-        found.shown = frozenset(self._exposed)
         for run_loop_id, iterations in self._selection.iterations.items():
             told = self._staying[run_loop_id].history.state.run_loop().iterations
             found.single[run_loop_id] = {
@@ -100,23 +87,52 @@ class _Planning(Descent):
 
     # --- where else the words have gone
 
-    def _follow_words(self) -> None:
-        sources = [text for history, gone in self._gone() for text in texts_of(history, gone)]
-        for run_loop_id, doomed in self._staying.items():
-            if doomed.iterations:
-                self._expose(run_loop_id, doomed.history.first_seq(doomed.iterations))
-        seen, named = self._scan()
-        quotes = Quotes(sources, least=FORGOTTEN_QUOTE)
-        for _ in range(_MOST_ROUNDS):
-            before = {key: (len(d.bodies), len(d.altered)) for key, d in self._staying.items()}
-            self._drop_pieces(seen)
-            for run_loop_id, since in self._exposed.items():
-                self._drop_quotes(run_loop_id, quotes, "quoted", since=since)
-            after = {key: (len(d.bodies), len(d.altered)) for key, d in self._staying.items()}
-            if before == after:
-                break
-        self._drop_repetitions(sources)
+    def _follow_words(self, found: Plan) -> None:
+        shown, named = self._scan()
+        self._drop_pieces(shown)
+        for history, gone in self._gone():
+            found.traits |= traits_of(history, gone)
+        sightings = self._sightings(shown)
+        elsewhere = SaidElsewhere(
+            partial(self._find, self._owner),
+            self._journal.states(self._owner),
+            is_gone=self._goes,
+            have_seen=frozenset(sightings.run_loops),
+            traits=found.traits,
+        )
+        answers = Answers(self._stays, sightings, elsewhere.is_common)
+        for each in answers.follow():
+            if self._selection.with_all_that_saw:
+                self._put(each.event, each.bare, "answer" if each.tells else "saw")
+            elif each.tells and self._selection.with_answers:
+                self._put(each.event, each.untold, "answer")
+        found.answers, found.saw = answers.telling.places(), answers.others.places()
         self._drop_goals(named)
+
+    def _sightings(self, shown: Iterable[Shown]) -> Sightings:
+        sightings = Sightings(self._traits, self._traits_from, lambda key: self._stays(key).history)
+        for run_loop_id, doomed in list(self._staying.items()):
+            for iteration in sorted(doomed.iterations):
+                traits = self._traits((run_loop_id, iteration)) or Traits()
+                sightings.add(run_loop_id, doomed.history.first_seq((iteration,)), traits)
+        sightings.follow(shown)
+        return sightings
+
+    def _traits(self, ref: Ref) -> Traits | None:
+        """What tells an iteration that goes; None for one that stays."""
+        if not self._goes(ref):
+            return None
+        if ref not in self._known_traits:
+            run_loop_id, iteration = ref
+            history = self._whole.get(run_loop_id) or self._staying[run_loop_id].history
+            self._known_traits[ref] = traits_of(history, frozenset((iteration,)))
+        return self._known_traits[ref]
+
+    def _traits_from(self, run_loop_id: str) -> Traits | None:
+        history = self._whole.get(run_loop_id)
+        if history is None:
+            return None
+        return traits_of(history, frozenset(range(history.iteration_count)))
 
     def _gone(self) -> Iterator[tuple[History, frozenset[int]]]:
         for history in self._whole.values():
@@ -125,12 +141,10 @@ class _Planning(Descent):
             if doomed.iterations:
                 yield doomed.history, doomed.iterations
 
-    def _expose(self, run_loop_id: str, seq: int) -> None:
-        self._exposed[run_loop_id] = min(seq, self._exposed.get(run_loop_id, seq))
-
-    def _scan(self) -> tuple[list[_Shown], list[Event]]:
-        """The events of loops that stay which hold pieces of memory; and those of the router."""
-        seen, named = list[_Shown](), list[Event]()
+    def _scan(self) -> tuple[list[Shown], list[Event]]:
+        """The events by which loops that stay were shown something, in their order; and those by
+        which the router told goals."""
+        shown, named = list[Shown](), list[Event]()
         for kind in ("memory.recalled", "tool.finished", "route.decided", "input.required"):
             after = 0
             while page := self._journal.read_blocking(
@@ -142,15 +156,16 @@ class _Planning(Descent):
                         continue
                     if _names_goals(event.body):
                         named.append(event)
-                    elif refs := pieces_in(event.body):
-                        seen.append(_Shown(event.run_loop_id, event.seq or 0, refs))
-        return seen, named
+                    if (found := shown_by(event)) is not None:
+                        shown.append(found)
+        return sorted(shown, key=lambda each: each.event.seq or 0), named
 
     def _drop_goals(self, named: Iterable[Event]) -> None:
         """The router wrote down what the loops that it chose from are about."""
         goals = self._goals_that_go()
-        # A short one may have been said elsewhere, too, by chance.
-        known = Goals(goal for goal in goals.values() if weight(goal) >= FORGOTTEN_QUOTE)
+        # Where no id says whose goal it is, one that others have as well is theirs.
+        staying = goals_of_others(self._journal, self._owner, goals)
+        known = Goals(goal for goal in goals.values() if goal not in staying)
         for event in named:
             body = self._body(event)
             if isinstance(body, InputRequired):
@@ -183,64 +198,19 @@ class _Planning(Descent):
                 goals[key] = goal
         return goals
 
-    def _drop_pieces(self, seen: Iterable[_Shown]) -> None:
-        """Drop what memory gave of what goes, and see who was shown what loses quotes."""
-        for shown in seen:
-            gone = frozenset(ref for ref in shown.refs if self._goes(ref))
+    def _drop_pieces(self, shown: Iterable[Shown]) -> None:
+        """Drop what memory gave of what goes."""
+        for each in shown:
+            gone = frozenset(ref for ref in each.refs if self._goes(ref))
             if gone:
-                self._expose(shown.run_loop_id, shown.seq)
-                doomed = self._stays(shown.run_loop_id)
-                event = _event(doomed.history, shown.seq)
-                body = doomed.bodies.get(shown.seq, event.body)
-                self._put(event, without_pieces(body, gone), "recalled")
-            elif any(self._is_altered(ref) for ref in shown.refs):
-                self._expose(shown.run_loop_id, shown.seq)
+                self._put(each.event, without_pieces(self._body(each.event), gone), "recalled")
 
-    def _goes(self, ref: tuple[str, int]) -> bool:
+    def _goes(self, ref: Ref) -> bool:
         run_loop_id, iteration = ref
         if run_loop_id in self._whole:
             return True
         doomed = self._staying.get(run_loop_id)
         return doomed is not None and iteration in doomed.iterations
-
-    def _is_altered(self, ref: tuple[str, int]) -> bool:
-        doomed = self._staying.get(ref[0])
-        return doomed is not None and ref[1] in doomed.altered
-
-    def _drop_quotes(
-        self,
-        run_loop_id: str,
-        quotes: Quotes,
-        kind: CopyKind,
-        *,
-        since: int,
-        said_too: bool = False,
-    ) -> None:
-        """Mark what quotes the words; what a person says is theirs, but for `said_too`."""
-        doomed = self._stays(run_loop_id)
-        for event in doomed.history.events:
-            seq = event.seq or 0
-            if seq < since or (isinstance(event.body, MessageReceived) and not said_too):
-                continue
-            body = doomed.bodies.get(seq, event.body)
-            self._put(event, reworded(body, lambda text: quotes.without(text, FORGOTTEN)), kind)
-
-    def _drop_repetitions(self, sources: Iterable[str]) -> None:
-        long = [
-            piece
-            for text in sources
-            for piece in split(text)
-            if weight(piece) >= FORGOTTEN_REPETITION
-        ]
-        if not long:
-            return
-        hashes = {hashlib.sha256(piece.encode("utf-8", "replace")).hexdigest() for piece in long}
-        places = set(self._where_repeated(self._owner, hashes))
-        # What is active may not be in long-term memory yet.
-        places |= {state.id for state in self._journal.states(self._owner)}
-        quotes = Quotes(long, least=FORGOTTEN_REPETITION)
-        for run_loop_id in sorted(places - self._whole.keys()):
-            self._drop_quotes(run_loop_id, quotes, "repeated", since=0, said_too=True)
 
     def _put(self, event: Event, body: EventBody, kind: CopyKind) -> None:
         doomed = self._stays(event.run_loop_id)
@@ -250,11 +220,6 @@ class _Planning(Descent):
         doomed.bodies[seq] = body
         if seq not in doomed.own:
             doomed.kinds.add(kind)
-        place = doomed.history.iteration_of.get(seq)
-        if place is not None:
-            doomed.altered.add(place)
-        elif isinstance(body, RunLoopImported):
-            doomed.altered.update(range(len(body.run_loop.iterations)))
 
     def _change(self, run_loop_id: str, doomed: Doomed) -> Change:
         history = doomed.history
@@ -282,12 +247,7 @@ class _Planning(Descent):
                 for event in gone
                 if (message_id := history.message_id(event.seq or 0)) is not None
             },
-            approvals={
-                scope
-                for event in gone
-                if isinstance(event.body, InputReceived) and event.body.remember == "always"
-                for scope in event.body.scopes
-            },
+            approvals=set(_approvals_lost(history, doomed)),
             copies=len(doomed.bodies.keys() - doomed.own),
         )
 
@@ -298,5 +258,10 @@ def _names_goals(body: EventBody) -> bool:
     return asks or isinstance(body, RouteDecided)
 
 
-def _event(history: History, seq: int) -> Event:
-    return next(event for event in history.events if event.seq == seq)
+def _approvals_lost(history: History, doomed: Doomed) -> Iterator[str]:
+    """The scopes of standing approvals that go with the words in which they were given."""
+    for event in history.events:
+        if isinstance(event.body, InputReceived) and event.body.remember == "always":
+            left = doomed.bodies.get(event.seq or 0, event.body)
+            if isinstance(left, InputReceived):
+                yield from (scope for scope in event.body.scopes if scope not in left.scopes)

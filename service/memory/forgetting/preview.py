@@ -8,11 +8,13 @@ from service.domain.forgetting import (
     DoomedIteration,
     DoomedRunLoop,
     ForgetPreview,
+    NoteMention,
     RunLoopMention,
 )
 from service.domain.state import RunLoopState
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import clipped
+from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import SAME_MATTER, SAME_MATTER_ASKED
 from service.memory.protocol import MemoryReader
 
@@ -66,6 +68,8 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
             for run_loop_id, change in plan.changes.items()
             if change.copies
         ),
+        answers=tuple(plan.answers),
+        saw=tuple(plan.saw),
         active=tuple(map(_mention, in_the_way)),
         events=plan.events + sum(len(change.bodies) for change in plan.changes.values()),
         notice=notice,
@@ -73,12 +77,35 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
     )
 
 
+def notes_on(memory: LongTermMemory, plan: Plan) -> tuple[NoteMention, ...]:
+    """The sentences of notes that rest on what goes, or on what tells it. Blocks.
+
+    Raises:
+        StorageError: the notes cannot be read.
+    """
+    if not memory.notes.any():
+        return ()
+    telling = {(each.run_loop_id, each.iteration) for each in plan.answers}
+    taken = plan.selection.with_answers
+    found: dict[tuple[str, str], bool] = {}
+    for note in memory.notes.of(plan.owner):
+        for sentence in note.sentences:
+            refs = {anchor.ref[:2] for anchor in sentence.anchors}
+            goes = any(plan.goes(*ref) for ref in refs)
+            if goes or refs & telling:
+                found[note.subject, sentence.text] = goes or taken
+    return tuple(
+        NoteMention(subject=subject, text=text, goes=goes)
+        for (subject, text), goes in found.items()
+    )
+
+
 async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...]:
-    """Run loops that may speak of the same matter, or whose model was shown some of it."""
+    """Run loops that may speak of the same matter."""
     if plan.selection.everything:
         return ()
     named = plan.selection.iterations.keys() | plan.whole.keys()
-    found = dict.fromkeys(sorted(plan.shown - named))
+    found: dict[str, None] = {}
     asked = [state.goal for state in plan.whole.values()]
     asked += [words for each in plan.single.values() for words in each.values()]
     for words in asked[:SAME_MATTER_ASKED]:

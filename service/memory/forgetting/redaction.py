@@ -6,43 +6,13 @@ loop stays well formed: every tool call has its one result, and iterations keep 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Container
-from typing import Any
+from collections.abc import Container
 
 from service.domain import events
 from service.domain.errors import Problem
 from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.messages import Message, TextPart, ToolCall
 from service.domain.run_loops import Iteration
-
-_NO_WORDS = frozenset(
-    (
-        "type",
-        "role",
-        "id",
-        "message_id",
-        "run_loop_id",
-        "call_id",
-        "tool_call_id",
-        "request_id",
-        "idempotency_key",
-        "name",
-        "kind",
-        "model",
-        "segment_type",
-        "timestamp",
-        "status",
-        "method",
-        "mode",
-        "remember",
-        "decision",
-        "predecessor_id",
-        "about",
-        "run_loop_ids",
-    )
-)
-"""Members of a body that hold no words of anybody's."""
 
 
 def redacted(body: events.EventBody) -> events.EventBody:
@@ -163,51 +133,3 @@ def _problem(problem: Problem) -> Problem:
 
 def _marked(text: str | None) -> str | None:
     return None if text is None else FORGOTTEN
-
-
-def reworded(body: events.EventBody, change: Callable[[str], str]) -> events.EventBody:
-    """A body with `change` applied to each text in it; the same object where nothing changes.
-
-    Arguments of tool calls stay valid JSON: what is changed is the texts in them.
-    """
-    before = body.model_dump(mode="json")
-    after = _reworded(before, change)
-    return body if after == before else events.BODY.validate_python(after)
-
-
-def _reworded(value: Any, change: Callable[[str], str], *, name: str = "") -> Any:
-    match value:
-        case str() if name == "arguments":
-            return _arguments(value, change)
-        case dict() if name == "metadata":
-            return _within(value, change)  # its members are not ours: any of them may be words
-        case str():
-            return change(value)
-        case dict():
-            return {
-                key: each if key in _NO_WORDS else _reworded(each, change, name=key)
-                for key, each in value.items()
-            }
-        case list():
-            return [_reworded(each, change, name=name) for each in value]
-    return value
-
-
-def _arguments(text: str, change: Callable[[str], str]) -> str:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return change(text)
-    changed = _within(found, change)
-    return text if changed == found else json.dumps(changed, ensure_ascii=False)
-
-
-def _within(value: Any, change: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return change(value)
-        case dict():
-            return {change(key): _within(each, change) for key, each in value.items()}
-        case list():
-            return [_within(each, change) for each in value]
-    return value

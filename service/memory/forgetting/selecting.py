@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_reads import loop_ids, loops_that_hold, owner_of
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.plan import Selection
+from service.memory.forgetting.words import strings_in
 from service.memory.journal.journal import Journal
 from service.memory.journal.run_loop_table import millis_of
 from service.memory.ledger.segmenter import segments_of
@@ -48,8 +50,13 @@ async def select(
         )
         for hit in found.hits:
             hits += [each.ref[:2] for each in (hit.anchor, *hit.duplicates)]
-    return await anyio.to_thread.run_sync(
+    selected = await anyio.to_thread.run_sync(
         lambda: _Selecting(journal, owner, request).selection(hits)
+    )
+    return replace(
+        selected,
+        with_answers=request.with_answers or request.with_all_that_saw,
+        with_all_that_saw=request.with_all_that_saw,
     )
 
 
@@ -198,9 +205,9 @@ def holds(iteration: Iteration, words: str) -> bool:
     wanted = words.casefold()
     texts = [iteration.user_message, iteration.reasoning, iteration.response]
     for call in iteration.tool_calls:
-        texts += (f"{call.name} {call.arguments}", *_strings(_parsed(call.arguments)))
+        texts += (f"{call.name} {call.arguments}", *strings_in(_parsed(call.arguments)))
     texts += (result.content for result in results_of_others(iteration))
-    texts += _strings(iteration.metadata)
+    texts += strings_in(iteration.metadata)
     return any(wanted in text.casefold() for text in texts if text)
 
 
@@ -212,7 +219,7 @@ def _asked(history: History) -> Iterator[tuple[int, str]]:
             continue
         match event.body:
             case InputRequired(prompt=prompt, options=options, metadata=metadata):
-                texts = (prompt, *options, *_strings(metadata))
+                texts = (prompt, *options, *strings_in(metadata))
             case InputReceived(text=text, choices=choices, decisions=decisions):
                 texts = (text or "", *choices, *(each.reason or "" for each in decisions))
             case _:
@@ -225,18 +232,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def _strings(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for key, each in value.items():
-                yield from (key, *_strings(each))
-        case list():
-            for each in value:
-                yield from _strings(each)
 
 
 def _within(at: datetime, request: ForgetRequest) -> bool:

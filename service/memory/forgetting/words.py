@@ -1,8 +1,9 @@
-"""The words of iterations: the first of them, those that may be quoted, and events without them."""
+"""The words of iterations: the first of them, what tells them, and events without them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from service.domain.events import CompactionFinished, EventBody, RunLoopImported, RunLoopStarted
 from service.domain.messages import IMAGE_WORDS
@@ -10,6 +11,7 @@ from service.domain.run_loops import Iteration
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.openings import opens_with
 from service.memory.forgetting.pieces import results_of_others
+from service.memory.forgetting.recognition import Traits
 from service.memory.forgetting.redaction import redacted, redacted_import
 
 _FIRST_WORDS = 200
@@ -45,17 +47,37 @@ def redactions(history: History, gone: frozenset[int]) -> Iterator[tuple[int, Ev
             yield seq, new
 
 
-def texts_of(history: History, gone: frozenset[int]) -> Iterator[str]:
-    """What was said in these iterations, and may have been quoted."""
+def traits_of(history: History, gone: frozenset[int]) -> Traits:
+    """What tells the words of these iterations."""
+    found = Traits()
     for index, iteration in enumerate(history.state.run_loop().iterations):
-        if index not in gone:
-            continue
-        said = iteration.user_message or ""
-        if IMAGE_WORDS in said:
-            said = said.replace(IMAGE_WORDS, "").strip()
-        yield from filter(None, (said, iteration.reasoning, iteration.response))
-        yield from (call.arguments for call in iteration.tool_calls)
-        # What memory gave has its place elsewhere, and failures are told in words of the house.
-        for result in results_of_others(iteration):
-            if not result.is_error:
-                yield result.content
+        if index in gone:
+            said = (iteration.user_message or "").replace(IMAGE_WORDS, "")
+            found |= Traits.of([said, *strings_in(iteration.metadata)], by_person=True)
+            found |= Traits.of(_of_others(iteration))
+    if not history.events or opens_with(history, gone):
+        found |= Traits.of([history.state.goal.replace(IMAGE_WORDS, "")], by_person=True)
+    return found
+
+
+def _of_others(iteration: Iteration) -> Iterator[str]:
+    """What the model said in an iteration, and what tools gave it."""
+    yield from filter(None, (iteration.reasoning, iteration.response))
+    yield from (call.arguments for call in iteration.tool_calls)
+    # What memory gave has its place elsewhere, and failures are told in words of the house.
+    for result in results_of_others(iteration):
+        if not (result.is_error or result.notice):
+            yield result.content
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """All texts in JSON, names of members among them."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, each in value.items():
+                yield from (key, *strings_in(each))
+        case list():
+            for each in value:
+                yield from strings_in(each)

@@ -243,14 +243,14 @@ class Ledger:
         self.words.let_go()
         return gone
 
-    def holding(self, owner: str, text_hashes: Iterable[str]) -> list[str]:
-        """The run loops that hold segments whose texts have these hashes."""
+    def holding_all(self, owner: str, wanted: Iterable[str]) -> list[Segment]:
+        """An owner's newest segments, a hundred at most, that hold all of some terms."""
         rows = self._file.select(
-            "SELECT DISTINCT run_loop_id FROM segments WHERE owner = ?"
-            " AND text_hash IN (SELECT value FROM json_each(?))",
-            (owner, json.dumps(list(text_hashes))),
+            f"SELECT {SEGMENT_COLUMNS} FROM segments WHERE owner = ?"
+            " AND id IN (SELECT rowid FROM words WHERE words MATCH ?) ORDER BY id DESC LIMIT 100",
+            (owner, " ".join(f'"{term}"' for term in wanted)),
         )
-        return [row[0] for row in rows]
+        return [segment_from_row(row) for row in rows]
 
     def scrub_file(self) -> bool:
         """Write the file anew without what was deleted; whether its log could be emptied too."""

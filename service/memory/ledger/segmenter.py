@@ -6,8 +6,8 @@ response. A text that is too long becomes several segments; put together again, 
 character for character. Blank texts give no segment.
 
 Nor do the results that are no memory: notices, which are Rondo's own words, and what the tools that
-quote gave, which is remembered where it was said. They are counted all the same, so that other
-segments have the anchors that they had before.
+quote gave, which is remembered where it was said; nor the marks of what was forgotten. They are
+counted all the same, so that other segments have the anchors that they had before.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from service.domain.anchors import Anchor, Segment, SegmentType
+from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
 from service.domain.token_estimates import dense_prefix_within, estimate_dense_tokens
@@ -64,7 +65,7 @@ def segments_of(run_loop: RunLoop, iteration_index: int) -> list[Segment]:
             call_id=words.call_id,
         )
         for segment_index, (words, content) in enumerate(_pieces(iteration))
-        if words.is_memory
+        if words.is_memory and content != FORGOTTEN
     ]
 
 
@@ -115,7 +116,8 @@ def _texts(iteration: Iteration) -> Iterator[_Words]:
     yield _Words("reasoning", iteration.reasoning or "")
     results = _by_call(iteration.tool_results)
     for call in iteration.tool_calls:
-        yield _Words("tool_call", f"{call.name} {call.arguments}", call.id)
+        is_there = call.arguments != FORGOTTEN_ARGUMENTS
+        yield _Words("tool_call", f"{call.name} {call.arguments}", call.id, is_there)
         if results[call.id]:
             yield _result(results[call.id].popleft(), call)
     for left_over in results.values():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
-from service.domain.anchors import Anchor
+from service.domain.anchors import Anchor, SegmentType
 from service.domain.events import (
     EventBody,
     InputReceived,
@@ -171,13 +172,15 @@ async def told(memory: Memory, run_loop_id: str, question: str, answer: str, **m
     return await loop.end()
 
 
-def piece(run_loop_id: str, iteration: int, content: str) -> Recollection:
+def piece(
+    run_loop_id: str, iteration: int, content: str, kind: SegmentType = "user_message"
+) -> Recollection:
     """What memory puts before a model."""
     anchor = Anchor(
         run_loop_id=run_loop_id,
         iteration_index=iteration,
         segment_index=0,
-        segment_type="user_message",
+        segment_type=kind,
         timestamp=NOON,
     )
     return Recollection(anchor=anchor, content=content)
@@ -235,6 +238,13 @@ def traces(folder: Path, *words: str | bytes) -> list[str]:
             found += [
                 f"{path.relative_to(folder)}: {each!r} as {way}"
                 for way, wanted in ways.items()
-                if wanted in data
+                if _stands_in(wanted, data)
             ]
     return found
+
+
+def _stands_in(wanted: bytes, data: bytes) -> bool:
+    """Whether bytes stand in others; digits within a hash or a time of day are no number."""
+    if not wanted.isdigit():
+        return wanted in data
+    return re.search(rb"(?<![0-9a-f])%b(?![0-9a-f])" % wanted, data) is not None

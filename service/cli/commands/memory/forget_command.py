@@ -28,6 +28,10 @@ _WHEN_LOST = (
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True)
 @click.option("--exact", is_flag=True, help="All that holds the words of --query just so.")
 @click.option("--all", "everything", is_flag=True, help="Everything that is yours.")
+@click.option("--with-answers", is_flag=True, help="Also answers that tell it.")
+@click.option(
+    "--with-all-that-saw", is_flag=True, help="Also all else that was said by who saw it."
+)
 @click.option("--stop", is_flag=True, help="Cancel what is active, and forget that, too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--receipts", is_flag=True, help="Show what has been forgotten so far.")
@@ -41,6 +45,8 @@ def forget(
     limit: int,
     exact: bool,
     everything: bool,
+    with_answers: bool,
+    with_all_that_saw: bool,
     stop: bool,
     yes: bool,
     receipts: bool,
@@ -67,6 +73,8 @@ def forget(
             "limit": limit,
             "exact": exact,
             "all": everything,
+            "with_answers": with_answers,
+            "with_all_that_saw": with_all_that_saw,
             "stop": stop,
         }
         given = {"since": since, "until": until, "query": query}
@@ -78,7 +86,7 @@ def forget(
             print_json(told)
             return
         if not as_json:
-            print_preview(preview)
+            print_preview(preview, with_answers=with_answers, with_all_that_saw=with_all_that_saw)
         if not _is_agreed(preview, yes=yes):
             aside().print("Nothing was forgotten.", style="yellow")
             raise SystemExit(1)

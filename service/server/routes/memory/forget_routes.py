@@ -44,6 +44,8 @@ async def forget(
         limit=body.limit,
         exact=body.exact,
         everything=body.all,
+        with_answers=body.with_answers,
+        with_all_that_saw=body.with_all_that_saw,
         stop=body.stop,
     )
     if body.confirm is None:

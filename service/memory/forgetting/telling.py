@@ -1,0 +1,201 @@
+"""Events without what tells forgotten words; what a person typed in them stays.
+
+A text that tells some of the words goes whole: what stands beside them mostly tells them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.domain import events
+from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
+from service.domain.messages import (
+    ContentPart,
+    ImageUrlPart,
+    Message,
+    NotePart,
+    TextPart,
+    ThinkPart,
+    ToolCall,
+)
+from service.domain.run_loops import Iteration
+from service.memory.forgetting.redaction import redacted
+from service.memory.forgetting.words import strings_in
+
+Tells = Callable[[str], bool]
+"""Whether a text tells some of the words."""
+
+
+def without_telling(body: events.EventBody, tells: Tells) -> events.EventBody:
+    """What a model, a tool or the house said, without the texts in it that tell the words.
+
+    The same body where none does; one that only a person has words in is returned as it is.
+    """
+    match body:
+        case events.MessageCompleted():
+            message = _message(body.message, tells)
+            if message == body.message:
+                return body
+            # By its id the provider would give the words.
+            return body.model_copy(update={"message": message, "response_id": None})
+        case events.CompactionFinished():
+            messages = tuple(_message(each, tells) for each in body.replacement)
+            if messages == body.replacement:
+                return body
+            return body.model_copy(update={"replacement": messages})
+        case events.InputReceived():
+            return _without_scopes(body) if _scopes_tell(body, tells) else body
+        case _:
+            return redacted(body) if any(map(tells, _texts(body))) else body
+
+
+def _texts(body: events.EventBody) -> list[str]:
+    """The words of an event that go together or not at all."""
+    match body:
+        case events.ToolStarted():
+            return [body.arguments]
+        case events.ToolFinished():
+            return [body.content, body.whole or ""]
+        case events.InputRequired():
+            calls = (call.arguments for call in body.tool_calls)
+            scopes = (each or "" for each in body.scopes.values())
+            return [body.prompt, *body.options, *calls, *scopes, *strings_in(body.metadata)]
+        case (
+            events.LLMRetry()
+            | events.LLMFallback()
+            | events.ErrorOccurred()
+            | events.RunLoopFailed()
+        ):
+            return [body.problem.detail or ""]
+    return []
+
+
+def seen_by_its_author(body: events.EventBody) -> events.EventBody:
+    """What a model, a tool or the house said, without any words; the same body where it has none,
+    or where they are a person's."""
+    match body:
+        case (
+            events.MessageCompleted()
+            | events.CompactionFinished()
+            | events.ToolStarted()
+            | events.ToolFinished()
+            | events.InputRequired()
+        ):
+            return redacted(body)
+        case events.InputReceived():
+            return _without_scopes(body)
+    return without_telling(body, bool)
+
+
+def _scopes_tell(body: events.InputReceived, tells: Tells) -> bool:
+    decided = (each.arguments or "" for each in body.decisions)
+    subjects = (each or "" for each in body.subjects.values())
+    return any(map(tells, (*body.scopes, *subjects, *decided)))
+
+
+def _without_scopes(body: events.InputReceived) -> events.InputReceived:
+    """A person's answer, without what it repeats of what was asked."""
+    decisions = tuple(each.model_copy(update={"arguments": None}) for each in body.decisions)
+    gone = {"decisions": decisions, "scopes": (), "subjects": {}}
+    remember = None if body.scopes else body.remember
+    return body.model_copy(update={**gone, "remember": remember})
+
+
+def _message(message: Message, tells: Tells) -> Message:
+    content = [_part(part, message, tells) for part in message.content]
+    calls = tuple(_call(call, tells) for call in message.tool_calls)
+    kept = tuple(part for part in content if part is not None)
+    if (kept, calls) == (message.content, message.tool_calls):
+        return message
+    return message.model_copy(update={"content": kept, "tool_calls": calls})
+
+
+def _part(part: ContentPart, message: Message, tells: Tells) -> ContentPart | None:
+    match part:
+        case ThinkPart():
+            # Its signature holds for these words alone.
+            return None if tells(part.think) else part
+        case NotePart():
+            return NotePart(note=FORGOTTEN) if tells(part.note) else part
+        case TextPart() if message.role != "user":
+            return TextPart(text=FORGOTTEN) if tells(part.text) else part
+        case TextPart() | ImageUrlPart():
+            return part
+
+
+def _call(call: ToolCall, tells: Tells) -> ToolCall:
+    return (
+        call.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
+        if tells(call.arguments)
+        else call
+    )
+
+
+def import_without(
+    body: events.RunLoopImported, tells: Callable[[int, str], bool]
+) -> events.RunLoopImported:
+    """A run loop from a file, without what tells the words in what was said there later.
+
+    Args:
+        body: as it is.
+        tells: whether a text of an iteration, by its index, tells some of the words.
+    """
+    iterations = tuple(
+        _iteration(each, lambda text, at=index: tells(at, text))  # type: ignore[misc]
+        for index, each in enumerate(body.run_loop.iterations)
+    )
+    if iterations == body.run_loop.iterations:
+        return body
+    return body.model_copy(
+        update={"run_loop": body.run_loop.model_copy(update={"iterations": iterations})}
+    )
+
+
+def _iteration(iteration: Iteration, tells: Tells) -> Iteration:
+    def marked(text: str | None) -> str | None:
+        return FORGOTTEN if text and tells(text) else text
+
+    changed = iteration.model_copy(
+        update={
+            "reasoning": marked(iteration.reasoning),
+            "response": marked(iteration.response),
+            "tool_calls": tuple(_call(call, tells) for call in iteration.tool_calls),
+            "tool_results": tuple(
+                each.model_copy(update={"content": marked(each.content)})
+                for each in iteration.tool_results
+            ),
+        }
+    )
+    return iteration if changed == iteration else changed
+
+
+def part_of(body: events.EventBody) -> tuple[PartOfPlace, str]:
+    """What kind of words an event holds, and the words, for people to know the place by."""
+    match body:
+        case events.MessageCompleted(message=message):
+            called = "; ".join(f"{each.name} {each.arguments}" for each in message.tool_calls)
+            return (
+                "answer" if message.text else "call"
+            ), message.text or message.reasoning or called
+        case events.ToolStarted():
+            return "call", f"{body.name} {body.arguments}"
+        case events.ToolFinished():
+            return "result", body.content
+        case events.InputRequired():
+            return "question", body.prompt
+        case events.InputReceived():
+            return "approval", "; ".join(body.scopes)
+        case events.CompactionFinished():
+            return "summary", "\n".join(each.notes or each.text for each in body.replacement)
+        case events.MemoryRecalled():
+            return "memory", "\n".join(each.content for each in body.recollections)
+        case events.RunLoopImported():
+            return "import", body.run_loop.goal
+        case (
+            events.LLMRetry()
+            | events.LLMFallback()
+            | events.ErrorOccurred()
+            | events.RunLoopFailed()
+        ):
+            return "problem", body.problem.detail or body.problem.title
+    return "answer", ""

@@ -1,0 +1,382 @@
+"""What others said after they had seen forgotten words: known by provenance, whatever its length.
+
+Twenty secrets of one to eight words are quoted, whole or in part, in every place that another run
+loop has for the words of models and tools.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import pytest
+
+from service.domain.anchors import AnchorRef
+from service.domain.events import (
+    CompactionFinished,
+    InputReceived,
+    InputRequired,
+    IterationStarted,
+    MessageCompleted,
+    MessageReceived,
+    RouteDecided,
+    ToolFinished,
+    ToolStarted,
+)
+from service.domain.forgetting import FORGOTTEN, ForgetPreview, ForgetRequest
+from service.domain.messages import Message, NotePart, ThinkPart, ToolCall
+from service.domain.routes import Route, RouteCandidate
+from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
+from service.memory.memory import Memory
+from tests.memory.test_forgetting_copies import fork
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
+
+pytestmark = pytest.mark.anyio
+
+
+class Secret(NamedTuple):
+    words: str
+    part: str
+    """What of it is quoted alone."""
+
+
+SECRETS = (
+    Secret("The code of the shed's padlock is 4711.", "4711"),
+    Secret("Zwibbelquast", "Zwibbelquast"),
+    Secret("My PIN is 8302", "8302"),
+    Secret("Call Plinkhorst.", "Plinkhorst"),
+    Secret("Ombrelune owes me ninety crowns", "ninety crowns"),
+    Secret("IBAN CH93-0076-2011", "CH93-0076-2011"),
+    Secret("Grandmother keeps the vermilion sextant upstairs", "vermilion sextant"),
+    Secret("It is what it is.", "It is what it is."),
+    Secret("Krasvingel snores", "Krasvingel"),
+    Secret("Our wedding: 14.08.2031, Dorvaal", "Dorvaal"),
+    Secret("I was fired from Vuldrak & Sons", "Vuldrak"),
+    Secret("swordfish-77", "swordfish-77"),
+    Secret("My blood type: AB negative", "AB negative"),
+    Secret("棚子挂锁的密码是5922。", "5922"),
+    Secret("朱砂六分仪", "朱砂六分仪"),
+    Secret("我母亲住在青瓷巷九号", "青瓷巷"),
+    Secret("张三欠我八百块", "张三"),
+    Secret("口令：芝麻开门", "芝麻开门"),
+    Secret("我怕蜘蛛", "蜘蛛"),
+    Secret("银行卡尾号6688", "6688"),
+)
+QUESTION = "What was it again?"
+
+
+async def at_work(loop: Loop, secret: Secret) -> None:
+    """A model that has seen a secret thinks, calls a tool, asks, and says it."""
+    call = ToolCall(id="c1", name="jot", arguments=f'{{"text": "so: {secret.part}"}}')
+    thought = ThinkPart(think=f"They mean {secret.part}.", signature="signed")
+    request = f"{loop.id}-asked"
+    await loop._add(
+        MessageCompleted(
+            message=Message(role="assistant", content=(thought,), tool_calls=(call,)),
+            response_id="resp_1",
+        ),
+        InputRequired(
+            request_id=request,
+            kind="approve",
+            prompt=f"May jot run with so: {secret.part}?",
+            tool_calls=(call,),
+            scopes={call.id: f"jot {secret.part}"},
+        ),
+        InputReceived(
+            request_id=request, approved=True, scopes=(f"jot {secret.part}",), remember="always"
+        ),
+        ToolStarted(call_id=call.id, name="jot", arguments=call.arguments, idempotency_key=call.id),
+        ToolFinished(call_id=call.id, name="jot", content=f"jotted <{secret.part}>"),
+        IterationStarted(index=loop._iterations, message_ids=()),
+        granting=f"jot {secret.part}",
+    )
+    loop._iterations += 1
+    await loop.answer(f"You told me: {secret.words} So it is {secret.part}.")
+
+
+async def shown(memory: Memory, run_loop_id: str, source: str, secret: Secret) -> Loop:
+    """A run loop that memory gives a secret, and that quotes it everywhere."""
+    loop = Loop(memory, run_loop_id)
+    candidate = RouteCandidate(run_loop_id=source, goal=secret.words, probability=0.4)
+    await loop.say(QUESTION, candidates=[candidate], recalled=[piece(source, 0, secret.words)])
+    await at_work(loop, secret)
+    return loop
+
+
+async def join_for(loop: Loop, source: str, secret: Secret) -> None:
+    """A message that the router tells of the secret's goal, and is answered shortly."""
+    message_id = f"{loop.id}-joined"
+    route = Route(
+        decision="join",
+        run_loop_id=loop.id,
+        confidence=0.6,
+        method="words",
+        reason=f"it is close in meaning to “{secret.words}”",
+        candidates=(RouteCandidate(run_loop_id=source, goal=secret.words, probability=0.3),),
+    )
+    await loop._add(
+        MessageReceived(message_id=message_id, message=Message.user("Thank you.")),
+        RouteDecided(message_id=message_id, route=route),
+        IterationStarted(index=loop._iterations, message_ids=(message_id,)),
+    )
+    loop._iterations += 1
+    await loop.answer("You are welcome.")
+
+
+async def summarise(loop: Loop, secret: Secret) -> None:
+    """All until now becomes a summary that a model writes."""
+    state = await loop._journal.replay(loop.id)
+    note = NotePart(note=f"[Summary]\nThe person told {secret.part}.")
+    await loop._add(
+        CompactionFinished(
+            messages=len(state.history),
+            replacement=(Message.user("(before)"), Message(role="assistant", content=(note,))),
+            method="model",
+            tokens_before=90,
+            tokens_after=20,
+        )
+    )
+
+
+async def note_from(memory: Memory, run_loop_id: str, secret: Secret, number: int) -> None:
+    """Consolidation writes a sentence that cites the answer of a run loop."""
+    unread = memory.long_term.notes.unread("me", limit=1000)
+    cited = next(
+        each
+        for each in unread
+        if each.segment.anchor.run_loop_id == run_loop_id
+        and each.segment.anchor.segment_type == "response"
+    )
+    sentence = NewSentence(f"What was told is {secret.part}", (cited,))
+    memory.long_term.notes.write(
+        "me", [NewSentences("topic", f"subject {number}", (sentence,))], read=[]
+    )
+
+
+async def everything_said(memory: Memory) -> dict[str, set[tuple[str, int]]]:
+    """All secrets, and for each of them where others tell it."""
+    places: dict[str, set[tuple[str, int]]] = {}
+    for number, secret in enumerate(SECRETS):
+        source, loop_id = f"source{number}", f"loop{number}"
+        await told(memory, source, secret.words, f"Noted: {secret.part}.")
+        loop = await shown(memory, loop_id, source, secret)
+        places[source] = {(loop_id, 0), (loop_id, 1)}
+        if number % 4 == 0:  # somebody is shown what that one has said
+            later = Loop(memory, f"later{number}")
+            heard = piece(loop_id, 1, f"So it is {secret.part}.", "response")
+            await later.say(QUESTION, recalled=[heard])
+            await (await later.answer(f"As I heard: {secret.part}.")).end()
+            places[source].add((later.id, 0))
+        if number % 4 == 1:
+            child = await fork(memory, loop_id, f"fork{number}")
+            await (await child.say("Once more?")).answer(f"Again: {secret.part}")
+            await child.end()
+            places[source] |= {(child.id, 0), (child.id, 1), (child.id, 2)}
+        if number % 4 == 2:
+            searching = Loop(memory, f"search{number}")
+            await searching.say("Look it up.")
+            found = f"Found in memory.\n\n[{source}:0.0] 2026, user_message\n> {secret.words}"
+            await searching.use("memory_search", '{"query": "it"}', found)
+            await (await searching.answer(f"{secret.part} it is")).end()
+            places[source].add((searching.id, 1))
+        await join_for(loop, source, secret)
+        await summarise(loop, secret)
+        await loop.end()
+    await archived(memory)
+    for number, secret in enumerate(SECRETS):
+        await note_from(memory, f"loop{number}", secret, number)
+    return places
+
+
+def sources() -> tuple[str, ...]:
+    return tuple(f"source{number}" for number in range(len(SECRETS)))
+
+
+def named(preview: ForgetPreview) -> set[tuple[str, int | None]]:
+    return {(each.run_loop_id, each.iteration) for each in preview.answers}
+
+
+async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_answers(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        places = await everything_said(memory)
+        for secret in SECRETS:
+            assert traces(tmp_path, secret.words), "it is nowhere, so the test shows nothing"
+        request = ForgetRequest(run_loop_ids=sources())
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert set().union(*places.values()) <= named(preview)
+        assert {None} == {p.iteration for p in preview.answers if "summary" in p.parts}
+        assert len(preview.notes) == len(SECRETS)
+
+        await forget(memory, request.model_copy(update={"with_answers": True}))
+
+        wanted = {each for secret in SECRETS for each in secret}
+        assert traces(tmp_path, *wanted) == []
+        state = await memory.journal.replay("loop0")
+        assert [each.user_message for each in state.iterations] == [QUESTION, None, "Thank you."]
+        assert state.iterations[1].response == FORGOTTEN
+        assert state.iterations[2].response == "You are welcome."
+        assert await anyio.to_thread.run_sync(memory.long_term.notes.of, "me") == []
+    assert traces(tmp_path, *wanted) == []
+
+
+@pytest.mark.parametrize("number", range(len(SECRETS)))
+async def test_each_secret_alone_is_told_from_what_others_say(tmp_path: Path, number: int) -> None:
+    secret = SECRETS[number]
+    async with house(tmp_path) as memory:
+        await told(memory, "source", secret.words, "Noted.")
+        loop = await shown(memory, "shown", "source", secret)
+        await (await loop.say("And the weather?")).answer("Rain, I am afraid.")
+        await loop.end()
+        await told(memory, "other", "Tell me about tulips. 说说郁金香。", "They like sun.")
+        await archived(memory)
+        request = ForgetRequest(run_loop_ids=("source",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert named(preview) == {("shown", 0), ("shown", 1)}
+        assert {(each.run_loop_id, each.iteration) for each in preview.saw} == {("shown", 2)}
+        kept = await forget(memory, request)
+        assert "shown" in kept.copies  # the piece of memory
+        assert traces(tmp_path, secret.part)
+        left = (await memory.journal.replay("shown")).iterations
+        assert secret.part in (left[1].response or "")
+
+
+SECRET = SECRETS[0]
+
+
+async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_stays(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "source", SECRET.words, "Noted.")
+        loop = Loop(memory, "shown")
+        await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
+        await loop.answer("Forty-seven, and then a prime below twelve.")
+        heard = piece("shown", 0, "Forty-seven, and then a prime below twelve.", "response")
+        later = Loop(memory, "later")
+        await later.say("Which prime?", recalled=[heard])
+        await (await later.answer("Eleven.")).end()
+        again = Loop(memory, "again")
+        await again.say("Did I say so?", recalled=[piece("shown", 0, QUESTION)])
+        await (await again.answer("You did ask.")).end()
+        await loop.end()
+        await archived(memory)
+        request = ForgetRequest(run_loop_ids=("source",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert preview.answers == ()
+        assert {(each.run_loop_id, each.iteration) for each in preview.saw} == {
+            ("shown", 0),
+            ("later", 0),
+        }
+        await forget(memory, request.model_copy(update={"with_all_that_saw": True}))
+        assert traces(tmp_path, "Forty-seven", "Eleven.") == []
+        shown_now = (await memory.journal.replay("shown")).iterations[0]
+        assert (shown_now.user_message, shown_now.response) == (QUESTION, FORGOTTEN)
+        assert (await memory.journal.replay("again")).iterations[0].response == "You did ask."
+
+
+async def test_what_one_wish_confirms_the_other_does_not(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "source", SECRET.words, "Noted.")
+        loop = await shown(memory, "shown", "source", SECRET)
+        await loop.end()
+        codes = set()
+        for wish in ({}, {"with_answers": True}, {"with_all_that_saw": True}):
+            request = ForgetRequest(run_loop_ids=("source",)).model_copy(update=wish)
+            codes.add((await memory.forgetting.preview(request, owner="me")).confirm)
+        assert len(codes) == 3
+
+
+async def test_later_answers_of_the_same_run_loop_have_seen_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "one")
+        await (await loop.say("Hello.")).answer("Hello. Four eggs make a cake.")
+        await (await loop.say(SECRET.words)).answer("Noted.")
+        await (await loop.say("Which one was it?")).answer("4711")
+        await (await loop.say("And the weather?")).answer("Rain.")
+        await archived(memory)
+        request = ForgetRequest(anchors=(AnchorRef("one", 1, 0),))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert named(preview) == {("one", 2)}
+        assert {(each.run_loop_id, each.iteration) for each in preview.saw} == {("one", 3)}
+        await forget(memory, request.model_copy(update={"with_answers": True}))
+        assert traces(tmp_path, "4711", "padlock") == []
+        left = (await memory.journal.replay("one")).iterations
+        assert [each.response for each in left] == [
+            "Hello. Four eggs make a cake.",
+            FORGOTTEN,
+            FORGOTTEN,
+            "Rain.",
+        ]
+        found = await memory.long_term.search("forgotten", owner="me")
+        assert all(FORGOTTEN not in hit.content for hit in found.hits)
+
+
+async def test_what_everybody_says_tells_nothing(tmp_path: Path) -> None:
+    """A word that is said elsewhere by who has not seen it is no evidence; a number is."""
+    async with house(tmp_path) as memory:
+        await told(memory, "bike", "My bike needs a new padlock.", "There are good ones.")
+        await told(memory, "source", SECRET.words, "Noted.")
+        for name, answer in (("vague", "Buy a padlock."), ("exact", "Try 4711 on it.")):
+            loop = Loop(memory, name)
+            await loop.say("What now?", recalled=[piece("source", 0, SECRET.words)])
+            await (await loop.answer(answer)).end()
+        await archived(memory)
+        request = ForgetRequest(run_loop_ids=("source",))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert named(preview) == {("exact", 0)}
+        assert {each.run_loop_id for each in preview.saw} == {"vague"}
+
+
+async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_from(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "source", SECRET.words, "Noted.")
+        first = Loop(memory, "first")
+        await first.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
+        await first.answer("Something about a shed.")
+        target = Loop(memory, "target")
+        await (await target.say("How do tulips grow?")).answer("They like sun.")
+        route = Route(
+            decision="join",
+            run_loop_id="target",
+            confidence=1,
+            method="person",
+            reason="a person moved it here",
+            moved_from="first",
+        )
+        await target._add(
+            MessageReceived(message_id="m", message=Message.user("Which number?")),
+            RouteDecided(message_id="m", route=route),
+            IterationStarted(index=1, message_ids=("m",)),
+        )
+        await (await target.answer("4711")).end()
+        await first.end()
+        await archived(memory)
+        request = ForgetRequest(run_loop_ids=("source",), with_answers=True)
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert named(preview) == {("first", 0), ("target", 1)}
+        await forget(memory, request)
+        assert traces(tmp_path, "4711") == []
+
+
+async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_began(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        source = Loop(memory, "source")
+        await (await source.say(SECRET.words)).answer("Noted.")
+        await (await source.say("And tulips?")).answer("They like sun.")
+        await source.end()
+        reader = Loop(memory, "reader")
+        await reader.say("What of tulips?")
+        head = f"From the conversation of 2026 that began with:\n> {SECRET.words}"
+        window = f"{head}\n\n[source:1.0] user_message, asked for\n> And tulips?"
+        await reader.use("memory_expand", '{"anchor": "source:1.0"}', window)
+        await (await reader.answer("They like sun.")).end()
+        await archived(memory)
+        await forget(memory, ForgetRequest(anchors=(AnchorRef("source", 0, 0),)))
+        assert traces(tmp_path, "4711") == []
