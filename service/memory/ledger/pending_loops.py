@@ -6,6 +6,7 @@ loop that cannot be archived just now keeps no other one waiting, and none is mi
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -126,3 +127,13 @@ class PendingRunLoops:
                 "UPDATE pending SET problem = ? WHERE owner = ? AND run_loop_id = ?",
                 (problem, *key),
             )
+
+
+def forget_pending(db: sqlite3.Connection, key: Key) -> None:
+    """Within a transaction: strike off a run loop that is gone."""
+    db.execute("DELETE FROM pending WHERE owner = ? AND run_loop_id = ?", key)
+
+
+def forget_problem(db: sqlite3.Connection, key: Key) -> None:
+    """Within a transaction: drop the reason why a run loop was not archived, which may quote it."""
+    db.execute("UPDATE pending SET problem = NULL WHERE owner = ? AND run_loop_id = ?", key)

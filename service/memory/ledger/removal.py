@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from service.domain.run_loops import RunLoop
 from service.memory.ledger import loop_rows
+from service.memory.ledger.pending_loops import forget_pending, forget_problem
 from service.memory.ledger.segmenter import segments_of
 from service.memory.vectors.generations import request_scrub
 
@@ -36,7 +37,9 @@ def remove(
     before = _count(db, owner)
     for run_loop_id in run_loop_ids:
         loop_rows.remove(db, owner, run_loop_id)
+        forget_pending(db, (owner, run_loop_id))
     for run_loop in changed:
+        forget_problem(db, (owner, run_loop.id))
         if loop_rows.digest_of(db, (owner, run_loop.id)) is not None:
             _bring_up_to_date(db, run_loop)
     request_scrub(db)

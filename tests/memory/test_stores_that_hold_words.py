@@ -1,0 +1,150 @@
+"""Every store that holds words, as docs/forgetting.md lists them: forgetting reaches each."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import numpy as np
+import pytest
+
+from service.domain.events import MessageReceived
+from service.domain.forgetting import ForgetRequest
+from service.domain.messages import Message
+from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
+from service.memory.journal.inbox import InboxEntry
+from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
+from service.memory.memory import Memory
+from tests.memory.test_forgetting import NoisyEmbedder
+from tests.support.memory.secrets import Loop, archived, forget, house, told
+
+WORD = "zwibbelquast"
+QUESTION = f"where is the {WORD}?"
+HOLD_WORDS = {
+    "journal.sqlite3": ("events", "run_loops", "inbox", "standing_approvals"),
+    "memory.sqlite3": (
+        "run_loops",
+        "iterations",
+        "segments",
+        "words",
+        "word_counts",
+        "notes",
+        "note_sentences",
+        "note_terms",
+        "pending",
+    ),
+}
+"""The tables that hold words; all others hold numbers, ids, hashes and times."""
+DOCS = Path(__file__).parents[2] / "docs" / "forgetting.md"
+
+
+class Snapshot(NamedTuple):
+    tables: dict[tuple[str, str], str]
+    """By file and table: all that a query gives."""
+    files: dict[str, bytes]
+    """Each with its write-ahead log, and freed pages in both."""
+    vectors: bytes
+    """All files of the vector index."""
+
+
+def snapshot(folder: Path) -> Snapshot:
+    tables: dict[tuple[str, str], str] = {}
+    for name in HOLD_WORDS:
+        with closing(sqlite3.connect(folder / name)) as db:
+            for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+                tables[name, table] = str(db.execute(f"SELECT * FROM {table}").fetchall()).lower()
+    return Snapshot(
+        tables,
+        {name: b"".join(map(Path.read_bytes, folder.glob(f"{name}*"))) for name in HOLD_WORDS},
+        b"\n".join(each.read_bytes() for each in folder.rglob("chroma/**/*") if each.is_file()),
+    )
+
+
+async def fill(memory: Memory, folder: Path) -> None:
+    """Put the word into each store."""
+    loop = Loop(memory, "source")
+    await loop.say(QUESTION, note=WORD)
+    await loop.use("look_up", f'{{"what": "{WORD}"}}', f"the {WORD} is in the mill")
+    await loop.answer(f"the {WORD} is in the mill")
+    message = Message.user(f"and the other {WORD}?")
+    entry = InboxEntry("by-hand", "me", message)
+    await memory.journal.inbox.accept(entry, idempotency_key=f"{WORD}-key", request_hash="hash")
+    await loop._add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
+    await loop.end()
+    await told(memory, "other", "how do tulips grow?", "they like sun")
+    await archived(memory)
+    notes = memory.long_term.notes
+    [cited] = [
+        each
+        for each in notes.unread("me", limit=100)
+        if each.segment.anchor.segment_type == "response" and WORD in each.segment.content
+    ]
+    sentence = NewSentence(f"the {WORD} is in the mill", (cited,))
+    notes.write("me", [NewSentences("topic", WORD, (sentence,))], read=[])
+    with closing(sqlite3.connect(folder / "memory.sqlite3")) as db, db:
+        row = ("me", "source", 1, 0, f"cannot be read: {WORD}")
+        db.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", row)
+
+
+class Found(NamedTuple):
+    before: Snapshot
+    after: Snapshot
+    vector: bytes
+    """A stretch of the vector of what was said, as the index writes it."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp("house")
+    embedder = NoisyEmbedder()
+    half = embedder.embed_passages([QUESTION])[0].astype(np.float16).astype(np.float32)
+    vector = (half / np.linalg.norm(half)).tobytes()[8:16]
+
+    async def live() -> Found:
+        async with house(folder, embedder) as memory:
+            await fill(memory, folder)
+            before = snapshot(folder)
+            await forget(memory, ForgetRequest(run_loop_ids=("source",)))
+            await archived(memory)
+            return Found(before, snapshot(folder), vector)
+
+    return anyio.run(live)
+
+
+@pytest.mark.parametrize(
+    ("name", "table"), [(name, table) for name, tables in HOLD_WORDS.items() for table in tables]
+)
+def test_a_table_that_holds_words_loses_them(found: Found, name: str, table: str) -> None:
+    assert WORD in found.before.tables[name, table], "it is not there, so the test shows nothing"
+    assert WORD not in found.after.tables[name, table]
+
+
+@pytest.mark.parametrize("name", HOLD_WORDS)
+def test_no_freed_page_and_no_log_keeps_a_word(found: Found, name: str) -> None:
+    assert WORD.encode() in found.before.files[name]
+    assert WORD.encode() not in found.after.files[name]
+
+
+def test_the_vector_index_keeps_no_vector_of_it(found: Found) -> None:
+    assert found.vector in found.before.vectors
+    assert found.vector not in found.after.vectors
+
+
+def test_all_other_tables_hold_no_words(found: Found) -> None:
+    holding = {key for key, text in found.before.tables.items() if WORD in text}
+    shadows = {("memory.sqlite3", f"words_{part}") for part in ("content", "data", "idx")}
+    assert holding - shadows == {(n, each) for n, tables in HOLD_WORDS.items() for each in tables}
+
+
+def test_every_table_and_file_is_listed(found: Found) -> None:
+    listed = set(re.findall(r"`([\w.-]+)/?`", DOCS.read_text("utf-8")))
+    shadow = re.compile(r"words_\w+|sqlite_sequence")
+    tables = {table for _, table in found.before.tables if not shadow.fullmatch(table)}
+    assert tables - listed == set()
+    files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs"}
+    files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token"}
+    assert files - listed == set()
