@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.bench.waiting.waiting_dataset import Part, read_parts
-from service.bench.waiting.waiting_subject import house, waiting
+from service.bench.waiting.waiting_subject import subject, waiting
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 from service.memory.protocol import Vectors
@@ -53,7 +53,7 @@ async def _rows(part: Part, *, with_vectors: bool) -> _Rows:
     embedder = create_embedder(load_settings()) if with_vectors else None
     rows, labels, scenes, languages, words = [], [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        async with house(Path(folder), part.scenes, embedder) as agent:
+        async with subject(Path(folder), part.scenes, embedder) as agent:
 
             async def embed(texts: Sequence[str]) -> Vectors | None:
                 if not with_vectors:

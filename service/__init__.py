@@ -114,7 +114,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
         Usage,
     )
     from service.domain.exchange import ImportProblem, ImportReport
-    from service.domain.forgetting import (
+    from service.domain.forgetting_terms import (
         CopiesElsewhere,
         DoomedIteration,
         DoomedRunLoop,
@@ -272,7 +272,7 @@ _NAMES_IN = {
         "RunLoopImported RunLoopInterrupted RunLoopResumed RunLoopStarted ToolFinished "
         "ToolStarted Usage",
     "service.domain.exchange": "ImportProblem ImportReport",
-    "service.domain.forgetting":
+    "service.domain.forgetting_terms":
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
     "service.domain.human_input": "CallDecision InputReceived InputRequired",

@@ -36,7 +36,7 @@ def _folder(written: object) -> object:
     try:
         return Path(written).expanduser().absolute()
     except RuntimeError as error:  # ~somebody
-        raise ValueError("there is no such person's home") from error
+        raise ValueError("this machine has no user of that name") from error
 
 
 Folder = Annotated[Path, BeforeValidator(_folder)]

@@ -31,7 +31,7 @@ from service.loop.context.offered_tools import opening_tools
 from service.loop.context.system_prompt import all_openings
 from service.loop.custom_brain import OwnBrain
 from service.loop.execution import Executor
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors import builtin_executors
 from service.loop.executors.compact import can_compact
 from service.loop.executors.custom_executors import watched
@@ -90,8 +90,8 @@ def start_engine(
     auto_enhance = AutoEnhance(default=options.auto_enhance)
     brain = _brain(tools, memory, options, auto_enhance)
     llm = models.of(None).llm
-    bench = _bench(models, tools, memory, options, hooks, brain, begins_early=own_brain is None)
-    brain = within_window(brain, bench)
+    deps = _deps(models, tools, memory, options, hooks, brain, begins_early=own_brain is None)
+    brain = within_window(brain, deps)
     decide: Decide = brain.decide
     if own_brain is not None:
         decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
@@ -101,7 +101,7 @@ def start_engine(
         group,
         memory,
         decide,
-        {**builtin_executors(bench), **replaced},
+        {**builtin_executors(deps), **replaced},
         activity,
         storage_retry_seconds=options.waits.storage_retry,
     )
@@ -133,7 +133,7 @@ def start_engine(
         scheduler=scheduler,
         reception=reception,
         control=Control(
-            memory.journal, scheduler, memory.feed, can_compact=partial(can_compact, bench)
+            memory.journal, scheduler, memory.feed, can_compact=partial(can_compact, deps)
         ),
         auto_enhance=auto_enhance,
         answers=answers,
@@ -167,7 +167,7 @@ def _begin(
         engine.scheduler.wake(state.id)
 
 
-def _bench(
+def _deps(
     models: Models,
     tools: ToolRegistry,
     memory: Memory,
@@ -176,12 +176,12 @@ def _bench(
     brain: DefaultBrain,
     *,
     begins_early: bool,
-) -> Workbench:
+) -> ExecutorDeps:
     async def embed(texts: Sequence[str]) -> Vectors | None:
         await memory.warmed_up()
         return await memory.long_term.embed_queries(texts)
 
-    return Workbench(
+    return ExecutorDeps(
         models=models,
         tools=tools,
         memory=memory.long_term,

@@ -46,7 +46,7 @@ class Lifecycle:
         """When a rest was first seen, on a clock that nobody sets."""
 
     async def run(self) -> None:
-        """Complete loops, for ever."""
+        """Complete loops, until cancelled."""
         with self._memory.journal.changes.subscribe("lifecycle", rests) as changes:
             while True:
                 number = self._memory.journal.changes.last

@@ -12,7 +12,7 @@ from service.agent.engine import Engine
 from service.agent.moving.mover import Moved
 from service.domain.errors import ConflictError
 from service.domain.events import CompactionFinished
-from service.domain.forgetting import ForgetPreview, ForgetReceipt, ForgetRequest
+from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt, ForgetRequest
 from service.domain.run_loops import RunLoop
 from service.domain.state import RunLoopState
 from service.memory.memory import Memory

@@ -46,7 +46,7 @@ from service.routing.clarification import question, rather_asked
 from service.routing.router import Router
 from service.routing.splitting.list_splitting import without_announcement
 from service.routing.splitting.split_messages import is_part, opened_by_earlier_parts, parts_of
-from service.storage.keyed_lock import InOrder
+from service.storage.keyed_lock import KeyedLock
 from service.storage.run_to_end import run_to_end
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Reception:
         self._hooks = hooks
         self._changes: dict[str, anyio.Event] = {}
         self._problems: dict[str, Problem] = {}
-        self._arriving = InOrder()
+        self._arriving = KeyedLock()
         """Messages that name their loop, by its id."""
         self._at_work: set[str] = set()
         """Messages that are on their way into a loop."""
@@ -132,7 +132,7 @@ class Reception:
         return receipt
 
     async def run(self) -> None:
-        """Deliver messages, first those that an earlier process has left, for ever."""
+        """Deliver messages, first those that an earlier process has left, until cancelled."""
         older = await self._memory.journal.inbox.undelivered()
         newer, self._held_back = self._held_back or [], None
         self._at_work.clear()

@@ -1,1 +1,2 @@
-"""Reproducible benchmarks: JSON on standard output, each beside its raw floor of the same run."""
+"""Reproducible benchmarks: JSON on standard output, each beside its raw baseline of the same
+run."""

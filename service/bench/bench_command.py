@@ -30,7 +30,7 @@ _sets = click.option(
 
 @click.group()
 def bench() -> None:
-    """Measure the house against its raw floor; JSON on standard output."""
+    """Measure Rondo against its raw baseline; JSON on standard output."""
 
 
 @bench.command()

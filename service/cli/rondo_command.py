@@ -55,7 +55,7 @@ SUBCOMMANDS = (
 
 
 class Failure(click.ClickException):
-    """An error of the house, as the terminal shows it: what happened, and what to do."""
+    """An error of Rondo, as the terminal shows it: what happened, and what to do."""
 
     def __init__(self, title: str, detail: str, advice: str) -> None:
         super().__init__(f"{title}: {detail}" if detail else title)
@@ -73,7 +73,7 @@ def _ended(words: str) -> str:
 
 
 class RondoGroup(LazyGroup):
-    """The top of the tree: turns the house's errors into words and an exit code."""
+    """The top of the tree: turns Rondo's errors into words and an exit code."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The subcommand; one whose package is not installed does not exist."""

@@ -1,1 +1,1 @@
-"""The shared words of the house as pure types: no I/O, no clock, no randomness but in `ids`."""
+"""The shared vocabulary as pure types: no I/O, no clock, no randomness but in `ids`."""

@@ -20,7 +20,7 @@ RondoError
 │   └── LLMNotReadyError       the embedded model is not there yet             (retryable)
 ├── BudgetError                a budget that was set is used up
 ├── HookError                  a hook of a person's own failed (service.loop.hooks)
-├── OwnCodeError               a brain or an executor of the owner's own failed
+├── OwnCodeError               a brain or an executor of a person's own failed
 ├── EmbeddingError             texts could not be embedded
 └── RerankingError             hits could not be put into a better order
 
@@ -223,7 +223,7 @@ class BudgetError(RondoError):
 
 
 class OwnCodeError(RondoError):
-    """A brain or an executor of the owner's own failed."""
+    """A brain or an executor of a person's own failed."""
 
     kind = "own-code"
     title = "Code of your own failed"

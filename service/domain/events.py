@@ -148,7 +148,7 @@ class IterationStarted(_Body):
     message_ids: tuple[str, ...] | None = None
     """The messages that have landed: the model sees them now. None, in older journals: all."""
     nudge: str | None = None
-    """Words of the house that the model is given too, such as a wish for a better answer."""
+    """Words of Rondo that the model is given too, such as a wish for a better answer."""
     continues: bool = Field(default=False, exclude_if=lambda found: not found)
     """Whether the model goes on with its answer before this, whose tokens were used up."""
     forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
@@ -280,7 +280,7 @@ class CompactionFinished(_Body):
     replacement: tuple[Message, ...] = ()
     """What stands in their place."""
     method: Literal["model", "extract"]
-    """Who shortened them: the model, or, without one, the rules of the house."""
+    """Who shortened them: the model, or, without one, the built-in rules."""
     tokens_before: int
     tokens_after: int
     """Estimates of the whole call."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.domain.forgetting import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.run_loops import Iteration
 
 

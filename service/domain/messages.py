@@ -64,7 +64,7 @@ class ImageUrlPart(_Part):
 
 
 class NotePart(_Part):
-    """What the house puts beside a person's words for the model, such as what it remembers."""
+    """What Rondo puts beside a person's words for the model, such as what it remembers."""
 
     type: Literal["note"] = "note"
     note: str

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "asked", "fallback"]
 """Who decided: the sender, by naming the loop; the trained model, with vectors or by words alone;
 the language model; a person, by moving the message or by saying where it belongs; nobody yet, as a
-person is asked; or nobody: the house's last resort."""
+person is asked; or nobody: Rondo's last resort."""
 
 
 class RouteCandidate(BaseModel):

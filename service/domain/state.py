@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import Problem
 from service.domain.events import ForkPoint, InputReceived, InputRequired, Recollection
-from service.domain.forgetting import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.growing import Growing
 from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import (

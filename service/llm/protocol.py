@@ -1,4 +1,4 @@
-"""What the house asks of a language model."""
+"""What Rondo asks of a language model."""
 
 from __future__ import annotations
 

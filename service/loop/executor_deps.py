@@ -16,12 +16,12 @@ from service.routing.open_loop_vectors import EmbedQueries
 from service.tools.registry import ToolRegistry
 
 Compaction = Literal["model", "extract", "off"]
-"""Who summarises old rounds when the window nears its end: the model, or rules of the house; or
+"""Who summarises old rounds when the window nears its end: the model, or built-in rules; or
 nobody, and what does not fit is left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class ExecutorDeps:
     """What the built-in executors work with."""
 
     models: Models

@@ -166,15 +166,15 @@ class LongTermMemory:
             StorageError: the disk refuses; nothing was removed.
         """
         gone = await anyio.to_thread.run_sync(self._ledger.forget, owner, run_loop_ids, changed)
-        self.let_go()
+        self.clear()
         self.index.wake()
         return gone
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Keep no words in the process's memory that are only there to be faster."""
         if isinstance(self._embedder, QueryCache):
-            self._embedder.let_go()
-        terms.let_go()
+            self._embedder.clear()
+        terms.clear_cache()
 
     async def scrub_file(self) -> bool:
         """Write the ledger anew, without what was deleted; whether its log could be emptied, too.

@@ -1,4 +1,4 @@
-"""The memory of the house as one thing: journal, short-term and long-term memory of a data folder.
+"""The memory of Rondo as one thing: journal, short-term and long-term memory of a data folder.
 
 One process owns a data folder. The journal is the truth; the rest follows its change feed:
 short-term memory and the event feed within each commit, the archivist and the others one step

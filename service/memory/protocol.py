@@ -1,4 +1,4 @@
-"""What the house asks of long-term memory, and what long-term memory asks of its parts."""
+"""What Rondo asks of long-term memory, and what long-term memory asks of its parts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JSON Lines of run loops: from bytes that arrive in any pieces, to run loops; and back.
 
-The format is that of the house's exchange (``docs/exchange.md``): UTF-8, one run loop a line. A
+The format is that of Rondo's exchange (``docs/exchange.md``): UTF-8, one run loop a line. A
 byte order mark, CRLF and blank lines are taken.
 """
 

@@ -1,6 +1,6 @@
 """Why weights could not be fetched.
 
-Both are `ModelStoreError`s of the house; these tell callers what makes no sense to try again.
+Both are `ModelStoreError`s of Rondo; these tell callers what makes no sense to try again.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from service.domain.forgetting import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState
 from service.routing.text.text_reading import MOST_TURNS, Asked, Candidate, Turn

@@ -86,7 +86,7 @@ class TurnVectors:
                     return False
         return True
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Keep no words."""
         self._vectors.clear()
         self._emptied += 1

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from service.domain.errors import LLMError
 from service.domain.events import NEW_MATTER, Usage
-from service.domain.forgetting import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
 from service.domain.state import RunLoopState
@@ -39,7 +39,7 @@ from service.routing.route_alternatives import with_alternatives
 from service.routing.routing_model import Judgement, shipped
 from service.routing.routing_options import RouterOptions
 from service.routing.text.text_reading import Candidate, Vector
-from service.routing.text.text_reading import let_go as let_go_of_readings
+from service.routing.text.text_reading import clear_cache as clear_text_cache
 from service.tuning import (
     ROUTER_LLM_CANDIDATES,
     ROUTER_LLM_LEAST,
@@ -193,8 +193,8 @@ class Router:
 
     def clear(self) -> None:
         """Keep no words: some were forgotten."""
-        self._vectors.let_go()
-        let_go_of_readings()
+        self._vectors.clear()
+        clear_text_cache()
         self._prepared = {}
         self._cleared += 1
 
@@ -206,8 +206,8 @@ class Router:
             judgement, calibration = await anyio.to_thread.run_sync(judging)
         finally:
             if cleared != self._cleared:  # what was forgotten meanwhile shall not come back
-                terms.let_go()
-                let_go_of_readings()
+                terms.clear_cache()
+                clear_text_cache()
         order = sorted(range(len(candidates)), key=lambda place: -judgement.probabilities[place])
         return _Weighed(
             candidates=[candidates[place] for place in order],
@@ -357,6 +357,6 @@ def _model(weighed: _Weighed) -> str:
 
 
 def _named(candidate: Candidate) -> str:
-    """A goal on one line, as `service.memory.forgetting.routes` knows it again."""
+    """A goal on one line, as `service.memory.forgetting.route_redaction` knows it again."""
     line = " ".join(candidate.goal.text.split()) or FORGOTTEN
     return line if len(line) <= 60 else line[:59] + "…"

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.events import ErrorOccurred, Event
 from service.server.http.http_protocol import LAST_WORDS
-from service.server.run_until_disconnect import attend
+from service.server.run_until_disconnect import run_until_disconnect
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,10 @@ class EventStream(StreamingResponse):
                 await self._pump(send)
                 group.cancel_scope.cancel()
 
-        if await attend(work, receive=receive, closing=self._closing) == "client_gone":
+        if (
+            await run_until_disconnect(work, receive=receive, closing=self._closing)
+            == "client_gone"
+        ):
             return
         with anyio.move_on_after(_FAREWELL_SECONDS):  # a client that does not read keeps nobody
             await send({"type": "http.response.body", "body": b"", "more_body": False})

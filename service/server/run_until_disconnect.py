@@ -11,7 +11,7 @@ from starlette.types import Receive
 Ending = Literal["done", "client_gone", "stopping"]
 
 
-async def attend(
+async def run_until_disconnect(
     work: Callable[[], Awaitable[None]], *, receive: Receive, closing: anyio.Event
 ) -> Ending:
     """Run `work` until it is done, the client goes away, or the daemon stops.

@@ -16,7 +16,7 @@ class _Queue:
     """With whoever is within."""
 
 
-class InOrder:
+class KeyedLock:
     """Lets one at a time into each of any number of places; keeps nothing of places left alone."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One SQLite file: how the house opens, writes and reads it, and what it says when it cannot."""
+"""One SQLite file: how Rondo opens, writes and reads it, and what it says when it cannot."""
 
 from __future__ import annotations
 

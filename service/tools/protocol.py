@@ -1,4 +1,4 @@
-"""What the house asks of a tool."""
+"""What Rondo asks of a tool."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from service.domain.forgetting import ForgetPreview, ForgetReceipt
+from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
 from service.wire.daemon_bodies import ProblemDetails
 from service.wire.time_parameters import Moment
 

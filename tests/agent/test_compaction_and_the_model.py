@@ -1,4 +1,4 @@
-"""Who summarises what is old: the model, the rules of the house where it cannot, or nobody."""
+"""Who summarises what is old: the model, the built-in rules where it cannot, or nobody."""
 
 from __future__ import annotations
 

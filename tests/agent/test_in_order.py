@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from service.storage.keyed_lock import InOrder
+from service.storage.keyed_lock import KeyedLock
 
 pytestmark = pytest.mark.anyio
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def test_each_place_is_entered_in_the_order_of_arrival_and_no_place_waits_for_another() -> (
     None
 ):
-    order, entered = InOrder(), list[str]()
+    order, entered = KeyedLock(), list[str]()
     gate = anyio.Event()
 
     async def enter(place: str, name: str, *, waits: bool = False) -> None:
@@ -34,7 +34,7 @@ async def test_each_place_is_entered_in_the_order_of_arrival_and_no_place_waits_
 
 
 async def test_one_who_gives_up_waiting_or_fails_within_keeps_nobody_out() -> None:
-    order = InOrder()
+    order = KeyedLock()
 
     async def wait_in_vain() -> None:
         async with order.turn("a"):

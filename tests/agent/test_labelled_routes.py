@@ -15,7 +15,7 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.routing.calibration.corrections import LabelledRoute, labelled_routes

@@ -12,7 +12,7 @@ from service.agent.agent import Agent
 from service.domain.errors import ConflictError
 from service.domain.events import Event, InputReceived, InputRequired, MessageCompleted
 from service.domain.fold import fold
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.domain.run_loops import SendMode
 from service.domain.stream import StreamPart, ToolCallDelta

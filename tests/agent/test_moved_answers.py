@@ -11,7 +11,7 @@ import pytest
 from service.agent.agent import Agent
 from service.domain.errors import ConflictError, LLMStatusError
 from service.domain.events import Event, InputRequired, MessageMoved, MessageReceived
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool

@@ -12,7 +12,7 @@ import pytest
 
 from service.domain.events import EventBody, RunLoopCancelled
 from service.domain.state import RunLoopState
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from tests.support.agent.agents import FunctionLLM, until
 from tests.support.agent.moves import answers, heard, whole
 from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
@@ -31,7 +31,7 @@ class Recalling:
         monkeypatch.setattr(module, "recall_for", self._recall)
 
     async def _recall(
-        self, bench: Workbench, state: RunLoopState, message_ids: Sequence[str]
+        self, deps: ExecutorDeps, state: RunLoopState, message_ids: Sequence[str]
     ) -> list[EventBody]:
         if self.waits:
             self.began.set()

@@ -12,7 +12,7 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import ConflictError, NotFoundError, StorageError
 from service.domain.events import MessageReceived, RunLoopStarted
-from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from tests.support.agent.agents import Answer, call, running_agent, sending, sent, types, until
 from tests.support.agent.heist import (

@@ -10,7 +10,7 @@ import pytest
 from service.agent.loop_control import _copies
 from service.domain.anchors import AnchorRef
 from service.domain.events import MessageReceived, RunLoopImported, RunLoopStarted
-from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import sent

@@ -10,7 +10,7 @@ import pytest
 
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.events import MessageMoved, RouteDecided
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.domain.stream import TextDelta
 from tests.support.agent.agents import Answer, running_agent, sending, sent, until

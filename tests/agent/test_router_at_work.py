@@ -12,7 +12,7 @@ import pytest
 
 from service.agent.agent import Agent
 from service.domain.events import Event, RouteDecided
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route
 from service.domain.stream import StreamPart, TextDelta

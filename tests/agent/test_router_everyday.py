@@ -126,7 +126,7 @@ async def test_vectors_that_were_being_made_while_words_were_forgotten_are_not_k
     async def slow(texts: Sequence[str]) -> Vectors | None:
         asked.extend(texts)
         if len(asked) == 1:
-            vectors.let_go()
+            vectors.clear()
         return SentenceTransformerEmbedder("bundled:multilingual-e5-small").embed_queries(texts)
 
     vectors = TurnVectors(slow)

@@ -20,7 +20,7 @@ from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
 from service.routing.router import Router
 from service.routing.routing_options import RouterOptions
 from service.routing.text import text_reading, word_pieces
-from service.routing.text.text_reading import Candidate, Turn, let_go, read
+from service.routing.text.text_reading import Candidate, Turn, clear_cache, read
 from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_words_that_were_forgotten_while_a_message_was_judged_are_not_kept
         group.start_soon(lambda: router.route("Beijing?", active=[BERLIN], now=NOW))
         await anyio.to_thread.run_sync(judging.wait)
         router.clear()
-        terms.let_go()
+        terms.clear_cache()
         forgotten.set()
     assert kept_readings() == [0, 0, 0, 0, 0]
     router = without_llm(no_embedder)
@@ -76,7 +76,7 @@ async def test_vectors_of_words_forgotten_while_the_message_was_embedded_are_not
         await anyio.lowlevel.checkpoint()
         asked.append(texts)
         if len(asked) == 1:
-            vectors.let_go()
+            vectors.clear()
         return rows(texts)
 
     vectors = TurnVectors(embed)
@@ -93,7 +93,7 @@ class Watched(str):
 
 
 def test_of_a_huge_text_no_more_is_kept_than_is_read() -> None:
-    let_go()
+    clear_cache()
     text = Watched("Rome? " * 100_000 + "And the hotel?")
     kept = weakref.ref(text)
     said = Turn(text, "user", 0.0)

@@ -12,7 +12,7 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.fold import fold
-from service.domain.forgetting import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.messages import Message
 from service.routing.candidate_loops import candidate_of
 from service.routing.text.text_reading import MOST_TURNS, Turn

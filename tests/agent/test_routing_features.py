@@ -16,7 +16,7 @@ from service.routing.features.feature_set import (
 )
 from service.routing.features.turn_features import EXCHANGE_FEATURES
 from service.routing.text.message_shape import shape
-from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, let_go, read
+from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, clear_cache, read
 from service.routing.text.text_script import NO_SCRIPT, script
 from service.routing.text.word_pieces import pieces
 from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
@@ -106,7 +106,7 @@ def test_the_order_of_the_candidates_changes_nothing_but_the_order() -> None:
 
 def test_the_same_input_gives_the_same_numbers_whatever_was_read_before() -> None:
     first = features("And the hotel?", NOW, [lisbon(), invoice()])
-    let_go()
+    clear_cache()
     features("something else", NOW, [weather_zh()])
     again = features("And the hotel?", NOW, [lisbon(), invoice()])
     np.testing.assert_array_equal(first.candidates, again.candidates)

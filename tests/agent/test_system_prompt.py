@@ -1,4 +1,4 @@
-"""What the model is told of itself: the house's words with the owner's, or the owner's alone."""
+"""What the model is told of itself: Rondo's words with the owner's, or the owner's alone."""
 
 from __future__ import annotations
 

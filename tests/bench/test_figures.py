@@ -7,7 +7,7 @@ from itertools import accumulate
 import pytest
 
 from service.bench.loop import loop_figures
-from service.bench.loop.bench_worker import CrowdRun, HouseRun, Run
+from service.bench.loop.bench_worker import CrowdRun, Run, SubjectRun
 
 
 def starts(steps_ms: list[float]) -> list[float]:
@@ -53,10 +53,12 @@ def test_loops_of_any_length_have_all_figures(count: int) -> None:
     assert found["p95_ms"] == pytest.approx(2)
 
 
-def test_the_house_is_compared_with_its_floor() -> None:
+def test_a_loop_is_compared_with_its_baseline() -> None:
     run = run_of([3.0] * 20)
-    found = loop_figures.of_house([HouseRun(**run, floor_ms=floor) for floor in (0.1, 0.5, 0.9)])
-    assert found["floor_p50_ms"] == pytest.approx(0.5)
+    found = loop_figures.of_subject(
+        [SubjectRun(**run, baseline_ms=baseline) for baseline in (0.1, 0.5, 0.9)]
+    )
+    assert found["baseline_p50_ms"] == pytest.approx(0.5)
     assert found["ratio"] == pytest.approx(6)
 
 

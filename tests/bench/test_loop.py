@@ -37,7 +37,7 @@ def test_it_prints_json_with_the_figures_of_each_number_of_steps() -> None:
     report = report_of("--steps", "5", "--steps", "12", "--repeats", "2", "--json")
     assert list(report["steps"]) == ["5", "12"]
     for figures in report["steps"].values():
-        assert {"p50_ms", "p95_ms", "disk_bytes", "floor_p50_ms", "ratio"} <= set(figures)
+        assert {"p50_ms", "p95_ms", "disk_bytes", "baseline_p50_ms", "ratio"} <= set(figures)
         assert {"tenth_ms", "end_ms", "growth", "disk_bytes_per_step"} <= set(figures)
         assert figures["p50_ms"] > 0
         assert figures["disk_bytes"] > 0

@@ -35,13 +35,13 @@ def small(*, real: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("real", [False, True], ids=["mostly drawn", "all by the model"])
-def test_each_size_has_its_figures_beside_those_of_the_floor(real: bool) -> None:
+def test_each_size_has_its_figures_beside_those_of_the_baseline(real: bool) -> None:
     report = small(real=real)
     assert list(report["sizes"]) == ["100", "200"]
     for size, found in report["sizes"].items():
         assert found["segments"] == int(size)
-        assert {"archive_per_s", "archive_floor_per_s", "archive_ratio"} <= set(found)
-        assert {"search_p50_ms", "floor_p50_ms", "search_ratio"} <= set(found)
+        assert {"archive_per_s", "archive_baseline_per_s", "archive_ratio"} <= set(found)
+        assert {"search_p50_ms", "baseline_p50_ms", "search_ratio"} <= set(found)
         assert found["found"] > 0
         assert set(found["filters"]) == {
             "type",
@@ -53,18 +53,18 @@ def test_each_size_has_its_figures_beside_those_of_the_floor(real: bool) -> None
         for of_filter in found["filters"].values():
             assert of_filter["p50_ms"] > 0
             assert of_filter["ratio"] > 0
-        assert found["disk_bytes"] > found["floor_disk_bytes"] > 0
+        assert found["disk_bytes"] > found["baseline_disk_bytes"] > 0
     assert ("drawn" in report["real"]["fill"]) is not real
 
 
-def test_ratios_are_house_over_floor_at_the_median() -> None:
-    blocks = [Taken(100, house, 4.0) for house in (5.0, 5.0, 50.0)]
+def test_ratios_are_subject_over_baseline_at_the_median() -> None:
+    blocks = [Taken(100, subject, 4.0) for subject in (5.0, 5.0, 50.0)]
     archived = of_archiving([Taken(1000, 2.0, 1.0)], blocks)
-    assert (archived["archive_per_s"], archived["archive_floor_per_s"]) == (20, 25)
+    assert (archived["archive_per_s"], archived["archive_baseline_per_s"]) == (20, 25)
     assert archived["archive_ratio"] == 0.8
-    assert (archived["fill_per_s"], archived["fill_floor_per_s"]) == (500, 1000)
+    assert (archived["fill_per_s"], archived["fill_baseline_per_s"]) == (500, 1000)
 
-    free = [Searched("", house, 10.0, found) for house, found in ((11, True), (12, False))]
+    free = [Searched("", subject, 10.0, found) for subject, found in ((11, True), (12, False))]
     filtered = [Searched("type", 18.0, 10.0, False)]
     searched = of_searching([*free, *filtered])
     assert searched["search_ratio"] == 1.15

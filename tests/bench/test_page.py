@@ -15,7 +15,7 @@ from service.bench.answers.answer_figures import Outcome, of_runs
 from service.bench.answers.heard_answer import Heard
 from service.bench.bench_command import bench
 from service.bench.loop import loop_figures
-from service.bench.loop.bench_worker import CrowdRun, HouseRun
+from service.bench.loop.bench_worker import CrowdRun, SubjectRun
 from service.bench.memory.memory_report import of_archiving, of_searching
 from service.bench.memory.memory_subject import Searched, Taken
 from service.bench.retrieval.ask_queries import Answer
@@ -37,9 +37,9 @@ def explained() -> set[str]:
 
 def test_every_figure_is_explained() -> None:
     starts = [0.0, 1.0, 2.0]
-    house = HouseRun(starts=starts, disk_bytes=1, gc_ms=[], floor_ms=1.0)
+    subject = SubjectRun(starts=starts, disk_bytes=1, gc_ms=[], baseline_ms=1.0)
     crowd = CrowdRun(starts=[starts], sent=0.0, ended=2.0, gc_ms=[])
-    told = {*loop_figures.of_house([house]), *loop_figures.of_crowds([crowd])}
+    told = {*loop_figures.of_subject([subject]), *loop_figures.of_crowds([crowd])}
     told |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
     searched = of_searching([Searched("", 1, 1, True), Searched("type", 1, 1, True)])
     told |= {*searched, *searched["filters"]["type"]}

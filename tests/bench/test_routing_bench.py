@@ -92,7 +92,7 @@ def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     assert 0 < found["p50_ms"] <= found["p95_ms"]
     assert sum(each["messages"] for each in found["calibration"]) == 40
     assert sum(each["messages"] for each in found["by_candidates"].values()) == 40
-    # Without an embedder there is no floor, and the model decides by the words.
+    # Without an embedder there is no baseline, and the model decides by the words.
     assert (found["embedding_p50_ms"], found["ratio"], report["embedder"]) == (None, None, None)
     assert found["methods"] == {"words": 36, "fallback": 4}
     digest = hashlib.sha256((EVERYDAY / "chinese.jsonl").read_bytes()).hexdigest()

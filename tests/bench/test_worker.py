@@ -1,4 +1,4 @@
-"""The frame that house and peers are measured in."""
+"""The frame that subject and peers are measured in."""
 
 from __future__ import annotations
 

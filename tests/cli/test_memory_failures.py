@@ -15,7 +15,7 @@ from rich.console import Console
 from service.cli.views.forget_views import print_receipt
 from service.cli.views.memory_views import print_hits
 from service.domain.anchors import Anchor, MemoryHit, SearchResult
-from service.domain.forgetting import ForgetReceipt
+from service.domain.forgetting_terms import ForgetReceipt
 from tests.support.cli.commands import Terminal, answering, write
 from tests.support.memory.archives import chatgpt, written
 from tests.support.memory.exchanging import MOMENT, lines, loop, turn

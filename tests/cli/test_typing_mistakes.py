@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from service.cli.terminal.date_parameter import Moment
+from service.cli.terminal.date_parameter import DateParameter
 from service.cli.views.run_loop_ids import resolve
 from tests.support.cli.commands import Terminal
 
@@ -20,7 +20,7 @@ def offline(tmp_path: Path) -> Terminal:
 
 @pytest.mark.parametrize("words", ["last week", "上周", "上星期"])
 def test_a_date_can_be_words_in_both_languages(words: str) -> None:
-    given = datetime.fromisoformat(Moment().convert(words, None, None))
+    given = datetime.fromisoformat(DateParameter().convert(words, None, None))
     today = datetime.now().astimezone()
     monday = (today - timedelta(days=today.weekday() + 7)).date()
     assert given.date() == monday
@@ -28,14 +28,14 @@ def test_a_date_can_be_words_in_both_languages(words: str) -> None:
 
 
 def test_a_date_as_a_number_is_still_one() -> None:
-    given = datetime.fromisoformat(Moment().convert("2026-03-31T17:00", None, None))
+    given = datetime.fromisoformat(DateParameter().convert("2026-03-31T17:00", None, None))
     assert (given.month, given.hour) == (3, 17)
 
 
 @pytest.mark.parametrize("words", ["soonish", "0.5", "", "yesterday and last week"])
 def test_what_names_no_one_date_is_refused_with_examples(words: str) -> None:
     with pytest.raises(click.BadParameter, match="last week"):
-        Moment().convert(words, None, None)
+        DateParameter().convert(words, None, None)
 
 
 @pytest.mark.parametrize(

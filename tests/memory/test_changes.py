@@ -17,7 +17,7 @@ import pytest
 from service.domain.closed_part import closed_part
 from service.domain.errors import StorageError
 from service.domain.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.memory.journal.change_feed import Change, Checkpoint
 from service.memory.journal.journal import Journal
 from service.memory.memory import Memory

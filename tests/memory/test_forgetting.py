@@ -11,7 +11,7 @@ import pytest
 
 from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, NotFoundError
-from service.domain.forgetting import FORGOTTEN, ForgetConflictError, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetConflictError, ForgetRequest
 from service.domain.routes import RouteCandidate
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors

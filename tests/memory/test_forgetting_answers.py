@@ -24,7 +24,7 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from service.domain.forgetting import FORGOTTEN, ForgetPreview, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetPreview, ForgetRequest
 from service.domain.messages import Message, NotePart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences

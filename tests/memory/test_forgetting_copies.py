@@ -21,7 +21,7 @@ from service.domain.events import (
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.domain.run_loops import Iteration
 from service.domain.state import RunLoopState

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from service.domain.errors import StorageError
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.memory.forgetting import forgetting
 from service.memory.journal import receipt_table
 from service.memory.journal.receipt_table import Record

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, traces
 

@@ -17,7 +17,7 @@ from service.domain.events import (
     RunLoopImported,
 )
 from service.domain.exchange import ImportReport
-from service.domain.forgetting import FORGOTTEN, ForgetRequest
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, RunLoop

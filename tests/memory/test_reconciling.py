@@ -13,7 +13,7 @@ import pytest
 from service.domain.closed_part import closed_part
 from service.domain.errors import Problem, StorageError
 from service.domain.events import RunLoopFailed, RunLoopImported, RunLoopResumed
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import NoHooks
 from service.memory.ledger.pending_loops import Pending

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from service.domain.events import MessageReceived
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
 from service.memory.journal.inbox import InboxEntry

@@ -219,7 +219,7 @@ async def test_a_message_that_comes_while_the_last_words_stream_gets_an_answer_o
                         break
             group.start_soon(send_second)
             await received(house, loop, 2)
-            llm.let_go()
+            llm.release()
     assert first.answer["response"] == "You said One"
     assert second.answer["response"] == "You said Two"
 

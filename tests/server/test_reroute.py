@@ -118,7 +118,7 @@ async def test_a_sender_who_waits_gets_the_answer_from_the_new_loop(tmp_path: Pa
             while (await shown(house, bill))["status"] != "running":
                 await anyio.sleep(0.01)
         await move(house, bill, to=trip)
-        house.llm.let_go()
+        house.llm.release()
         with anyio.fail_after(10):
             while not answers:
                 await anyio.sleep(0.01)

@@ -104,7 +104,7 @@ async def test_a_loop_that_is_at_work_cannot_be_declared_done(tmp_path: Path) ->
                     path = f"/v1/run-loops/{frame.data['run_loop_id']}"
                     response = await house.client.post(f"{path}/complete")
                     assert response.status_code == 409
-                    house.llm.let_go()
+                    house.llm.release()
 
 
 async def test_the_run_loop_of_another_owner_is_not_found(tmp_path: Path) -> None:

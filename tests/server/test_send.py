@@ -63,7 +63,7 @@ async def test_an_answer_is_streamed_in_its_pieces(tmp_path: Path) -> None:
             pieces = []
             async for frame in frames:
                 if frame.event == "iteration.started":
-                    house.llm.let_go()
+                    house.llm.release()
                 if frame.event == "message.delta":
                     assert frame.id is None
                     pieces.append(frame.data["data"]["text"])
@@ -97,7 +97,7 @@ async def test_the_receipt_comes_before_the_route_is_decided(tmp_path: Path) -> 
             assert first.event == "message.accepted"
             waiting = await house.agent.memory.journal.inbox.undelivered()
             assert [entry.message_id for entry in waiting] == [first.data["message_id"]]
-        house.llm.let_go()
+        house.llm.release()
 
 
 async def test_a_client_that_goes_away_cancels_nothing_and_leaves_nothing(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_a_client_that_goes_away_cancels_nothing_and_leaves_nothing(tmp_pa
             run_loop_id = frame.data["run_loop_id"]
             await house.until(listeners=1)
         await house.until(listeners=0)
-        house.llm.let_go()
+        house.llm.release()
         with anyio.fail_after(10):
             while (await house.agent.run_loop(run_loop_id)).status != "idle":
                 await anyio.sleep(0.01)
@@ -124,7 +124,7 @@ async def test_a_waiting_client_that_goes_away_leaves_nothing(tmp_path: Path) ->
         with anyio.move_on_after(0.5):
             await house.client.post("/v1/send", json={"message": "Hello"})
         await house.until(listeners=0)
-        house.llm.let_go()
+        house.llm.release()
 
 
 async def test_the_same_key_and_body_give_the_same_answer(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ async def cancelled_in_mid_answer(house: House, llm: Listener) -> str:
                 response = await house.client.post(f"/v1/run-loops/{loop}/cancel")
                 assert response.json()["status"] == "cancelled"
     assert frame.event == "run_loop.cancelled"
-    llm.let_go()
+    llm.release()
     return loop
 
 

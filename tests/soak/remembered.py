@@ -127,7 +127,7 @@ async def _search_a_sample(memory: LongTermMemory, loops: Sequence[RunLoop]) -> 
 
 
 def problems(kind: Kind, folder: Path, seed: int, count: int) -> list[str]:
-    """What is not there exactly once, read from the files without the house's own code."""
+    """What is not there exactly once, read from the files without Rondo's own code."""
     loops = run_loops(seed, count)
     found: list[str] = []
     with closing(sqlite3.connect(folder / "memory.sqlite3")) as db:

@@ -223,7 +223,8 @@ class Mover:
                 break
         else:
             raise ConflictError(
-                f"run loop {wish.run_loop_id} goes on too fast", advice="Try it again."
+                f"run loop {wish.run_loop_id} kept changing while its message was to be moved",
+                advice="Nothing was moved. Try it again.",
             )
         if isinstance(outcome, WentBefore):
             return await self._repeated(wish, outcome)

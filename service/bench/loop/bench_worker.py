@@ -1,6 +1,6 @@
 """One run of a benchmark, in a process of its own: warm up, run, tell all as JSON.
 
-The same frame serves the house and its peers, so that all are measured alike. It runs by whatever
+The same frame serves Rondo and its peers, so that all are measured alike. It runs by whatever
 Python has the library that is measured: only the standard library is imported here.
 """
 
@@ -37,10 +37,10 @@ class Run(TypedDict):
     """How long each collection of Python's garbage took."""
 
 
-class HouseRun(Run):
-    """What one run of the house showed."""
+class SubjectRun(Run):
+    """What one run of Rondo showed."""
 
-    floor_ms: float
+    baseline_ms: float
     """Of one step: the same rows, committed one by one by bare SQLite."""
 
 

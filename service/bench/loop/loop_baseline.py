@@ -1,4 +1,4 @@
-"""The raw floor of a run loop's step: the same rows, written by bare SQLite."""
+"""The raw baseline of a run loop's step: the same rows, written by bare SQLite."""
 
 from __future__ import annotations
 

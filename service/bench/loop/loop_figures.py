@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from service.bench.loop.bench_worker import CrowdRun, HouseRun, Run
+from service.bench.loop.bench_worker import CrowdRun, Run, SubjectRun
 
 Figures = dict[str, float | int]
 
@@ -35,14 +35,14 @@ def of_runs(runs: Sequence[Run]) -> Figures:
     }
 
 
-def of_house(runs: Sequence[HouseRun]) -> Figures:
-    """As `of_runs`; with ``floor_p50_ms``, of bare SQLite, and the ``ratio`` of p50 to it."""
+def of_subject(runs: Sequence[SubjectRun]) -> Figures:
+    """As `of_runs`; with ``baseline_p50_ms``, of bare SQLite, and the ``ratio`` of p50 to it."""
     figures = of_runs(runs)
-    floor = statistics.median(run["floor_ms"] for run in runs)
+    baseline = statistics.median(run["baseline_ms"] for run in runs)
     return {
         **figures,
-        "floor_p50_ms": round(floor, 4),
-        "ratio": round(figures["p50_ms"] / floor, 2),
+        "baseline_p50_ms": round(baseline, 4),
+        "ratio": round(figures["p50_ms"] / baseline, 2),
     }
 
 

@@ -1,6 +1,6 @@
-"""The whole report: runs of the house and of its peers in turn, so that all share the same noise.
+"""The whole report: runs of Rondo and of its peers in turn, so that all share the same noise.
 
-The model answers at once, so that what is measured is the house itself. The floor is the same
+The model answers at once, so that what is measured is Rondo itself. The baseline is the same
 number of commits of rows of the same size by bare SQLite, in the same runs.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from service import __version__
 from service.bench.loop import loop_figures
-from service.bench.loop.bench_worker import WARM_UP_STEPS, CrowdRun, HouseRun
+from service.bench.loop.bench_worker import WARM_UP_STEPS, CrowdRun, SubjectRun
 from service.bench.loop.peer_python import PEERS, PeerPython
 from service.bench.loop.peer_runs import PeerRuns
 from service.bench.loop.worker_process import run_worker
@@ -28,10 +28,10 @@ class Plan:
     """What is to be measured."""
 
     steps: Sequence[int] = DEFAULT_STEPS
-    """Lengths of the house's loops."""
+    """Lengths of Rondo's loops."""
     repeats: int = 3
     peers: PeerPython | None = None
-    """None: the house alone."""
+    """None: Rondo alone."""
     peer_steps: Sequence[int] = DEFAULT_STEPS
     concurrent: int = 0
     """How many loops run at the same time; 0: this is not measured."""
@@ -46,7 +46,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         tell: told in words, for a person, what goes on and what is left out.
 
     Returns:
-        ``{"steps": {"20": {…}, …}, …}``, see `figures.of_house`; with peers also ``"peers":
+        ``{"steps": {"20": {…}, …}, …}``, see `figures.of_subject`; with peers also ``"peers":
         {NAME: {"20": {…}, …}, …}``, see `figures.of_runs`; with concurrent loops also
         ``"concurrent": {…}``, see `figures.of_crowds`.
 
@@ -54,17 +54,17 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         BenchmarkError: a run failed.
     """
     report = _about(plan)
-    house: dict[str, loop_figures.Figures] = {}
+    subject: dict[str, loop_figures.Figures] = {}
     peers: dict[str, dict[str, loop_figures.Figures]] = {peer.name: {} for peer in PEERS}
     lengths = dict.fromkeys((*plan.steps, *(plan.peer_steps if plan.peers else ())))
     for length in lengths:
         ours, theirs = _in_turn(plan, length, tell)
         if ours:
-            house[str(length)] = loop_figures.of_house(ours)
+            subject[str(length)] = loop_figures.of_subject(ours)
         for each in theirs:
             if each.runs:
                 peers[each.peer.name][str(length)] = loop_figures.of_runs(each.runs)
-    report["steps"] = house
+    report["steps"] = subject
     if plan.peers is not None:
         report["peers"] = peers
     if plan.concurrent:
@@ -94,9 +94,9 @@ def _about(plan: Plan) -> dict[str, Any]:
 
 def _in_turn(
     plan: Plan, length: int, tell: Callable[[str], None]
-) -> tuple[list[HouseRun], list[PeerRuns]]:
-    """Runs of one length: the house, each peer, the house again, and so on."""
-    ours: list[HouseRun] = []
+) -> tuple[list[SubjectRun], list[PeerRuns]]:
+    """Runs of one length: Rondo, each peer, Rondo again, and so on."""
+    ours: list[SubjectRun] = []
     theirs: list[PeerRuns] = []
     if plan.peers is not None and length in plan.peer_steps:
         theirs = [PeerRuns(peer, plan.peers.path, length) for peer in PEERS]

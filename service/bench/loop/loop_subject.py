@@ -1,4 +1,4 @@
-"""One run loop of the house, journaled, and followed by one reader."""
+"""One run loop of Rondo, journaled, and followed by one reader."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def main() -> None:
         sizes[:] = await run_loop(steps, where, began)
 
     seen = bench_worker.measure(loop, count, folder, kept="journal.sqlite3*")
-    floor = bare_commits(folder / "floor.sqlite3", sizes)
-    step = statistics.median(floor) * len(floor) / count
-    bench_worker.tell(bench_worker.HouseRun(**seen, floor_ms=step))
+    baseline = bare_commits(folder / "baseline.sqlite3", sizes)
+    step = statistics.median(baseline) * len(baseline) / count
+    bench_worker.tell(bench_worker.SubjectRun(**seen, baseline_ms=step))
 
 
 async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> list[int]:

@@ -1,6 +1,6 @@
-"""Where the libraries that the house is compared with are installed.
+"""Where the libraries that Rondo is compared with are installed.
 
-They have no place in the house's own environment: theirs is made by ``scripts/bench-peers.sh``.
+They have no place in Rondo's own environment: theirs is made by ``scripts/bench-peers.sh``.
 """
 
 from __future__ import annotations

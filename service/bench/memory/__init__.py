@@ -1,5 +1,5 @@
-"""`rondo bench memory`: archiving and searching beside the raw floor, in the same run.
+"""`rondo bench memory`: archiving and searching beside the raw baseline, in the same run.
 
-`texts` makes up run loops, `vectors` decides what the model embeds and what is drawn, `floor` is
-the bare Chroma, `house` measures both in turn, and `report` makes one report of it.
+`texts` makes up run loops, `vectors` decides what the model embeds and what is drawn, `baseline` is
+the bare Chroma, `subject` measures both in turn, and `report` makes one report of it.
 """

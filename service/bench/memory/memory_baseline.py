@@ -1,4 +1,4 @@
-"""The raw floor: a bare Chroma with its own parameters, and nothing beside the vectors."""
+"""The raw baseline: a bare Chroma with its own parameters, and nothing beside the vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BareChroma:
         self._client: Any = chromadb.PersistentClient(
             str(folder), settings=Settings(anonymized_telemetry=False)
         )
-        self._collection: Any = self._client.create_collection("floor", embedding_function=None)
+        self._collection: Any = self._client.create_collection("baseline", embedding_function=None)
         self._added = 0
 
     def add(self, vectors: Vectors) -> None:

@@ -28,7 +28,7 @@ from service.memory.protocol import Embedder
 
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
 LIMIT = 10
-"""Hits that are asked for, of the house and of the floor."""
+"""Hits that are asked for, of Rondo and of the baseline."""
 _DIRECTION_SAMPLES = 64
 
 Figures = dict[str, Any]
@@ -62,7 +62,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
     Raises:
         BenchmarkError: there is no embedder, or it failed.
-        RondoError: the house failed.
+        RondoError: Rondo failed.
     """
     model = plan.make_embedder()
     if model is None:
@@ -72,7 +72,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         )
     with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
         sizes = anyio.run(_measure, plan, model, Path(folder), tell)
-    sample = "embedded by the model, in blocks of house and floor in turn"
+    sample = "embedded by the model, in blocks of subject and baseline in turn"
     drawn = "drawn: in clusters around the mean of the model's own vectors; no model time in them"
     return {
         "benchmark": "memory",
@@ -101,22 +101,22 @@ def of_archiving(filled: Sequence[Taken], archived: Sequence[Taken]) -> Figures:
     """What archiving took.
 
     Returns:
-        ``archive_per_s`` and ``archive_floor_per_s``, segments a second with the model, medians of
-        the blocks; ``archive_ratio``, house over floor, the median over the blocks, each of
+        ``archive_per_s`` and ``archive_baseline_per_s``, segments a second with the model, medians
+        of the blocks; ``archive_ratio``, subject over baseline, the median over the blocks, each of
         which both had in turn, so that a busy moment hits both; ``fill_per_s`` and
-        ``fill_floor_per_s``, the same without the model, over all that was filled in.
+        ``fill_baseline_per_s``, the same without the model, over all that was filled in.
     """
-    house = statistics.median(block.segments / block.house for block in archived)
-    floor = statistics.median(block.segments / block.floor for block in archived)
+    subject = statistics.median(block.segments / block.subject for block in archived)
+    baseline = statistics.median(block.segments / block.baseline for block in archived)
     figures = {
-        "archive_per_s": round(house, 2),
-        "archive_floor_per_s": round(floor, 2),
-        "archive_ratio": round(statistics.median(b.floor / b.house for b in archived), 3),
+        "archive_per_s": round(subject, 2),
+        "archive_baseline_per_s": round(baseline, 2),
+        "archive_ratio": round(statistics.median(b.baseline / b.subject for b in archived), 3),
     }
     if filled:
         count = sum(block.segments for block in filled)
-        figures["fill_per_s"] = round(count / sum(block.house for block in filled), 1)
-        figures["fill_floor_per_s"] = round(count / sum(block.floor for block in filled), 1)
+        figures["fill_per_s"] = round(count / sum(block.subject for block in filled), 1)
+        figures["fill_baseline_per_s"] = round(count / sum(block.baseline for block in filled), 1)
     return figures
 
 
@@ -124,29 +124,29 @@ def of_searching(searched: Sequence[Searched]) -> Figures:
     """What searching took.
 
     Returns:
-        ``search_p50_ms``, ``search_p95_ms`` without a filter; ``floor_p50_ms``, ``floor_p95_ms`` of
-        all questions, whose floor knows no filters; ``search_ratio``, house over floor, the
-        median over the questions, each of which both were asked in turn; ``found``,
-        the share of the questions without a filter whose passage was among the hits; ``filters``,
-        of each filter ``p50_ms``, ``p95_ms`` and ``ratio``.
+        ``search_p50_ms``, ``search_p95_ms`` without a filter; ``baseline_p50_ms``,
+        ``baseline_p95_ms`` of all questions, whose baseline knows no filters; ``search_ratio``,
+        subject over baseline, the median over the questions, each of which both were asked in turn;
+        ``found``, the share of the questions without a filter whose passage was among the hits;
+        ``filters``, of each filter ``p50_ms``, ``p95_ms`` and ``ratio``.
     """
-    floor = [each.floor for each in searched]
-    floor_p50 = statistics.median(floor)
+    baseline = [each.baseline for each in searched]
+    baseline_p50 = statistics.median(baseline)
     kinds = sorted({each.kind for each in searched})
-    house = {kind: [each.house for each in searched if each.kind == kind] for kind in kinds}
+    subject = {kind: [each.subject for each in searched if each.kind == kind] for kind in kinds}
     free = [each for each in searched if not each.kind]
-    p50 = statistics.median(house[""])
+    p50 = statistics.median(subject[""])
     return {
         "search_p50_ms": round(p50, 2),
-        "search_p95_ms": round(percentile(house[""], 95), 2),
-        "floor_p50_ms": round(floor_p50, 2),
-        "floor_p95_ms": round(percentile(floor, 95), 2),
+        "search_p95_ms": round(percentile(subject[""], 95), 2),
+        "baseline_p50_ms": round(baseline_p50, 2),
+        "baseline_p95_ms": round(percentile(baseline, 95), 2),
         "search_ratio": _ratio(free),
         "found": round(sum(each.found for each in free) / len(free), 3),
         "filters": {
             kind: {
-                "p50_ms": round(statistics.median(house[kind]), 2),
-                "p95_ms": round(percentile(house[kind], 95), 2),
+                "p50_ms": round(statistics.median(subject[kind]), 2),
+                "p95_ms": round(percentile(subject[kind], 95), 2),
                 "ratio": _ratio([each for each in searched if each.kind == kind]),
             }
             for kind in kinds
@@ -156,14 +156,14 @@ def of_searching(searched: Sequence[Searched]) -> Figures:
 
 
 def _ratio(searched: Sequence[Searched]) -> float:
-    return round(statistics.median(each.house / each.floor for each in searched), 3)
+    return round(statistics.median(each.subject / each.baseline for each in searched), 3)
 
 
 async def _measure(
     plan: Plan, model: Embedder, folder: Path, tell: Callable[[str], None]
 ) -> dict[str, Figures]:
-    house, floor = folder / "house", folder / "floor"
-    house.mkdir(mode=0o700)
+    subject, baseline = folder / "subject", folder / "baseline"
+    subject.mkdir(mode=0o700)
     samples = [
         piece.content
         for loop, _ in zip(Corpus(plan.seed + 1).run_loops(owner=""), range(4), strict=False)
@@ -171,9 +171,9 @@ async def _measure(
     ]
     tell("loading the embedder")
     mixed = MixedEmbedder(model, all_real=plan.real, samples=samples[:_DIRECTION_SAMPLES])
-    memory = LongTermMemory(house, mixed)
+    memory = LongTermMemory(subject, mixed)
     await memory.start()
-    bare = BareChroma(floor)
+    bare = BareChroma(baseline)
     try:
         problem = await memory.warm_up()
         if problem is not None:
@@ -182,8 +182,8 @@ async def _measure(
         sizes = {}
         for size in plan.sizes:
             sizes[str(size)] = await _at(size, plan, stores, memory, tell)
-            sizes[str(size)]["disk_bytes"] = bytes_in(house)
-            sizes[str(size)]["floor_disk_bytes"] = bytes_in(floor)
+            sizes[str(size)]["disk_bytes"] = bytes_in(subject)
+            sizes[str(size)]["baseline_disk_bytes"] = bytes_in(baseline)
         return sizes
     finally:
         bare.close()

@@ -1,6 +1,6 @@
 """A long-term memory that grows, and a bare Chroma that grows beside it; measured in turn.
 
-The floor works in the same kind of worker thread as the house: an engine may have settings of each
+The baseline works in the same kind of worker thread as Rondo: an engine may have settings of each
 thread, and give the thread that loaded it another number of cores.
 """
 
@@ -27,7 +27,7 @@ from service.memory.protocol import Embedder, SearchFilters
 
 OWNER = "me"
 BLOCK = 64
-"""Segments, at least, that house and floor archive in turn."""
+"""Segments, at least, that subject and baseline archive in turn."""
 _FILL_BLOCK = 2_000
 
 Filters = dict[str, SearchFilters]
@@ -45,8 +45,8 @@ class Taken(NamedTuple):
     """Seconds that one block took."""
 
     segments: int
-    house: float
-    floor: float
+    subject: float
+    baseline: float
 
 
 class Searched(NamedTuple):
@@ -54,8 +54,8 @@ class Searched(NamedTuple):
 
     kind: str
     """The name of the filter; empty: without one."""
-    house: float
-    floor: float
+    subject: float
+    baseline: float
     found: bool
     """Whether what it asks about was among the hits."""
 
@@ -66,15 +66,16 @@ class Stores:
     def __init__(
         self,
         memory: LongTermMemory,
-        floor: BareChroma,
+        baseline: BareChroma,
         model: Embedder,
         mixed: MixedEmbedder,
         corpus: Corpus,
         seed: int,
     ) -> None:
-        """Take the parts; `memory` embeds by `mixed`, the floor by `model`, which `mixed` uses."""
+        """Take the parts; `memory` embeds by `mixed`, the baseline by `model`, which `mixed`
+        uses."""
         self._memory = memory
-        self._floor = floor
+        self._baseline = baseline
         self._model = model
         self._mixed = mixed
         self._corpus = corpus
@@ -92,19 +93,19 @@ class Stores:
         """Grow to at least so many segments, with vectors that the model need not make.
 
         Returns:
-            What each block took. The house draws its vectors within its time, which takes some
-            twentieth of a millisecond each; the floor is given them.
+            What each block took. Rondo draws its vectors within its time, which takes some
+            twentieth of a millisecond each; the baseline is given them.
         """
         taken = []
         while self.segments < size:
             loops, texts = self._next(min(_FILL_BLOCK, size - self.segments))
             self._mixed.by_model = False
-            house = await self._archive(loops)
+            subject = await self._archive(loops)
             self._mixed.by_model = True
             vectors = self._mixed.known(texts)
             begun = time.perf_counter()
-            self._floor.add(vectors)
-            taken.append(Taken(len(texts), house, time.perf_counter() - begun))
+            self._baseline.add(vectors)
+            taken.append(Taken(len(texts), subject, time.perf_counter() - begun))
             self._targets += self._pieces[-len(texts) :]
         return taken
 
@@ -115,12 +116,12 @@ class Stores:
         while self.segments < goal:
             loops, texts = self._next(min(BLOCK, goal - self.segments))
             if len(taken) % 2:  # whoever is second finds the machine as the first has left it
-                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
-                house = await self._archive(loops)
+                baseline = await anyio.to_thread.run_sync(self._add_to_baseline, texts)
+                subject = await self._archive(loops)
             else:
-                house = await self._archive(loops)
-                floor = await anyio.to_thread.run_sync(self._add_to_floor, texts)
-            taken.append(Taken(len(texts), house, floor))
+                subject = await self._archive(loops)
+                baseline = await anyio.to_thread.run_sync(self._add_to_baseline, texts)
+            taken.append(Taken(len(texts), subject, baseline))
         return taken
 
     def filters(self) -> Filters:
@@ -149,14 +150,14 @@ class Stores:
                 question = self._corpus.query(target.text)
                 self._mixed.expect(question, target.text)
                 if len(searched) % 2:
-                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
-                    house, result = await self._ask(question, chosen, limit)
+                    baseline = await anyio.to_thread.run_sync(self._ask_baseline, question, limit)
+                    subject, result = await self._ask(question, chosen, limit)
                 else:
-                    house, result = await self._ask(question, chosen, limit)
-                    floor = await anyio.to_thread.run_sync(self._ask_floor, question, limit)
+                    subject, result = await self._ask(question, chosen, limit)
+                    baseline = await anyio.to_thread.run_sync(self._ask_baseline, question, limit)
                 found = any(hit.content == target.text for hit in result.hits)
                 if number >= 0:
-                    searched.append(Searched(kind, house, floor, found))
+                    searched.append(Searched(kind, subject, baseline, found))
         return searched
 
     def _next(self, count: int) -> tuple[list[RunLoop], list[str]]:
@@ -182,9 +183,9 @@ class Stores:
             raise BenchmarkError(progress.problem.in_words())
         return taken
 
-    def _add_to_floor(self, texts: Sequence[str]) -> float:
+    def _add_to_baseline(self, texts: Sequence[str]) -> float:
         begun = time.perf_counter()
-        self._floor.add(self._model.embed_passages(texts))
+        self._baseline.add(self._model.embed_passages(texts))
         return time.perf_counter() - begun
 
     async def _ask(
@@ -197,13 +198,13 @@ class Stores:
             raise BenchmarkError(f"words alone searched: {result.notice}")
         return taken, result
 
-    def _ask_floor(self, question: str, limit: int) -> float:
+    def _ask_baseline(self, question: str, limit: int) -> float:
         begun = time.perf_counter()
         real = self._model.embed_queries([question])
         embedded = time.perf_counter() - begun
         vector = self._mixed.for_question(question, real)
         begun = time.perf_counter()
-        self._floor.query(vector, limit=limit)
+        self._baseline.query(vector, limit=limit)
         return (embedded + time.perf_counter() - begun) * 1000
 
 

@@ -55,7 +55,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
     Raises:
         BenchmarkError: the data cannot be used, or an arm needs an embedder and there is none.
-        RondoError: the house failed at it.
+        RondoError: Rondo failed at it.
     """
     if set(plan.arms) != {"lexical"} and plan.make_embedder() is None:
         raise BenchmarkError(

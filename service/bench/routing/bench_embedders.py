@@ -1,4 +1,4 @@
-"""The embedder that the router uses, and the same one bare, as the floor.
+"""The embedder that the router uses, and the same one bare, as the baseline.
 
 Both work in the same kind of worker thread: an engine may give the thread that loaded it another
 number of cores.

@@ -55,12 +55,12 @@ async def measure(
     await warm(active)
     taken: list[tuple[float, float | None]] = []
     for number, text in enumerate(messages(loops, WARM_UP + MESSAGES, seed)):
-        floor = await embedder.bare_ms(text) if number % 2 else None
+        baseline = await embedder.bare_ms(text) if number % 2 else None
         begun = time.perf_counter()
         await router.route(text, active=active, now=now)
-        house = (time.perf_counter() - begun) * 1000
+        subject = (time.perf_counter() - begun) * 1000
         if not number % 2:
-            floor = await embedder.bare_ms(text)
-        taken.append((house, floor))
+            baseline = await embedder.bare_ms(text)
+        taken.append((subject, baseline))
     counted = taken[WARM_UP:]
     return {"loops": len(active), "turns": TURNS, "messages": len(counted), **times(counted)}

@@ -51,11 +51,11 @@ def of_times(decided: Sequence[Decided]) -> dict[str, float | None]:
 
 def times(taken: Sequence[tuple[float, float | None]]) -> dict[str, float | None]:
     """The same of a decision and the bare embedding of its message, each; None: not embedded."""
-    house = [ms for ms, _ in taken]
+    subject = [ms for ms, _ in taken]
     pairs = [(ms, bare) for ms, bare in taken if bare]
     return {
-        "p50_ms": round(statistics.median(house), 2),
-        "p95_ms": round(percentile(house, 95), 2),
+        "p50_ms": round(statistics.median(subject), 2),
+        "p95_ms": round(percentile(subject, 95), 2),
         "embedding_p50_ms": round(statistics.median(bare for _, bare in pairs), 2)
         if pairs
         else None,

@@ -66,7 +66,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
     Raises:
         BenchmarkError: the data cannot be used, or the language model is not there.
-        RondoError: the house failed at it.
+        RondoError: Rondo failed at it.
     """
     decision_speed.check(plan.loops)
     # All are read before the first is measured: what is wrong with the last is said at once.

@@ -94,7 +94,7 @@ async def decide_all(
         if number not in chosen:
             continue
         await warm(each.active)
-        found.append(await _decide(router, embedder, each, floor_first=len(found) % 2 == 0))
+        found.append(await _decide(router, embedder, each, baseline_first=len(found) % 2 == 0))
         if time.monotonic() - told > _TOLD_EVERY_SECONDS:
             told = time.monotonic()
             tell(len(found))
@@ -102,17 +102,17 @@ async def decide_all(
 
 
 async def _decide(
-    router: Router, embedder: TimedEmbedder, each: Arrived, *, floor_first: bool
+    router: Router, embedder: TimedEmbedder, each: Arrived, *, baseline_first: bool
 ) -> Decided:
     text = each.said.text
-    floor = await embedder.bare_ms(text) if floor_first and each.active else None
+    baseline = await embedder.bare_ms(text) if baseline_first and each.active else None
     embedder.embedded = 0
     begun = time.perf_counter()
     route = await router.route(text, active=each.active, now=each.said.at)
     ms = (time.perf_counter() - begun) * 1000
     embedded = embedder.embedded
-    if not floor_first and each.active:
-        floor = await embedder.bare_ms(text)
+    if not baseline_first and each.active:
+        baseline = await embedder.bare_ms(text)
     ids = [state.id for state in each.active]
     place = NEW if route.run_loop_id is None else ids.index(route.run_loop_id)
     return Decided(
@@ -121,5 +121,5 @@ async def _decide(
         method=route.method,
         ms=ms,
         embedded=embedded,
-        embedding_ms=floor if embedded else None,
+        embedding_ms=baseline if embedded else None,
     )

@@ -2,9 +2,9 @@
 
 A file has one scene a line, JSON: a run loop that its `goal` opened waits with a question (`asks`,
 for ``prompt`` and ``select``) or with `calls` that are to be allowed (``approve``), and `others`
-are open, too: pairs of a message and its answer. Each of `replies` is one message to that house, on
-its own: what it is (`LABELS`), its words, and, for a choice, the options that it names, separated
-by ``|``, or an empty text where it names none and is to be asked back about.
+are open, too: pairs of a message and its answer. Each of `replies` is one message to that subject,
+on its own: what it is (`LABELS`), its words, and, for a choice, the options that it names,
+separated by ``|``, or an empty text where it names none and is to be asked back about.
 """
 
 from __future__ import annotations

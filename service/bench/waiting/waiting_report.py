@@ -15,7 +15,7 @@ import anyio
 from service import __version__
 from service.agent.agent import Agent
 from service.bench.waiting.waiting_dataset import LABELS, Case, Part, read_parts
-from service.bench.waiting.waiting_subject import house, waiting
+from service.bench.waiting.waiting_subject import subject, waiting
 from service.domain.events import (
     Event,
     InputReceived,
@@ -126,7 +126,7 @@ async def _measure(plan: Plan, part: Part, tell: Callable[[str], None]) -> list[
     embedder = None if plan.make_embedder is None else plan.make_embedder()
     came = []
     with tempfile.TemporaryDirectory(prefix="rondo-bench-") as folder:
-        async with house(Path(folder), part.scenes, embedder) as agent:
+        async with subject(Path(folder), part.scenes, embedder) as agent:
             cases = list(part.cases())
             for number, case in enumerate(cases, 1):
                 came.append(await _send(agent, case, f"{part.name} {number}"))
@@ -137,7 +137,7 @@ async def _measure(plan: Plan, part: Part, tell: Callable[[str], None]) -> list[
 
 
 async def _send(agent: Agent, case: Case, owner: str) -> Came:
-    """Send one reply to a house of its own: every owner has their run loops to themselves."""
+    """Send one reply to a subject of its own: every owner has their run loops to themselves."""
     loop_id = await waiting(agent, case.scene, owner)
     events = [event async for event in agent.send(case.words, owner=owner)]
     joined = events[-1].run_loop_id == loop_id

@@ -1,4 +1,4 @@
-"""A house in which a run loop waits as a scene says: the agent, with a model by the book."""
+"""A subject in which a run loop waits as a scene says: the agent, with a model by the book."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Effect:
 
 
 @asynccontextmanager
-async def house(
+async def subject(
     folder: Path, scenes: Sequence[Scene], embedder: Embedder | None
 ) -> AsyncGenerator[Agent]:
     """An agent that can be brought to wait as any of the scenes says."""
@@ -96,7 +96,7 @@ async def house(
 
 
 async def waiting(agent: Agent, scene: Scene, owner: str) -> str:
-    """Bring an owner's house to wait as a scene says; the id of the loop that waits."""
+    """Bring an owner's subject to wait as a scene says; the id of the loop that waits."""
     agent_options = {"owner": owner}
     for asked, _ in scene.others:
         await _opened(agent, asked, **agent_options)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
-from service.cli.terminal.date_parameter import Moment
+from service.cli.terminal.date_parameter import DateParameter
 
 GROUPINGS = ("day", "model", "purpose", "run_loop")
 
 
 @click.command()
-@click.option("--since", type=Moment(), help="Only calls from then on.")
-@click.option("--until", type=Moment(), help="Only calls from before then.")
+@click.option("--since", type=DateParameter(), help="Only calls from then on.")
+@click.option("--until", type=DateParameter(), help="Only calls from before then.")
 @click.option(
     "--by",
     type=click.Choice(GROUPINGS),

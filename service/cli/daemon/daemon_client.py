@@ -342,7 +342,7 @@ class Daemon:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell what httpx raises in the house's own words."""
+        """Tell what httpx raises in Rondo's own words."""
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:

@@ -7,7 +7,7 @@ from datetime import datetime
 import click
 
 
-class Moment(click.ParamType[str]):
+class DateParameter(click.ParamType[str]):
     """A date, a time, or words such as "last week" or 上周; given on as ISO 8601.
 
     Local time where no zone is named. Of a stretch of time its beginning counts, as a date alone

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.memory_views import day
 from service.cli.views.phrases import counted
-from service.domain.forgetting import (
+from service.domain.forgetting_terms import (
     CopyKind,
     ForgetPreview,
     ForgetReceipt,

@@ -18,7 +18,7 @@ _METHODS: dict[RouteMethod, str] = {
     "llm": "judged by the model",
     "person": "moved here",
     "asked": "you are asked",
-    "fallback": "for want of better",
+    "fallback": "as a last resort",
 }
 _MOST_OTHERS = 2
 _LEAST_PROBABILITY = 0.01

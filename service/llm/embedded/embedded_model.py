@@ -1,4 +1,4 @@
-"""The language model that comes with the house: small, local, and there without any account."""
+"""The language model that comes with Rondo: small, local, and there without any account."""
 
 from __future__ import annotations
 

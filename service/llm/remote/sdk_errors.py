@@ -1,4 +1,4 @@
-"""Errors of the SDKs, of their HTTP library and of endpoints, as errors of the house.
+"""Errors of the SDKs, of their HTTP library and of endpoints, as errors of Rondo.
 
 Each gets words for what happened and for what to do. Whether a call can be made again follows from
 the class (see `service.domain.errors`). The openai and the anthropic SDK come from one generator:
@@ -45,7 +45,7 @@ _STATUS_OF_TYPE = {
 
 
 def as_llm_error(error: Exception, endpoint: Endpoint, *, streaming: bool) -> LLMError:
-    """The error of the house for whatever a call raised.
+    """The error of Rondo for whatever a call raised.
 
     Args:
         error: of the SDK, of the HTTP library, or any other.

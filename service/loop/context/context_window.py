@@ -11,44 +11,44 @@ from service.loop.brain import DefaultBrain
 from service.loop.context.model_context import call_tokens, estimated_tokens
 from service.loop.context.offered_tools import offered_tools
 from service.loop.context.system_prompt import opening_of
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.tuning import CONTEXT_SHARE
 
 
-def within_window(brain: DefaultBrain, bench: Workbench) -> DefaultBrain:
+def within_window(brain: DefaultBrain, deps: ExecutorDeps) -> DefaultBrain:
     """The brain, which now has old rounds summarised before a call would be too long.
 
     Where its limits say from which length on, that counts; else it is a share of the window of the
     model that is asked next.
     """
-    if bench.compaction == "off":
+    if deps.compaction == "off":
         brain = replace(brain, limits=replace(brain.limits, context_tokens=None))
     else:
-        brain = replace(brain, most_call_tokens=partial(_most_call_tokens, bench))
-    return replace(brain, next_call_tokens=partial(next_call_tokens, bench))
+        brain = replace(brain, most_call_tokens=partial(_most_call_tokens, deps))
+    return replace(brain, next_call_tokens=partial(next_call_tokens, deps))
 
 
-def _most_call_tokens(bench: Workbench, state: RunLoopState) -> int:
-    return int(bench.model(state).window_tokens * CONTEXT_SHARE)
+def _most_call_tokens(deps: ExecutorDeps, state: RunLoopState) -> int:
+    return int(deps.model(state).window_tokens * CONTEXT_SHARE)
 
 
-def next_call_tokens(bench: Workbench, state: RunLoopState) -> int:
+def next_call_tokens(deps: ExecutorDeps, state: RunLoopState) -> int:
     """How long the next call would be, in tokens; see `call_tokens`."""
     return call_tokens(
         state,
-        opening=opening_of(bench, state, bench.model(state).llm),
-        tools=offered_tools(bench, state),
-        window_tokens=bench.model(state).window_tokens,
+        opening=opening_of(deps, state, deps.model(state).llm),
+        tools=offered_tools(deps, state),
+        window_tokens=deps.model(state).window_tokens,
         landing=_landing(state),
     )
 
 
-def estimated_next_call(bench: Workbench, state: RunLoopState) -> int:
+def estimated_next_call(deps: ExecutorDeps, state: RunLoopState) -> int:
     """The same by estimate alone."""
     return estimated_tokens(
         state,
-        opening=opening_of(bench, state, bench.model(state).llm),
-        tools=offered_tools(bench, state),
+        opening=opening_of(deps, state, deps.model(state).llm),
+        tools=offered_tools(deps, state),
         landing=_landing(state),
     )
 

@@ -3,7 +3,7 @@
 A round is what a person said and all that followed; a step is a message of the assistant's with the
 results of its tool calls. Neither is ever parted, so that every call keeps its result.
 
-Compaction leaves two marks in a conversation, both notes of the house. A message of the assistant's
+Compaction leaves two marks in a conversation, both notes of Rondo. A message of the assistant's
 that holds nothing but a note is a summary of the round. A note behind a person's own words is a
 summary of the first steps that followed them.
 """
@@ -47,14 +47,14 @@ def words_end(history: Sequence[Message], span: Span) -> int:
 
 
 def steps(history: Sequence[Message], span: Span) -> list[Span]:
-    """The steps of a round, in order. What the house says in between belongs to the one before."""
+    """The steps of a round, in order. What Rondo says in between belongs to the one before."""
     begin = words_end(history, span)
     starts = [at for at in range(begin, span.end) if history[at].role == "assistant"]
     return [Span(*ends) for ends in pairwise([*starts, span.end])]
 
 
 def is_note(message: Message) -> bool:
-    """Whether a message holds nothing but words of the house."""
+    """Whether a message holds nothing but words of Rondo."""
     return bool(message.content) and all(isinstance(part, NotePart) for part in message.content)
 
 

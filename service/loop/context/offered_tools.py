@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.domain.state import RunLoopState
 from service.domain.tools import ToolDefinition
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.tools.registry import READ_RESULT, ToolRegistry
 
 
@@ -13,10 +13,10 @@ def opening_tools(tools: ToolRegistry) -> tuple[ToolDefinition, ...]:
     return tuple(each for each in tools.definitions() if each.name != READ_RESULT)
 
 
-def offered_tools(bench: Workbench, state: RunLoopState) -> tuple[ToolDefinition, ...]:
-    """The tools of the house, less those that make no sense in this state.
+def offered_tools(deps: ExecutorDeps, state: RunLoopState) -> tuple[ToolDefinition, ...]:
+    """The tools of Rondo, less those that make no sense in this state.
 
     What reads on in an over-long result is offered from the first such result on: where there is
     none it would only distract, small models above all.
     """
-    return bench.tools.definitions() if state.cut_results else opening_tools(bench.tools)
+    return deps.tools.definitions() if state.cut_results else opening_tools(deps.tools)

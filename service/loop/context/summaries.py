@@ -1,4 +1,4 @@
-"""Summaries: what a model is told to write one, and what the house writes without a model."""
+"""Summaries: what a model is told to write one, and what Rondo writes without a model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from service.domain.state import RunLoopState
 from service.llm.abilities import size_of
 from service.llm.protocol import LLM
 from service.loop.context.small_model_prompt import SCRIPTS, small_opening, spoken
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 
 PERSONA = (
     "You are Rondo, a personal assistant with a long memory. Answer in the language of the"
@@ -32,7 +32,7 @@ _WITHOUT_TOOLS = (
 
 
 def opening_of(
-    bench: Workbench,
+    deps: ExecutorDeps,
     state: RunLoopState,
     llm: LLM,
     *,
@@ -42,7 +42,7 @@ def opening_of(
     """What the next call of a run loop begins with.
 
     Args:
-        bench: what the agent works with.
+        deps: what the agent works with.
         state: the run loop.
         llm: who is asked.
         personal: whether the person speaks of their own life.
@@ -53,16 +53,16 @@ def opening_of(
         return small_opening(
             size,
             spoken(state),
-            instructions=bench.instructions,
-            replaces=bench.replaces_instructions,
+            instructions=deps.instructions,
+            replaces=deps.replaces_instructions,
             also=last_words(last_answer),
             personal=personal,
         )
     return [
         system_message(
             state.created_at,
-            instructions=bench.instructions,
-            replaces=bench.replaces_instructions,
+            instructions=deps.instructions,
+            replaces=deps.replaces_instructions,
             last_answer=last_answer,
         )
     ]

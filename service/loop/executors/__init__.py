@@ -14,7 +14,7 @@ from functools import partial
 
 from service.domain.instructions import InstructionKind
 from service.loop.execution import Executor
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.ask_human import (
     request_human_approve,
     request_human_prompt,
@@ -26,14 +26,14 @@ from service.loop.executors.compact import compact
 from service.loop.executors.finish import finish
 
 
-def builtin_executors(bench: Workbench) -> dict[InstructionKind, Executor]:
+def builtin_executors(deps: ExecutorDeps) -> dict[InstructionKind, Executor]:
     """One executor for each kind of instruction."""
     return {
-        "call_llm": partial(call_llm, bench),
-        "call_tools": partial(call_tools, bench),
-        "request_human_approve": partial(request_human_approve, bench),
+        "call_llm": partial(call_llm, deps),
+        "call_tools": partial(call_tools, deps),
+        "request_human_approve": partial(request_human_approve, deps),
         "request_human_prompt": request_human_prompt,
         "request_human_select": request_human_select,
-        "compact": partial(compact, bench),
+        "compact": partial(compact, deps),
         "finish": finish,
     }

@@ -10,13 +10,13 @@ from service.domain.instructions import (
     RequestHumanSelect,
 )
 from service.loop.execution import Loop
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.replies import withdrawn
 from service.tools.approval import subjects
 
 
 async def request_human_approve(
-    bench: Workbench, instruction: RequestHumanApprove, loop: Loop
+    deps: ExecutorDeps, instruction: RequestHumanApprove, loop: Loop
 ) -> None:
     """Ask a person whether these calls may run."""
     calls = instruction.calls
@@ -26,7 +26,7 @@ async def request_human_approve(
         kind="approve",
         prompt=f"May this run? {what}",
         tool_calls=calls,
-        scopes=subjects(calls, bench.tools),
+        scopes=subjects(calls, deps.tools),
     )
     await _ask(request, loop)
 

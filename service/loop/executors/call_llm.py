@@ -38,7 +38,7 @@ from service.loop.context.model_context import build_context
 from service.loop.context.offered_tools import offered_tools
 from service.loop.context.system_prompt import opening_of
 from service.loop.execution import Loop
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.call_tools import begin_early, started
 from service.loop.executors.compact import too_long
 from service.loop.recall.personal_messages import is_personal
@@ -52,15 +52,15 @@ ENHANCE = (
 _NOTHING_FOUND = "I have used all the steps that I may take, and have no answer yet."
 
 
-async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
+async def call_llm(deps: ExecutorDeps, instruction: CallLLM, loop: Loop) -> None:
     """Observe what came in, ask the model, and record what it said."""
     landing = [each for each in loop.state.unseen if each.id in instruction.message_ids]
-    if not await _observe(bench, instruction, loop):
+    if not await _observe(deps, instruction, loop):
         return  # a message was moved away just now: the brain looks again
     shows_images = any(each.message.images for each in landing)
-    tools = offered_tools(bench, loop.state) if instruction.last_answer is None else ()
+    tools = offered_tools(deps, loop.state) if instruction.last_answer is None else ()
     asked, error = "", None
-    for turn in bench.models.turns(loop.state.model):
+    for turn in deps.models.turns(loop.state.model):
         llm = turn.model.llm
         for name, problem in turn.instead.items() if instruction.message_ids else ():
             await loop.emit(LLMFallback(model=name, fallback=turn.name, problem=problem))
@@ -68,23 +68,23 @@ async def call_llm(bench: Workbench, instruction: CallLLM, loop: Loop) -> None:
             await loop.emit(LLMFallback(model=asked, fallback=turn.name, problem=error.problem()))
         if shows_images and not takes_images(llm):
             await loop.emit(ErrorOccurred(problem=_unseen(llm)))
-        messages = await _prompt(bench, instruction, tools, turn.model, loop)
+        messages = await _prompt(deps, instruction, tools, turn.model, loop)
         try:
-            generated = await _ask(bench, turn, messages, tools, loop)
+            generated = await _ask(deps, turn, messages, tools, loop)
         except LLMError as failed:
-            bench.models.failed(turn.name, failed)
+            deps.models.failed(turn.name, failed)
             asked, error = turn.name, failed
             if turn.is_last or not is_down(failed):
-                await _fail(bench, failed, loop)
+                await _fail(deps, failed, loop)
                 return
         else:
-            bench.models.answered(turn.name)
-            await _record(bench, instruction, generated, turn.model.prices, loop)
+            deps.models.answered(turn.name)
+            await _record(deps, instruction, generated, turn.model.prices, loop)
             return
 
 
 async def _prompt(
-    bench: Workbench,
+    deps: ExecutorDeps,
     instruction: CallLLM,
     tools: Sequence[ToolDefinition],
     model: NamedModel,
@@ -92,27 +92,27 @@ async def _prompt(
 ) -> Sequence[Message]:
     llm = model.llm
     small = size_of(llm) != "large"
-    personal = not small or await is_personal(loop.state, embed=bench.embed_for_care)
+    personal = not small or await is_personal(loop.state, embed=deps.embed_for_care)
     messages = build_context(
         loop.state,
         opening=opening_of(
-            bench, loop.state, llm, personal=personal, last_answer=instruction.last_answer
+            deps, loop.state, llm, personal=personal, last_answer=instruction.last_answer
         ),
         tools=tools,
         window_tokens=model.window_tokens,
         small=small,
     )
-    return await bench.hooks.before_model_call(loop, messages)
+    return await deps.hooks.before_model_call(loop, messages)
 
 
 async def _record(
-    bench: Workbench,
+    deps: ExecutorDeps,
     instruction: CallLLM,
     generated: Generated,
     prices: Prices | None,
     loop: Loop,
 ) -> None:
-    message = await bench.hooks.after_model_call(loop, generated.message)
+    message = await deps.hooks.after_model_call(loop, generated.message)
     if instruction.last_answer is not None:
         message = _without_calls(message)
     loop.early_calls.keep(message.tool_calls)
@@ -139,18 +139,18 @@ def _unseen(llm: LLM) -> Problem:
     )
 
 
-async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
+async def _observe(deps: ExecutorDeps, instruction: CallLLM, loop: Loop) -> bool:
     """Begin an iteration; whether all that it was to observe is still there."""
     state = loop.state
     if state.thinking and not instruction.message_ids:
         return True  # a crash interrupted this very iteration: it is taken up again
     recalled: list[EventBody] = []
     if instruction.message_ids:
-        recalled = await recall_for(bench, state, instruction.message_ids)
+        recalled = await recall_for(deps, state, instruction.message_ids)
     iteration = IterationStarted(
         index=state.iteration_count,
         message_ids=instruction.message_ids,
-        nudge=_nudge(bench, state, instruction),
+        nudge=_nudge(deps, state, instruction),
         continues=instruction.continues and not instruction.message_ids,
     )
     while set(instruction.message_ids) <= {unseen.id for unseen in loop.state.unseen}:
@@ -165,9 +165,9 @@ async def _observe(bench: Workbench, instruction: CallLLM, loop: Loop) -> bool:
     return False
 
 
-def _nudge(bench: Workbench, state: RunLoopState, instruction: CallLLM) -> str | None:
+def _nudge(deps: ExecutorDeps, state: RunLoopState, instruction: CallLLM) -> str | None:
     if instruction.enhance:
-        return bench.enhance_prompt.strip() or ENHANCE
+        return deps.enhance_prompt.strip() or ENHANCE
     if instruction.continues and not instruction.message_ids:
         return CONTINUE
     return GO_ON if state.cut and not instruction.message_ids else None
@@ -205,7 +205,7 @@ class _Showing:
 
 
 async def _ask(
-    bench: Workbench,
+    deps: ExecutorDeps,
     turn: Turn,
     messages: Sequence[Message],
     tools: Sequence[ToolDefinition],
@@ -217,7 +217,7 @@ async def _ask(
 
     def on_call(call: ToolCall) -> None:
         if call.name in offered:
-            begin_early(bench, loop, call)
+            begin_early(deps, loop, call)
 
     retries = turn.model.max_retries
     whole = len(messages) == 1 + len(state.history)  # nothing was left out
@@ -244,18 +244,18 @@ async def _ask(
         raise
 
 
-async def _fail(bench: Workbench, error: LLMError, loop: Loop) -> None:
+async def _fail(deps: ExecutorDeps, error: LLMError, loop: Loop) -> None:
     if _was_answered(loop.state):
         abandoned = IterationAbandoned(index=loop.state.iteration_count - 1)
         await loop.emit(ErrorOccurred(problem=error.problem()), abandoned)
         return
     if not isinstance(error, LLMContextError):
         await loop.emit(RunLoopFailed(problem=error.problem()))
-    elif bench.compaction != "off" and not loop.state.compacted:
+    elif deps.compaction != "off" and not loop.state.compacted:
         # The brain has the history compacted, and the model is asked again.
         await loop.emit(ErrorOccurred(problem=error.problem()))
     else:
-        await loop.emit(RunLoopFailed(problem=too_long(bench, error)))
+        await loop.emit(RunLoopFailed(problem=too_long(deps, error)))
 
 
 def _was_answered(state: RunLoopState) -> bool:

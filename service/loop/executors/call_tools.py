@@ -14,7 +14,7 @@ from service.domain.messages import ToolCall, ToolResult
 from service.domain.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
 from service.domain.tools import ToolContext
 from service.loop.execution import Loop
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.tools.approval import subject
 
 _CHANGED = (
@@ -23,18 +23,18 @@ _CHANGED = (
 )
 
 
-async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> None:
+async def call_tools(deps: ExecutorDeps, instruction: CallTools, loop: Loop) -> None:
     """Run the calls side by side; each comes to exactly one result, whatever happens."""
     pending = {waiting.call.id: waiting for waiting in loop.state.pending}
     waiting_calls = [pending[call.id] for call in instruction.calls]
     if len(waiting_calls) == 1:
-        await _call_tool(bench, waiting_calls[0], loop)
+        await _call_tool(deps, waiting_calls[0], loop)
         return
     failures: list[RondoError] = []
 
     async def work(waiting: PendingCall) -> None:
         try:
-            await _call_tool(bench, waiting, loop)
+            await _call_tool(deps, waiting, loop)
         except RondoError as error:  # out of the group it would come wrapped, and stop the others
             failures.append(error)
 
@@ -45,13 +45,13 @@ async def call_tools(bench: Workbench, instruction: CallTools, loop: Loop) -> No
         raise failures[0]
 
 
-def begin_early(bench: Workbench, loop: Loop, call: ToolCall) -> None:
+def begin_early(deps: ExecutorDeps, loop: Loop, call: ToolCall) -> None:
     """While the model's answer is still arriving: begin a call, if it may run twice."""
-    tool = bench.tools.get(call.name)
-    if not bench.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
+    tool = deps.tools.get(call.name)
+    if not deps.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
         return
-    if not bench.waits_for_person(loop.state, call):
-        run = partial(execute, bench, call, loop, bench.allowed(loop.state, call))
+    if not deps.waits_for_person(loop.state, call):
+        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call))
         loop.early_calls.start(call, run, loop.tasks)
 
 
@@ -66,7 +66,7 @@ def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
 
 
 async def execute(
-    bench: Workbench, call: ToolCall, loop: Loop, approved: frozenset[str] | None
+    deps: ExecutorDeps, call: ToolCall, loop: Loop, approved: frozenset[str] | None
 ) -> ToolResult:
     """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
     state = loop.state
@@ -76,61 +76,63 @@ async def execute(
         idempotency_key=_key(state, call),
         approved=approved,
     )
-    blocked = await bench.hooks.before_tool_call(loop, call)
+    blocked = await deps.hooks.before_tool_call(loop, call)
     if blocked is not None:
         return ToolResult(id=call.id, content=blocked, is_error=True, notice=True)
-    result = await bench.tools.execute(call, context)
+    result = await deps.tools.execute(call, context)
     # What has changed the world is told, also when the loop is stopped just now.
-    with anyio.CancelScope(shield=_has_side_effects(bench, call)):
-        result = await bench.hooks.after_tool_call(loop, call, result)
+    with anyio.CancelScope(shield=_has_side_effects(deps, call)):
+        result = await deps.hooks.after_tool_call(loop, call, result)
     return result  # noqa: RET504  in the scope, to mypy it might not return
 
 
-async def _call_tool(bench: Workbench, waiting: PendingCall, loop: Loop) -> None:
+async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> None:
     call = waiting.call
     if waiting.answer is not None:
         answered = ToolResult(id=call.id, content=waiting.answer)
-        await loop.emit(_finished(bench, call, answered))
+        await loop.emit(_finished(deps, call, answered))
         return
-    has_side_effects = _has_side_effects(bench, call)
+    has_side_effects = _has_side_effects(deps, call)
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
-    approved = _approved(bench, waiting, loop.state)
-    if refusal is None and _has_changed(bench, waiting, approved):
+    approved = _approved(deps, waiting, loop.state)
+    if refusal is None and _has_changed(deps, waiting, approved):
         refusal = _CHANGED
     if refusal is not None:
         told = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
-        await loop.emit(_finished(bench, call, told))
+        await loop.emit(_finished(deps, call, told))
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
     if not waiting.started:
         await loop.emit(started(call, loop.state), durable=has_side_effects)
-    result = await loop.early_calls.take(call) or await execute(bench, call, loop, approved)
+    result = await loop.early_calls.take(call) or await execute(deps, call, loop, approved)
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
     with anyio.CancelScope(shield=True):
-        await loop.emit(_finished(bench, call, result))
+        await loop.emit(_finished(deps, call, result))
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 
-def _has_side_effects(bench: Workbench, call: ToolCall) -> bool:
+def _has_side_effects(deps: ExecutorDeps, call: ToolCall) -> bool:
     """A tool that is gone since it began may have had any effect."""
-    tool = bench.tools.get(call.name)
+    tool = deps.tools.get(call.name)
     return tool is None or tool.effect not in ("read_only", "idempotent")
 
 
-def _approved(bench: Workbench, waiting: PendingCall, state: RunLoopState) -> frozenset[str] | None:
+def _approved(
+    deps: ExecutorDeps, waiting: PendingCall, state: RunLoopState
+) -> frozenset[str] | None:
     """What a call may be about: what it was allowed as, or else what is allowed for longer."""
     if not waiting.approved:
-        return bench.allowed(state, waiting.call)
+        return deps.allowed(state, waiting.call)
     answer = state.last_answer  # a call that was allowed runs before anything else is asked
     allowed = {} if answer is None else answer.subjects
     about = allowed.get(waiting.call.id, waiting.call.name)
     return frozenset() if about is None else frozenset((about,))
 
 
-def _has_changed(bench: Workbench, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
+def _has_changed(deps: ExecutorDeps, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
     """Whether a call is about something else by now than what was allowed, such as a changed
     script. A tool whose subject can change until it begins looks once more, see `ToolContext`."""
     if approved is None:
@@ -138,7 +140,7 @@ def _has_changed(bench: Workbench, waiting: PendingCall, approved: frozenset[str
     call = waiting.call
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
-    about = subject(call, bench.tools)
+    about = subject(call, deps.tools)
     return about not in approved if about is not None else bool(approved)
 
 
@@ -159,8 +161,8 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
     return None
 
 
-def _finished(bench: Workbench, call: ToolCall, result: ToolResult) -> ToolFinished:
-    shown = bench.tools.shown(result)
+def _finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
+    shown = deps.tools.shown(result)
     return ToolFinished(
         call_id=call.id,
         name=call.name,

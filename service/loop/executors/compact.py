@@ -32,32 +32,32 @@ from service.loop.context.model_context import messages_tokens
 from service.loop.context.shortening import brief
 from service.loop.context.summaries import extract, request
 from service.loop.execution import Loop
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.tuning import COMPACT_AT_ONCE, COMPACT_TO, MATERIAL_SHARE
 
 _LEAST_RATIO = 0.5
 
 
-async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
+async def compact(deps: ExecutorDeps, instruction: Compact, loop: Loop) -> None:
     """Summarise what is old, by the model or, where it is not to be had, by extraction."""
     state = loop.state
     history = list(state.history)
-    estimate = estimated_next_call(bench, state)
-    tokens = instruction.tokens or next_call_tokens(bench, state)
-    window = bench.model(state).window_tokens
+    estimate = estimated_next_call(deps, state)
+    tokens = instruction.tokens or next_call_tokens(deps, state)
+    window = deps.model(state).window_tokens
     limit = instruction.limit or window
-    ratio = _tokens_per_estimated(bench, tokens, state, estimate)
-    room = _room(bench, state, instruction.limit, estimate=estimate, ratio=ratio)
-    writer = _Writer(bench, loop, int(window * MATERIAL_SHARE / max(ratio, 1)))
+    ratio = _tokens_per_estimated(deps, tokens, state, estimate)
+    room = _room(deps, state, instruction.limit, estimate=estimate, ratio=ratio)
+    writer = _Writer(deps, loop, int(window * MATERIAL_SHARE / max(ratio, 1)))
     pieces = plan(state, room)
     if pieces or plan_merge(history, room):
         await loop.emit(CompactionStarted(tokens=tokens, limit=limit))
-        bench.remember(state)
+        deps.remember(state)
         history = summarised(history, await writer.write(history, pieces))
         if (merged := plan_merge(history, room)) is not None:
             history = summarised(history, await writer.write(history, [merged]))
-        with anyio.move_on_after(bench.archive_seconds):
-            await bench.remembered()
+        with anyio.move_on_after(deps.archive_seconds):
+            await deps.remembered()
     count, replacement = difference(state.history, history)
     after = (room.beside + messages_tokens(history)) / estimate if count else 1.0
     summary = CompactionFinished(
@@ -70,17 +70,17 @@ async def compact(bench: Workbench, instruction: Compact, loop: Loop) -> None:
     await _take_over(loop, summary, of=state)
 
 
-def can_compact(bench: Workbench, state: RunLoopState) -> bool:
+def can_compact(deps: ExecutorDeps, state: RunLoopState) -> bool:
     """Whether there is anything that a summary, wanted by a person, would make shorter."""
-    estimate = estimated_next_call(bench, state)
-    return bool(plan(state, _room(bench, state, None, estimate=estimate, ratio=1.0)))
+    estimate = estimated_next_call(deps, state)
+    return bool(plan(state, _room(deps, state, None, estimate=estimate, ratio=1.0)))
 
 
 def _room(
-    bench: Workbench, state: RunLoopState, limit: int | None, *, estimate: int, ratio: float
+    deps: ExecutorDeps, state: RunLoopState, limit: int | None, *, estimate: int, ratio: float
 ) -> Room:
     """How long the call may be; without a limit it is to be as short as it can be made."""
-    most = int((limit or bench.model(state).window_tokens) / ratio)
+    most = int((limit or deps.model(state).window_tokens) / ratio)
     return Room(
         beside=estimate - messages_tokens(state.history),
         limit=most,
@@ -105,10 +105,10 @@ async def _take_over(loop: Loop, summary: CompactionFinished, *, of: RunLoopStat
             return
 
 
-def too_long(bench: Workbench, error: LLMContextError) -> Problem:
+def too_long(deps: ExecutorDeps, error: LLMContextError) -> Problem:
     """What to tell a person when the conversation is too long, and nothing more is to be won."""
     problem = error.problem()
-    if bench.compaction == "off":
+    if deps.compaction == "off":
         advice = (
             "Set agent.compaction to auto, so that what is old is summarised in time; or go on in"
             " a new run loop, which can look up what was said here."
@@ -122,23 +122,23 @@ def too_long(bench: Workbench, error: LLMContextError) -> Problem:
 
 
 def _tokens_per_estimated(
-    bench: Workbench, tokens: int, state: RunLoopState, estimate: int
+    deps: ExecutorDeps, tokens: int, state: RunLoopState, estimate: int
 ) -> float:
     """How many tokens there really are for an estimated one, as far as the model has told."""
     ratio = tokens / estimate
     if state.overflowed:
-        ratio = max(ratio, bench.model(state).llm.context_tokens / estimate)
+        ratio = max(ratio, deps.model(state).llm.context_tokens / estimate)
     return max(ratio, _LEAST_RATIO)
 
 
 class _Writer:
     """Writes summaries, several side by side."""
 
-    def __init__(self, bench: Workbench, loop: Loop, material_tokens: int) -> None:
-        self._bench = bench
+    def __init__(self, deps: ExecutorDeps, loop: Loop, material_tokens: int) -> None:
+        self._deps = deps
         self._loop = loop
         self._material_tokens = material_tokens
-        self._ask_model = bench.compaction == "model"
+        self._ask_model = deps.compaction == "model"
         self.by_model = False
         """Whether the model wrote any of them."""
 
@@ -179,10 +179,10 @@ class _Writer:
         return brief(text, max_tokens) if text else extract(messages, max_tokens=max_tokens)
 
     async def _asked(self, messages: Sequence[Message], max_tokens: int) -> str:
-        bench, loop = self._bench, self._loop
+        deps, loop = self._deps, self._loop
         asked = request(messages, max_tokens=max_tokens, material_tokens=self._material_tokens)
-        asked = await bench.hooks.before_model_call(loop, asked)
-        model = next(bench.models.turns(loop.state.next_model)).model
+        asked = await deps.hooks.before_model_call(loop, asked)
+        model = next(deps.models.turns(loop.state.next_model)).model
         generated = await retrying(
             lambda: generate(model.llm, asked),
             max_retries=model.max_retries,

@@ -25,7 +25,9 @@ class HookError(RondoError):
     title = "A hook failed"
 
 
-async def guarded(name: str, call: Callable[[], Awaitable[T]], *, timeout_seconds: float) -> T:
+async def call_with_timeout(
+    name: str, call: Callable[[], Awaitable[T]], *, timeout_seconds: float
+) -> T:
     """Call, and come back within a time, whatever happens. Cancellation passes through.
 
     Args:

@@ -14,7 +14,7 @@ from service.domain.messages import Message, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.loop.execution import Loop
-from service.loop.hooks.call_with_timeout import HookError, guarded
+from service.loop.hooks.call_with_timeout import HookError, call_with_timeout
 from service.loop.hooks.hook_checks import (
     message_of,
     messages_of,
@@ -166,7 +166,7 @@ class HookRunner:
         async def call() -> T:
             return check(await method(*arguments))
 
-        return await guarded(_name(method), call, timeout_seconds=self._timeout)
+        return await call_with_timeout(_name(method), call, timeout_seconds=self._timeout)
 
 
 async def _report(error: HookError, loop: Loop) -> None:

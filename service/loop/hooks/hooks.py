@@ -1,4 +1,4 @@
-"""Hooks: code of the owner's own, before and after what the agent does.
+"""Hooks: a person's own code, before and after what the agent does.
 
 A hook that raises, does not come back in time, or gives something that cannot be used, is reported
 (in the log, and as an ``error`` event of the run loop) and does not break the loop: it goes on as

@@ -18,7 +18,7 @@ from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Reco
 from service.domain.state import RunLoopState
 from service.domain.token_estimates import estimate_tokens
 from service.llm.abilities import size_of
-from service.loop.executor_deps import Workbench
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.answer_match import answering
 from service.loop.recall.care.limit_choice import limits_that_matter
 from service.loop.recall.topic_shift import of_another_matter, says_something
@@ -38,28 +38,28 @@ _BLANK = re.compile(r"\s+(?:> )?|^> ")
 
 
 async def recall_for(
-    bench: Workbench, state: RunLoopState, message_ids: Sequence[str]
+    deps: ExecutorDeps, state: RunLoopState, message_ids: Sequence[str]
 ) -> list[EventBody]:
     """What memory knows of the messages that a loop is about to observe, as events to journal."""
     words = "\n".join(each.message.text for each in state.unseen if each.id in message_ids)
-    if not words.strip() or bench.recall_tokens <= 0:
+    if not words.strip() or deps.recall_tokens <= 0:
         return []
     # What was said in another loop a moment ago is to be found as well.
     with anyio.move_on_after(RECALL_PATIENCE_SECONDS):
-        await bench.remembered()
-    return [*await _of_matter(bench, state, words), *await _of_limits(bench, state, words)]
+        await deps.remembered()
+    return [*await _of_matter(deps, state, words), *await _of_limits(deps, state, words)]
 
 
-async def _of_matter(bench: Workbench, state: RunLoopState, words: str) -> list[EventBody]:
-    budget = recall_budget(bench, state)
+async def _of_matter(deps: ExecutorDeps, state: RunLoopState, words: str) -> list[EventBody]:
+    budget = recall_budget(deps, state)
     if budget <= 0:
         return []
     try:
         if state.iteration_count:
-            segments, answer = await _of_another_matter(bench, state, words)
+            segments, answer = await _of_another_matter(deps, state, words)
         else:
-            await bench.memory_ready()
-            segments, answer = await _of_this_matter(bench, state, words)
+            await deps.memory_ready()
+            segments, answer = await _of_this_matter(deps, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.
         return [ErrorOccurred(problem=error.problem())]
@@ -67,26 +67,26 @@ async def _of_matter(bench: Workbench, state: RunLoopState, words: str) -> list[
     return [MemoryRecalled(recollections=pieces)] if pieces else []
 
 
-async def _of_limits(bench: Workbench, state: RunLoopState, words: str) -> list[EventBody]:
+async def _of_limits(deps: ExecutorDeps, state: RunLoopState, words: str) -> list[EventBody]:
     """What the person has said of their limits that matters here, whatever was recalled before."""
     try:
         pieces = await limits_that_matter(
-            state, words, embed=bench.embed_for_care, memory=bench.memory
+            state, words, embed=deps.embed_for_care, memory=deps.memory
         )
     except RondoError as error:
         return [ErrorOccurred(problem=error.problem())]
     return [MemoryRecalled(recollections=tuple(pieces))] if pieces else []
 
 
-def recall_budget(bench: Workbench, state: RunLoopState) -> int:
+def recall_budget(deps: ExecutorDeps, state: RunLoopState) -> int:
     """How much a loop may be given now: less, once it was given much."""
-    at_once = min(bench.recall_tokens, int(bench.model(state).llm.context_tokens * RECALL_SHARE))
+    at_once = min(deps.recall_tokens, int(deps.model(state).llm.context_tokens * RECALL_SHARE))
     given = sum(estimate_tokens(piece.content) for piece in state.recollections)
     return min(at_once, RECALL_TIMES * at_once - given)
 
 
 async def _of_this_matter(
-    bench: Workbench, state: RunLoopState, words: str
+    deps: ExecutorDeps, state: RunLoopState, words: str
 ) -> tuple[list[Segment], AnchorRef | None]:
     """What a loop that begins is given: the last words of the one that it takes up, and what is
     found, with what of it seems to answer."""
@@ -94,38 +94,38 @@ async def _of_this_matter(
     hits: list[MemoryHit] = []
     asks = says_something(words)
     # From the journal, as it may not have been archived yet.
-    known = state.predecessor_id and await bench.load(state.predecessor_id)
+    known = state.predecessor_id and await deps.load(state.predecessor_id)
     if known:
         found += segment(known)[-RECALL_LAST_WORDS:]
     if known and asks:
         narrowed = SearchFilters(run_loop_id=known.id)
-        within = await bench.memory.search(
+        within = await deps.memory.search(
             words, owner=state.owner, limit=RECALL_HITS, filters=narrowed, explain=True
         )
         hits += _telling(within)
     if not asks:
         return found, None
-    anywhere = await bench.memory.search(
+    anywhere = await deps.memory.search(
         words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
     )
     # What was asked before, word for word, is nearer than any answer: that must not crowd it out.
     telling = _telling(anywhere)
-    answer = _answer(bench, state, words, [*hits, *telling])
+    answer = _answer(deps, state, words, [*hits, *telling])
     hits += _near(telling, answer)
-    return found + await _with_neighbours(bench.memory, hits, state.owner), answer
+    return found + await _with_neighbours(deps.memory, hits, state.owner), answer
 
 
 async def _of_another_matter(
-    bench: Workbench, state: RunLoopState, words: str
+    deps: ExecutorDeps, state: RunLoopState, words: str
 ) -> tuple[list[Segment], AnchorRef | None]:
     """What a loop is given when a person turns to another matter, with what of it seems to answer;
     nothing when they do not."""
-    found = await bench.memory.search(
+    found = await deps.memory.search(
         words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits = (await of_another_matter(words, state, found, bench.embed))[:RECALL_HITS]
-    answer = _answer(bench, state, words, hits)
-    return await _with_neighbours(bench.memory, hits, state.owner), answer
+    hits = (await of_another_matter(words, state, found, deps.embed))[:RECALL_HITS]
+    answer = _answer(deps, state, words, hits)
+    return await _with_neighbours(deps.memory, hits, state.owner), answer
 
 
 def _elsewhere(state: RunLoopState) -> SearchFilters:
@@ -193,10 +193,10 @@ def _near(related: Sequence[MemoryHit], answer: AnchorRef | None) -> list[Memory
 
 
 def _answer(
-    bench: Workbench, state: RunLoopState, words: str, hits: Iterable[MemoryHit]
+    deps: ExecutorDeps, state: RunLoopState, words: str, hits: Iterable[MemoryHit]
 ) -> AnchorRef | None:
     """The hit that a person is to see beside the answer, as a small model may have it wrong."""
-    return None if size_of(bench.model(state).llm) == "large" else answering(words, hits)
+    return None if size_of(deps.model(state).llm) == "large" else answering(words, hits)
 
 
 def _within(

@@ -55,7 +55,7 @@ class QueryCache:
         """See `Embedder.embed_passages`. Nothing is kept: a passage is embedded once."""
         return self._embedder.embed_passages(texts)
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Keep no question."""
         with self._changing:
             self._vectors.clear()

@@ -24,7 +24,7 @@ from service.memory.memory_tuning import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 from service.memory.run_loop_lines import BadLineError, Line, lines_of, parse
 
 OWN = "rondo"
-"""The source of files that the house has written itself."""
+"""The source of files that Rondo has written itself."""
 _TRIES = 3  # at a loop that changes while it is looked at
 _FORGOTTEN_JUST_NOW = (
     "the run loop of that id was forgotten just now; import it anew to have it back"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from service.domain.events import Event, EventBody, MemoryRecalled, RunLoopImported, ToolFinished
-from service.domain.forgetting import PartOfPlace, PlaceThatSaw
+from service.domain.forgetting_terms import PartOfPlace, PlaceThatSaw
 from service.domain.tools import MEMORY_TOOLS
 from service.memory.forgetting.descent import Doomed
 from service.memory.forgetting.pieces import Ref

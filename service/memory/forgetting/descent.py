@@ -18,9 +18,9 @@ from service.domain.events import (
     RunLoopImported,
     RunLoopStarted,
 )
-from service.domain.forgetting import CopyKind
+from service.domain.forgetting_terms import CopyKind
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.journal_reads import unread_state
+from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.moves import Move, moves_to
 from service.memory.forgetting.openings import goal_told_by
 from service.memory.forgetting.redaction import redacted

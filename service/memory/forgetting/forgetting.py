@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
-from service.domain.forgetting import (
+from service.domain.forgetting_terms import (
     ForgetConflictError,
     ForgetPreview,
     ForgetReceipt,
@@ -213,7 +213,7 @@ class Forgetting:
     # --- what is left to do
 
     async def run(self) -> None:
-        """Finish what is pending, now and whenever there is more, for ever."""
+        """Finish what is pending, now and whenever there is more, until cancelled."""
         pause = _FIRST_PAUSE
         while True:
             self._pending = anyio.Event()

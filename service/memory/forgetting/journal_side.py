@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from service.domain.forgetting import Removed
+from service.domain.forgetting_terms import Removed
 from service.memory.forgetting.plan import Change, Plan
 from service.memory.journal.run_loop_table import project
 

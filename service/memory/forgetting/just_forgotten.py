@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from service.domain.events import EventBody, InputRequired, RouteDecided, RunLoopStarted
 from service.memory.forgetting.pieces import pieces_in, without_pieces
 from service.memory.forgetting.plan import Plan
-from service.memory.forgetting.routes import Goals, without_goals, without_options
+from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.journal.journal_reads import JournalReads
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from service.domain.events import EventBody
-from service.domain.forgetting import CopyKind, PlaceThatSaw
+from service.domain.forgetting_terms import CopyKind, PlaceThatSaw
 from service.domain.state import RunLoopState
 from service.memory.forgetting.recognition import Traits
 

@@ -24,15 +24,15 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.fold import fold
-from service.domain.forgetting import CopyKind
+from service.domain.forgetting_terms import CopyKind
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
-from service.memory.forgetting.journal_reads import goals_of_others
+from service.memory.forgetting.journal_queries import goals_of_others
 from service.memory.forgetting.pieces import Ref, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.recognition import Traits
-from service.memory.forgetting.routes import Goals, without_goals, without_options
+from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
 from service.memory.forgetting.sightings import Shown, Sightings, shown_by
 from service.memory.forgetting.words import first_words, traits_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.domain.errors import RondoError
-from service.domain.forgetting import (
+from service.domain.forgetting_terms import (
     CopiesElsewhere,
     DoomedIteration,
     DoomedRunLoop,

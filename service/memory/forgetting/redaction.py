@@ -10,7 +10,7 @@ from collections.abc import Container
 
 from service.domain import events
 from service.domain.errors import Problem
-from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.messages import Message, TextPart, ToolCall
 from service.domain.run_loops import Iteration
 

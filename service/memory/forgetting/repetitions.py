@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from service.domain.anchors import Segment
-from service.domain.forgetting import Repetition
-from service.memory.forgetting.journal_reads import imported
+from service.domain.forgetting_terms import Repetition
+from service.memory.forgetting.journal_queries import imported
 from service.memory.forgetting.pieces import Ref
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.recognition import folded, readable, stands_in

@@ -15,10 +15,10 @@ import anyio.to_thread
 from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.events import InputReceived, InputRequired
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.journal_reads import loop_ids, loops_that_hold, owner_of
+from service.memory.forgetting.journal_queries import loop_ids, loops_that_hold, owner_of
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.plan import Selection
 from service.memory.forgetting.words import strings_in
@@ -73,7 +73,8 @@ def _check(request: ForgetRequest) -> None:
     others = request.run_loop_ids or request.anchors or request.query
     if request.everything and (others or request.since or request.until):
         raise InvalidInputError(
-            "everything and a part of it cannot be meant at once", advice="Name one of them."
+            "`everything` goes with no run loop, anchor, query or time",
+            advice="Name what is to go, or everything.",
         )
     if request.since and request.until and request.since >= request.until:
         raise InvalidInputError("the time ends before it begins", advice="Look at both ends.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from service.domain import events
-from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
 from service.domain.messages import (
     ContentPart,
     ImageUrlPart,
@@ -27,7 +27,7 @@ Tells = Callable[[str], bool]
 
 
 def without_telling(body: events.EventBody, tells: Tells) -> events.EventBody:
-    """What a model, a tool or the house said, without the texts in it that tell the words.
+    """What a model, a tool or Rondo said, without the texts in it that tell the words.
 
     The same body where none does; one that only a person has words in is returned as it is.
     """
@@ -71,7 +71,7 @@ def _texts(body: events.EventBody) -> list[str]:
 
 
 def seen_by_its_author(body: events.EventBody) -> events.EventBody:
-    """What a model, a tool or the house said, without any words; the same body where it has none,
+    """What a model, a tool or Rondo said, without any words; the same body where it has none,
     or where they are a person's."""
     match body:
         case (

@@ -64,7 +64,7 @@ def _of_others(iteration: Iteration) -> Iterator[str]:
     """What the model said in an iteration, and what tools gave it."""
     yield from filter(None, (iteration.reasoning, iteration.response))
     yield from (call.arguments for call in iteration.tool_calls)
-    # What memory gave has its place elsewhere, and failures are told in words of the house.
+    # What memory gave has its place elsewhere, and failures are told in words of Rondo.
     for result in results_of_others(iteration):
         if not (result.is_error or result.notice):
             yield result.content

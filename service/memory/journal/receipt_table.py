@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.domain.forgetting import ForgetReceipt
+from service.domain.forgetting_terms import ForgetReceipt
 from service.storage.sqlite_file import SqliteFile
 
 SCHEMA = """

@@ -50,9 +50,9 @@ class FullTextIndex:
         )
         return [Scored(*row) for row in rows]
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Keep no words in the process's memory."""
-        self._frequencies.let_go()
+        self._frequencies.clear()
 
     def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
         """In how many segments, of all owners, each term stands.
@@ -104,7 +104,7 @@ class _Frequencies:
             found[term] = count
         return found
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         with self._changing:
             self._known, self._segments = {}, 0
 

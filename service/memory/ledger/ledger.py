@@ -240,7 +240,7 @@ class Ledger:
                 gone = removal.remove(db, owner, run_loop_ids, changed)
             for run_loop_id in (*run_loop_ids, *(each.id for each in changed)):
                 self._in_mind.pop((owner, run_loop_id), None)
-        self.words.let_go()
+        self.words.clear()
         return gone
 
     def holding_all(self, owner: str, wanted: Iterable[str]) -> list[Segment]:

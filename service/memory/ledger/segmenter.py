@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from service.domain.anchors import Anchor, Segment, SegmentType
-from service.domain.forgetting import FORGOTTEN, FORGOTTEN_ARGUMENTS
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
 from service.domain.token_estimates import dense_prefix_within, estimate_dense_tokens

@@ -134,7 +134,7 @@ def _wholes(text: str) -> Iterator[str]:
             yield joined
 
 
-def let_go() -> None:
+def clear_cache() -> None:
     """Keep no words in the process's memory."""
     _stem.cache_clear()
 

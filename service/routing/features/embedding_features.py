@@ -81,7 +81,7 @@ class Cosines:
         return cls(place, np.array(owner)[place], plain, _centred_cosines(vector, heard))
 
 
-def nearness(
+def embedding_features(
     vector: Vector | None,
     at: float,
     loops: Sequence[Loop],

@@ -14,17 +14,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.memory.ledger.stop_words import STOP_WORDS
-from service.routing.features.embedding_features import NEARNESS_FEATURES, Cosines, Matrix, nearness
+from service.routing.features.embedding_features import (
+    NEARNESS_FEATURES,
+    Cosines,
+    Matrix,
+    embedding_features,
+)
 from service.routing.features.embedding_projection import Projection
 from service.routing.features.lexical_features import (
     COURSE_FEATURES,
     OVERLAP_FEATURES,
     Words,
     courses,
-    overlaps,
+    lexical_features,
 )
 from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
-from service.routing.features.style_features import HABIT_FEATURES, habits
+from service.routing.features.style_features import HABIT_FEATURES, style_features
 from service.routing.features.turn_features import Exchanges, exchanges
 from service.routing.features.turn_network import Network
 from service.routing.text.text_reading import Candidate, Loop, Reading, Vector, read
@@ -122,10 +127,10 @@ def features(
     cosines = Cosines.of(vector, loops)
     pairs = np.concatenate(
         [
-            nearness(vector, at, loops, cosines, projection),
-            overlaps(message, words, loops),
+            embedding_features(vector, at, loops, cosines, projection),
+            lexical_features(message, words, loops),
             courses(message, at, loops),
-            habits(message, loops),
+            style_features(message, loops),
         ],
         axis=1,
     )

@@ -129,7 +129,7 @@ class Words:
         return math.fsum(self.weights[term] for term in self.weights.keys() & shared)
 
 
-def overlaps(message: Reading, words: Words, loops: Sequence[Loop]) -> Matrix:
+def lexical_features(message: Reading, words: Words, loops: Sequence[Loop]) -> Matrix:
     """One row a candidate, columns as in `OVERLAP_FEATURES`; `words` are the message's."""
     table = np.array([_overlaps(message, words, loop) for loop in loops], dtype=np.float64)
     table = table.reshape(len(loops), len(OVERLAP_FEATURES))

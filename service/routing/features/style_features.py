@@ -17,7 +17,7 @@ _NEWEST = 6
 """How many of the person's newest turns are compared."""
 
 
-def habits(message: Reading, loops: Sequence[Loop]) -> Matrix:
+def style_features(message: Reading, loops: Sequence[Loop]) -> Matrix:
     """One row a candidate, columns as in `HABIT_FEATURES`.
 
     The distance (the mean over all signs) to the person's turn that is most alike, and how much

@@ -18,7 +18,7 @@ from service.memory.ledger.terms import terms
 from service.routing.text import word_pieces
 from service.routing.text.message_shape import Shape, shape
 from service.routing.text.text_script import NO_SCRIPT, script
-from service.routing.text.writing_style import signs
+from service.routing.text.writing_style import style_signs
 
 Vector = NDArray[np.float32]
 
@@ -144,16 +144,16 @@ def _read(text: _Read) -> Reading:
         lower=beginning.lower(),
         shape=found_shape,
         manner=_manner(beginning),
-        signs=signs(beginning),
+        signs=style_signs(beginning),
         look=_look(found_shape),
     )
 
 
-def let_go() -> None:
+def clear_cache() -> None:
     """Keep no texts in the process's memory."""
     _read.cache_clear()
     _vocabulary.cache_clear()
-    word_pieces.let_go()
+    word_pieces.clear_cache()
 
 
 def _ends(text: _Read) -> str:

@@ -60,7 +60,7 @@ def shared_pieces(
     )
 
 
-def let_go() -> None:
+def clear_cache() -> None:
     """Keep nothing of any text in the process's memory."""
     _known.cache_clear()
     _spaced.cache_clear()

@@ -27,7 +27,7 @@ _SIGNS = tuple(
 )
 
 
-def signs(text: str) -> tuple[float, ...]:
+def style_signs(text: str) -> tuple[float, ...]:
     """What tells a hand: one number a sign, and the length."""
     words = text.strip()
     found = [float(sign.search(words) is not None) for sign in _SIGNS]

@@ -1,1 +1,1 @@
-"""The routes, a module for each part of the house."""
+"""The routes, a module for each part of the API."""

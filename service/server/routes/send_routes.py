@@ -17,7 +17,7 @@ from service.server.daemon import StoppingError, TheDaemon
 from service.server.event_streams import EventStream, accepts_stream, frame
 from service.server.http.json_body import JSONRoute
 from service.server.problems import RequestError, problem_response
-from service.server.run_until_disconnect import attend
+from service.server.run_until_disconnect import run_until_disconnect
 from service.server.security.bearer_auth import Owner
 from service.server.split_parts import delivered, frames_with_parts
 from service.wire.daemon_bodies import ProblemDetails
@@ -97,7 +97,7 @@ async def send(
             await _gather(events, outcome)
             parts.extend(await delivered(agent, receipt.parts, owner))
 
-        ending = await attend(gather, receive=request.receive, closing=daemon.closing)
+        ending = await run_until_disconnect(gather, receive=request.receive, closing=daemon.closing)
     if ending == "client_gone":
         return Response(status_code=204)  # nobody reads it
     return await _answer(agent, outcome, owner, tuple(parts))

@@ -1,4 +1,4 @@
-"""The tools that come with the house, and why some of them are not offered."""
+"""The tools that come with Rondo, and why some of them are not offered."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class _Walk:
 
     def _entry(self, path: Path, inside: str, to: Path | None, above: tuple[str, ...]) -> None:
         try:
-            # Not blocking: a pipe that nobody writes to would hold the opening for ever.
+            # Not blocking: a pipe that nobody writes to would never return from opening.
             opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
             self._leave_out(inside, _why_not(path, error))

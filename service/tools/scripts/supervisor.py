@@ -68,7 +68,7 @@ def main() -> None:
         _tell(line, errno=-started)
         return
     group = started
-    _let_go_of_the_streams()
+    _close_standard_streams()
     _tell(line, group=group)
     while (exit_code := _exit_code(group)) is None:
         readable, _, _ = select.select([line.fileno(), woken], [], [])
@@ -131,7 +131,7 @@ def _become(command: list[str], env: dict[str, str], parent: int, failing: int) 
         os._exit(1)
 
 
-def _let_go_of_the_streams() -> None:
+def _close_standard_streams() -> None:
     """They end when the script, and nobody else, has closed them."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from service.agent.agent import Agent
-from service.domain.forgetting import ForgetRequest
+from service.domain.forgetting_terms import ForgetRequest
 from service.domain.messages import Message
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sent

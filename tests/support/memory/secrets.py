@@ -28,7 +28,7 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.forgetting import ForgetReceipt, ForgetRequest
+from service.domain.forgetting_terms import ForgetReceipt, ForgetRequest
 from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
 from service.memory.journal.inbox import InboxEntry

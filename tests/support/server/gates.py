@@ -42,7 +42,7 @@ class Work:
 class Listener(PatientLLM):
     """Works first where it is told to, then quotes all that was said since its last whole answer.
 
-    While it is `slow` it says two words and then waits for `let_go`.
+    While it is `slow` it says two words and then waits for `release`.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ class PatientLLM(ScriptedModel):
         """From now on wait before answering."""
         self._held = anyio.Event()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Answer, also what waits."""
         if self._held is not None:
             self._held.set()

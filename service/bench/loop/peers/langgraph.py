@@ -1,7 +1,7 @@
 """LangGraph with its SQLite checkpoints: a model node and a tool node, each step kept on disk.
 
 In the way that is quickest for it: the synchronous saver, with ``synchronous=NORMAL`` as in the
-house's journal, so that neither is made to wait for the disk.
+subject's journal, so that neither is made to wait for the disk.
 """
 
 from __future__ import annotations

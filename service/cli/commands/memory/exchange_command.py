@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
-from service.cli.terminal.date_parameter import Moment
+from service.cli.terminal.date_parameter import DateParameter
 
 
 @click.command("export")
@@ -16,8 +16,8 @@ from service.cli.terminal.date_parameter import Moment
     default="-",
     help="Where to, readable by you alone; - is the standard output.  [default: -]",
 )
-@click.option("--since", type=Moment(), help="Only run loops opened then or later.")
-@click.option("--until", type=Moment(), help="Only run loops opened before then.")
+@click.option("--since", type=DateParameter(), help="Only run loops opened then or later.")
+@click.option("--until", type=DateParameter(), help="Only run loops opened before then.")
 @click.option("--loop", metavar="ID", help="Only this run loop.")
 def export_command(output: str, since: str | None, until: str | None, loop: str | None) -> None:
     """Write all run loops as JSON Lines, one a line, oldest first.

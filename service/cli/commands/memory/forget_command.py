@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
-from service.cli.terminal.date_parameter import Moment
+from service.cli.terminal.date_parameter import DateParameter
 
 if TYPE_CHECKING:
     from service.cli.daemon.daemon_client import Daemon, Json
-    from service.domain.forgetting import ForgetPreview
+    from service.domain.forgetting_terms import ForgetPreview
 
 _WHEN_LOST = (
     "Start the daemon, and look at `rondo memory forget --receipts`: if it is not listed there,"
@@ -22,8 +22,8 @@ _WHEN_LOST = (
 @click.command()
 @click.option("--loop", "loops", metavar="ID", multiple=True, help="This run loop.")
 @click.option("--anchor", "anchors", metavar="ANCHOR", multiple=True, help="What stands there.")
-@click.option("--since", type=Moment(), help="Only from then on.")
-@click.option("--until", type=Moment(), help="Only from before then.")
+@click.option("--since", type=DateParameter(), help="Only from then on.")
+@click.option("--until", type=DateParameter(), help="Only from before then.")
 @click.option("--query", help="What a search for this finds.")
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True)
 @click.option("--exact", is_flag=True, help="All that holds the words of --query just so.")
@@ -61,7 +61,7 @@ def forget(
     from service.cli.terminal.output import aside, print_json
     from service.cli.views.forget_views import print_preview, print_receipt
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.forgetting import ForgetPreview, ForgetReceipt
+    from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
 
     with connect() as daemon:
         if receipts:
@@ -121,7 +121,7 @@ def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
 def _show_receipts(daemon: Daemon, *, as_json: bool) -> None:
     from service.cli.terminal.output import aside, print_json
     from service.cli.views.forget_views import print_receipt
-    from service.domain.forgetting import ForgetReceipt
+    from service.domain.forgetting_terms import ForgetReceipt
 
     found = daemon.get("/v1/memory/forget/receipts")
     if as_json:

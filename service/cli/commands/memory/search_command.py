@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
-from service.cli.terminal.date_parameter import Moment
+from service.cli.terminal.date_parameter import DateParameter
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -42,8 +42,8 @@ class NameAndValue(click.ParamType["tuple[str, JsonValue]"]):
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True)
 @click.option("--max-tokens", type=click.IntRange(1), help="Bound of all hits together.")
 @click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only these.")
-@click.option("--since", type=Moment(), help="Only from then on.")
-@click.option("--until", type=Moment(), help="Only from before then.")
+@click.option("--since", type=DateParameter(), help="Only from then on.")
+@click.option("--until", type=DateParameter(), help="Only from before then.")
 @click.option("--loop", metavar="ID", help="Only from this run loop.")
 @click.option("--without-loop", metavar="ID", help="From all run loops but this one.")
 @click.option(

@@ -1,6 +1,6 @@
 """Files to import from: what is in them, and their contents as a stream.
 
-A file can be JSON Lines of the house's own, the ``conversations.json`` of another service, the ZIP
+A file can be JSON Lines of Rondo's own, the ``conversations.json`` of another service, the ZIP
 in which that was downloaded, or the folder into which it was unpacked. Nothing is unpacked to the
 disk, and nothing is read as a whole.
 """
@@ -121,11 +121,11 @@ class Archive:
         Raises:
             InvalidInputError: the archive is damaged.
         """
-        import ijson  # not needed for the house's own format
+        import ijson  # not needed for Rondo's own format
 
         number = 0
         for stream in self._opened():
-            values = ijson.items(_Guarded(stream), _prefix(stream))
+            values = ijson.items(_BoundedReader(stream), _prefix(stream))
             while True:
                 number += 1
                 try:
@@ -288,7 +288,7 @@ class _Stream:
         return data
 
 
-class _Guarded:
+class _BoundedReader:
     """A stream of JSON that ends with an error where the parser could not take it.
 
     Raises:

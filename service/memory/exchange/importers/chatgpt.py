@@ -51,10 +51,10 @@ def read_chatgpt(value: dict[str, Any]) -> Conversation:
 
 def _nodes(mapping: dict[str, Any]) -> list[Node]:
     entries = {key: entry for key, entry in mapping.items() if isinstance(entry, dict)}
-    return [_node(node_id, entries[node_id]) for node_id in _in_order(entries)]
+    return [_node(node_id, entries[node_id]) for node_id in _ordered_ids(entries)]
 
 
-def _in_order(entries: dict[str, dict[str, Any]]) -> list[str]:
+def _ordered_ids(entries: dict[str, dict[str, Any]]) -> list[str]:
     """The ids, so that siblings stand as their parent names them."""
     ordered: dict[str, None] = {}
     for node_id, entry in entries.items():

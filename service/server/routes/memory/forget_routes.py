@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from service.domain.anchors import AnchorRef
-from service.domain.forgetting import (
+from service.domain.forgetting_terms import (
     ForgetConflictError,
     ForgetPreview,
     ForgetReceipt,
