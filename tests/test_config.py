@@ -72,7 +72,7 @@ def test_passwords_in_addresses_are_hidden(password: str) -> None:
         ("LLM__TEMPERATURE", "hot", "llm.temperature must be a number from 0 to 2"),
         ("LOG_LEVEL", "loud", "log_level must be one of debug, info, warning, error"),
         ("TOOLS__SCRIPTS", "maybe", "tools.scripts must be true or false"),
-        ("DATA_DIR", "~nobody-of-that-name/x", "data_dir cannot be used: there is no such"),
+        ("DATA_DIR", "~nobody-of-that-name/x", "data_dir cannot be used: this machine"),
         ("LLM__PRICES__OUTPUT", "free", "llm.prices.output must be a number, at least 0"),
         ("AGENT__HOOKS", "{}", "agent.hooks must be a list of texts"),
         ("AGENT__HOOKS", "[1]", "agent.hooks.0 must be a text"),

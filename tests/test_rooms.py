@@ -30,7 +30,7 @@ def imports(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module in known:
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module in known:
             for each in node.names:
                 submodule = f"{node.module}.{each.name}"
                 yield submodule if submodule in known else node.module

@@ -46,14 +46,13 @@ def snake_case(name: str) -> str:
 
 
 def test_no_name_of_the_package_is_a_retired_one() -> None:
-    found = []
-    for path in files("service/*.py", "research/*.py"):
-        defined = re.findall(
-            r"^\s*(?:async def|def|class) (\w+)", path.read_text("utf-8"), re.MULTILINE
-        )
-        for name in (path.stem, *defined):
-            if snake_case(name).strip("_") in RETIRED_NAMES:
-                found.append(f"{path.relative_to(ROOT)}: {name}")
+    definition = re.compile(r"^\s*(?:async def|def|class) (\w+)", re.MULTILINE)
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files("service/*.py", "research/*.py")
+        for name in (path.stem, *definition.findall(path.read_text("utf-8")))
+        if snake_case(name).strip("_") in RETIRED_NAMES
+    ]
     assert found == []
 
 

@@ -19,13 +19,16 @@ from service.domain.state import (
 
 def asked(state: RunLoopState, request: InputRequired) -> RunLoopState:
     """The state in which a person is asked; once more, where what they said was no clear answer."""
-    said = "\n".join(each.message.text for each in state.unseen if each.id == request.message_id)
+    said, unseen = "", state.unseen
+    if request.call_id is not None:  # else there is no call to keep the words: they stay unseen
+        said = "\n".join(each.message.text for each in unseen if each.id == request.message_id)
+        unseen = tuple(each for each in unseen if each.id != request.message_id)
     return changed(
         state,
         awaiting=request,
         status="waiting_for_human_input",
         before_answer=_before(state, request) or state.before_answer,
-        unseen=tuple(each for each in state.unseen if each.id != request.message_id),
+        unseen=unseen,
         pending=tuple(
             replace(waiting, said=said) if said and waiting.call.id == request.call_id else waiting
             for waiting in state.pending

@@ -59,10 +59,11 @@ def written(append: Append, *, after: Sequence[Event]) -> list[Event]:
 
 
 def elsewhere(event: Event) -> Event:
-    """The same in another run loop, whose messages have ids of their own."""
+    """The same in another run loop, whose messages and questions have ids of their own."""
     renamed: dict[str, object] = {}
-    if isinstance(message_id := getattr(event.body, "message_id", None), str):
-        renamed["message_id"] = f"other-{message_id}"
+    for name in ("message_id", "request_id"):  # an answer without a message has its question's
+        if isinstance(known := getattr(event.body, name, None), str):
+            renamed[name] = f"other-{known}"
     if (message_ids := getattr(event.body, "message_ids", None)) is not None:
         renamed["message_ids"] = tuple(f"other-{each}" for each in message_ids)
     body = event.body.model_copy(update=renamed)

@@ -157,6 +157,18 @@ def test_an_answer_to_another_request_changes_nothing() -> None:
     assert state.pending[0].approved is None
 
 
+def test_words_that_chose_nothing_are_kept_where_no_call_had_asked() -> None:
+    state = folded(
+        RunLoopStarted(goal="g"),
+        InputRequired(request_id="r", kind="select", prompt="?", options=("a", "b")),
+        received("m", "Which is cheaper?"),
+        InputRequired(
+            request_id="again", kind="select", prompt="?", options=("a", "b"), message_id="m"
+        ),
+    )
+    assert [unseen.message.text for unseen in state.unseen] == ["Which is cheaper?"]
+
+
 def test_anything_but_a_yes_is_a_no() -> None:
     state = folded(
         RunLoopStarted(goal="hi"),
