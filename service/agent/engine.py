@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from service.agent.agent_options import AgentOptions
 from service.agent.auto_enhance import AutoEnhance
 from service.agent.consolidation.consolidation_worker import Consolidator
+from service.agent.human_input.answer_delivery import Answers
 from service.agent.human_input.answer_reading import Answer
-from service.agent.human_input.answers import Answers
 from service.agent.human_input.open_questions import Questions
 from service.agent.lifecycle import Lifecycle
 from service.agent.loop_control import Control

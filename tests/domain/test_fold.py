@@ -161,7 +161,7 @@ def test_words_that_chose_nothing_are_kept_where_no_call_had_asked() -> None:
     state = folded(
         RunLoopStarted(goal="g"),
         InputRequired(request_id="r", kind="select", prompt="?", options=("a", "b")),
-        received("m", "Which is cheaper?"),
+        received("Which is cheaper?"),
         InputRequired(
             request_id="again", kind="select", prompt="?", options=("a", "b"), message_id="m"
         ),
