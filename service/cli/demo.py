@@ -14,9 +14,11 @@ from pathlib import Path
 
 from service.cli.chat.conversation import Conversation
 from service.cli.chat.turn import Turn
-from service.cli.daemon.daemon_client import Daemon, Json, loop_path
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_connection import patiently
 from service.cli.daemon.daemon_process import DaemonProcess, running_daemon
+from service.cli.daemon.daemon_requests import loop_path
+from service.cli.daemon.stream_items import read_as
 from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, out
 from service.cli.views.loop_tables import loops_table
@@ -29,6 +31,7 @@ from service.domain.errors import RondoError
 from service.llm.model_descriptions import model_in_words
 from service.models.machine_choice import CANDIDATES, chosen
 from service.models.weight_store import ModelStore
+from service.wire.memory_bodies import Stats
 
 TRIP = (
     "My daughter Mia and I are flying to Lisbon on 12 May. Mia is allergic to peanuts. "
@@ -114,13 +117,9 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _wait_for(daemon: DaemonProcess) -> None:
-    def works(readiness: Json) -> bool:
-        parts = (readiness.get("agent"), readiness.get("memory"))
-        return all(isinstance(part, dict) and part["ready"] is True for part in parts)
-
     began = time.monotonic()
     with aside().status("starting …", spinner="dots", spinner_style="dim"):
-        daemon.wait_until(works)
+        daemon.wait_until(lambda readiness: readiness.agent.ready and readiness.memory.ready)
     seconds = time.monotonic() - began
     aside().print(f"It answers at {daemon.client().url}, after {seconds:.1f} s.", style="dim")
 
@@ -152,34 +151,32 @@ def _wait_until_remembered(client: Daemon, settings: Settings, loops: int) -> No
     end = time.monotonic() + _REMEMBER_SECONDS
     with aside().status("segmenting, embedding, indexing …", spinner="dots", spinner_style="dim"):
         while True:
-            stats = client.get("/v1/memory/stats")
-            archived = stats["run_loops"] == loops
-            embedded = stats["embedded"] == stats["segments"] or not embeds
-            if archived and (embedded or stats["problem"]):
+            stats = read_as(Stats, client.get("/v1/memory/stats"))
+            archived = stats.run_loops == loops
+            embedded = stats.embedded == stats.segments or not embeds
+            if archived and (embedded or stats.problem):
                 break
             if time.monotonic() > end:
                 raise DemoError(f"memory was not complete after {_REMEMBER_SECONDS:.0f} s: {stats}")
             time.sleep(0.2)
     _note(
-        f"{stats['run_loops']} run loops in {stats['segments']} segments, "
-        f"{stats['embedded']} of them with a vector."
+        f"{stats.run_loops} run loops in {stats.segments} segments, "
+        f"{stats.embedded} of them with a vector."
     )
-    if stats["problem"]:
-        aside().print(str(stats["problem"]), style="yellow")
+    if stats.problem:
+        aside().print(stats.problem, style="yellow")
 
 
 def _look_back(client: Daemon) -> None:
     _heading("Searching memory", f"“{QUERY}”")
-    found = SearchResult.model_validate(
-        client.post("/v1/memory/search", {"query": QUERY, "limit": 3})
-    )
+    found = read_as(SearchResult, client.post("/v1/memory/search", {"query": QUERY, "limit": 3}))
     print_hits(found)
     if not found.hits:
         raise DemoError("the search found nothing of what was said just now")
     anchor = found.hits[0].anchor.text
     _heading("Reading around the first hit", anchor)
     context = client.post("/v1/memory/expand", {"anchor": anchor, "before": 1, "after": 2})
-    print_context(ExpandedContext.model_validate(context))
+    print_context(read_as(ExpandedContext, context))
 
 
 def _ask_again(client: Daemon) -> None:

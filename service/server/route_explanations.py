@@ -60,7 +60,7 @@ def answers_among(routes: Sequence[DecidedRoute], state: RunLoopState) -> list[D
         for each in routes
         if each.route.alternatives
         and each.iteration is None
-        and each.moved_to is None
+        and each.is_here
         and each.message_id not in waiting
     ]
 
@@ -122,7 +122,5 @@ def _of(routes: Iterable[DecidedRoute], message_ids: Iterable[str] | None) -> li
     """Those of these messages (None: of all) that are still in the loop."""
     wanted = None if message_ids is None else set(message_ids)
     return [
-        each
-        for each in routes
-        if each.moved_to is None and (wanted is None or each.message_id in wanted)
+        each for each in routes if each.is_here and (wanted is None or each.message_id in wanted)
     ]

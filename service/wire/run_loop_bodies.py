@@ -24,6 +24,11 @@ class DecidedRoute(BaseModel):
     moved_to: str | None
     """The run loop to which a person has moved it since."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is still in this run loop."""
+        return self.moved_to is None
+
 
 class RunLoopLine(RunLoopSummary):
     """A run loop in a list, and why its newest message is there; a long goal is shortened."""
@@ -120,9 +125,11 @@ class RerouteRequest(BaseModel):
 class Rerouted(BaseModel):
     """What was moved, and where to."""
 
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
     moved: list[str]
     """The messages: those that were observed together are moved together."""
-    from_run_loop_id: Annotated[str, Field(serialization_alias="from")]
+    from_run_loop_id: Annotated[str, Field(alias="from")]
     to: str
     run_loop: RunLoop
     """The one that they are in now."""

@@ -101,8 +101,19 @@ class Remembered(BaseModel):
     timestamp: Timestamp
 
 
+ACCEPTED = "message.accepted"
 DELIVERED = "message.delivered"
-"""The name of the frame that tells where a part went."""
+"""The names of the frames that are no events: the message is safe; where a part of it went."""
+
+
+class Accepted(BaseModel):
+    """The message is safe: the first frame of the stream that follows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    message_id: str
+    replayed: bool
+    """Whether it was sent before, with the same key."""
 
 
 class Part(BaseModel):

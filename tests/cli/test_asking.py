@@ -57,7 +57,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     settings = Settings(embedder=EmbedderSettings(kind="none"))
     environment = {**ENVIRONMENT, "RONDO_LLM__MODEL": str(script)}
     with running_daemon(settings, folder, environment=environment) as running:
-        running.wait_until(lambda readiness: readiness["ready"] is True)
+        running.wait_until(lambda readiness: readiness.ready)
         yield running
 
 

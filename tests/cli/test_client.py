@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.daemon.daemon_client import Broken, Daemon, base_url
+from service.cli.daemon.daemon_client import Broken, Daemon
 from service.cli.daemon.daemon_errors import ConnectionLostError
+from service.cli.daemon.daemon_requests import base_url
 from service.config import ServerSettings, Settings
-from tests.support.cli.commands import answering, write
+from tests.support.cli.commands import Terminal, answering, write
 from tests.support.cli.wire_events import ACCEPTED, IDLE, ROUTED, frame, said, seen
 
 DELTA = seen(None, "message.delta", text="Hel")
@@ -166,3 +167,14 @@ def test_long_work_of_the_daemon_is_waited_for_beyond_the_usual_silence(
             with pytest.raises(ConnectionLostError):
                 daemon.post("/v1/x")
         given_up.set()
+
+
+def test_an_answer_of_another_version_is_told_as_that(tmp_path: Path) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        write(request, '{"run_loops": 3}', media_type="application/json")
+
+    with answering(answer) as port:
+        result = Terminal(tmp_path, port).run("memory", "stats")
+    assert result.exit_code == 1
+    assert "no Stats as version" in result.stderr
+    assert "another version" in result.stderr

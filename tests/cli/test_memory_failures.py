@@ -58,7 +58,7 @@ def narrow() -> Console:
         ("forget", [], "Nothing was forgotten"),
         ("forget", [PREVIEW], "rondo memory forget --receipts"),
         ("reindex", [], "run the same command again"),
-        ("reindex", [{"started": True}], "goes on by itself"),
+        ("reindex", [{"started": True, "notice": None}], "goes on by itself"),
     ],
 )
 def test_a_daemon_that_dies_meanwhile_is_told_with_what_became_of_the_work(

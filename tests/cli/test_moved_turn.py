@@ -8,7 +8,8 @@ from rich.console import Console
 
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
-from service.cli.daemon.stream_items import Accepted, SeenEvent
+from service.cli.daemon.stream_items import SeenEvent
+from service.wire.send_bodies import Accepted
 from tests.support.cli.wire_events import ACCEPTED, LANDED, ROUTED, said, seen
 
 MOVED = seen(

@@ -13,9 +13,10 @@ from rich.console import Console
 
 from service.cli.terminal.output import one_line, plain, visible
 from service.cli.views.loop_tables import loops_table
-from service.cli.views.route_views import LoopLine
 from service.cli.views.run_loop_ids import choose
 from service.domain.errors import InvalidInputError, NotFoundError
+from service.domain.run_loops import RunLoopSummary
+from service.wire.run_loop_bodies import RunLoopLine
 
 
 @given(st.text(), st.integers(4, 40))
@@ -31,11 +32,12 @@ def test_shown_words_hold_no_control_characters(text: str) -> None:
         assert all(char in "\t\n" or char.isprintable() or ord(char) > 0x9F for char in words)
 
 
-def loop(run_loop_id: str) -> LoopLine:
+def loop(run_loop_id: str) -> RunLoopLine:
     at = datetime(2026, 3, 31, tzinfo=UTC)
-    return LoopLine(
+    line = RunLoopSummary(
         id=run_loop_id, owner="me", goal="x", status="idle", created_at=at, updated_at=at
     )
+    return RunLoopLine(**dict(line), route=None, moved_to=None)
 
 
 @pytest.mark.parametrize("width", [10, 40, 80])

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import pytest
 
+from service.wire.daemon_bodies import EffectiveSettings, Readiness, ReadyPart
 from tests.support.cli.commands import Terminal, answering, write
 from tests.support.cli.wire_events import ACCEPTED, IDLE, LANDED, ROUTED, frame, said, seen
 
@@ -35,7 +36,12 @@ def run(
         whole = seen(7, "message.completed", message=said(ANSWER))
         stream = "".join(frame(item) for item in (ACCEPTED, ROUTED, LANDED, whole, IDLE))
         if request.path.startswith("/readyz"):
-            write(request, '{"ready": true}', media_type="application/json")
+            part = ReadyPart(ready=True, detail="")
+            ready = Readiness(ready=True, agent=part, llm=part, memory=part)
+            write(request, ready.model_dump_json(), media_type="application/json")
+        elif request.path.startswith("/v1/settings"):
+            told = EffectiveSettings(model="small", models={}, disclaimer="", settings={})
+            write(request, told.model_dump_json(), media_type="application/json")
         elif request.path.startswith("/v1/send"):
             write(request, stream, media_type="text/event-stream")
         else:

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
-from service.cli.daemon.stream_items import Accepted, SeenEvent
+from service.cli.daemon.stream_items import SeenEvent
+from service.wire.send_bodies import Accepted
 from tests.support.cli.commands import on_screen
 from tests.support.cli.wire_events import ACCEPTED, IDLE, LANDED, LOOP, ROUTED, said, seen
 
@@ -294,7 +295,7 @@ def test_a_compaction_is_told_in_words() -> None:
 
 def test_the_route_of_another_message_is_not_taken_for_ones_own() -> None:
     turn = Turn()
-    turn.apply(Accepted("m2", replayed=False))
+    turn.apply(Accepted(message_id="m2", replayed=False))
     turn.apply(ROUTED)
     assert turn.route is None
 

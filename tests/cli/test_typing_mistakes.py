@@ -56,8 +56,9 @@ def test_a_loop_is_named_by_its_cut_name_as_the_list_shows_it(offline: Terminal)
         def get(self, path: str, params: object = None) -> dict[str, object]:
             at = "2026-03-01T00:00:00Z"
             loop = {"id": f"chatgpt-{'a' * 52}", "owner": "me", "goal": "g", "status": "completed"}
+            line = {**loop, "created_at": at, "updated_at": at, "route": None, "moved_to": None}
             return {
-                "run_loops": [{**loop, "created_at": at, "updated_at": at}],
+                "run_loops": [line],
                 "next_before": None,
             }
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.domain.run_loops import RunLoop
-from service.domain.usage import UsageLine, UsageReport, UsageTotals
+from service.domain.usage import LoopUsage, UsageLine, UsageReport, UsageTotals
+from service.wire.run_loop_bodies import RunLoopDetails
 from tests.support.cli.commands import Terminal, answering, write
 
 LINES = (
@@ -115,33 +115,46 @@ def test_json_is_what_the_daemon_says(tmp_path: Path) -> None:
     ("usage", "words"),
     [
         (
-            {
-                "input_tokens": 1200,
-                "output_tokens": 8,
-                "cached_input_tokens": 0,
-                "cost": 0.5,
-                "currency": "EUR",
-            },
+            LoopUsage(
+                input_tokens=1200,
+                output_tokens=8,
+                cached_input_tokens=0,
+                cost=0.5,
+                currency="EUR",
+            ),
             "1,200 tokens in, 8 out, 0.5000 EUR",
         ),
-        (None, ""),  # an older daemon
+        (
+            LoopUsage(
+                input_tokens=0, output_tokens=0, cached_input_tokens=0, cost=None, currency=None
+            ),
+            "",
+        ),
     ],
 )
 def test_showing_a_run_loop_tells_what_it_has_used(
-    tmp_path: Path, usage: dict[str, Any] | None, words: str
+    tmp_path: Path, usage: LoopUsage, words: str
 ) -> None:
-    loop = RunLoop(
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    loop = RunLoopDetails(
         id="01jd3v6k2m9x4q8w",
         owner="me",
         goal="Plan a trip",
         status="idle",
         iterations=(),
-        created_at=datetime(2026, 3, 1, tzinfo=UTC),
+        created_at=at,
+        updated_at=at,
+        last_seq=9,
+        forked_from=None,
+        routes=[],
+        input_required=None,
+        problem=None,
+        usage=usage,
+        model="default",
     )
-    details = {**loop.model_dump(mode="json"), "usage": usage, "routes": []}
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        write(handler, json.dumps(details), media_type="application/json")
+        write(handler, loop.model_dump_json(), media_type="application/json")
 
     (tmp_path / "token").write_text("secret")
     with answering(answer) as port:

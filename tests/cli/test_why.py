@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from service.cli.views.route_views import WhyHere, message_lines, why_lines
+from datetime import UTC, datetime
+
+from service.cli.views.route_views import message_lines, why_lines
 from service.domain.routes import Route, RouteCandidate
+from service.wire.run_loop_bodies import DecidedRoute
 
 ASKED = Route(
     decision="new",
@@ -21,14 +24,19 @@ SAID = Route(
 )
 
 
+def came(message_id: str, route: Route) -> DecidedRoute:
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    return DecidedRoute(message_id=message_id, at=at, route=route, iteration=None, moved_to=None)
+
+
 def test_where_a_person_is_asked_a_new_matter_is_among_what_was_weighed() -> None:
-    _, weighed = why_lines(WhyHere(message_id="m", route=ASKED), "own")
+    _, weighed = why_lines(came("m", ASKED), "own")
     assert weighed == "weighed: “Wholemeal flour” 47 %, a new one 46 %, “去杭州” 7 %"
 
 
 def test_a_message_that_was_decided_upon_twice_is_named_once_with_both_reasons() -> None:
-    whys = [WhyHere(message_id="m", route=route) for route in (ASKED, SAID)]
-    whys.append(WhyHere(message_id="n", route=SAID))
+    whys = [came("m", route) for route in (ASKED, SAID)]
+    whys.append(came("n", SAID))
     lines = message_lines(whys, "own")
     assert [line for line in lines if line.startswith("message ")] == ["message m", "message n"]
     assert lines[-3:] == [SAID.reason, "message n", SAID.reason]

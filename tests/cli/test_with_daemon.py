@@ -71,5 +71,5 @@ def test_stopping_the_daemon_is_orderly(tmp_path: Path) -> None:
     settings = Settings(embedder=EmbedderSettings(kind="none"))
     environment = {**ENVIRONMENT, "RONDO_LLM__MODEL": ""}
     with running_daemon(settings, tmp_path, environment=environment) as daemon:
-        daemon.wait_until(lambda readiness: readiness["ready"] is True)
+        daemon.wait_until(lambda readiness: readiness.ready)
         assert daemon.stop() == 0

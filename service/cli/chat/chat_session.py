@@ -23,10 +23,11 @@ from service.cli.chat.interrupts import CancelOnInterrupt
 from service.cli.chat.route_corrections import KEYS, Mending, is_mend
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
-from service.cli.daemon.daemon_client import Broken, Daemon, loop_path
+from service.cli.daemon.daemon_client import Broken, Daemon
 from service.cli.daemon.daemon_connection import patiently
+from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.daemon_settings import settings_told_by
-from service.cli.daemon.stream_items import Accepted, SeenEvent, is_rest
+from service.cli.daemon.stream_items import SeenEvent, body_of, is_rest, read_as
 from service.cli.terminal.key_listener import can_listen, listening
 from service.cli.terminal.output import aside, one_line, out, plain, short_id
 from service.cli.terminal.standard_streams import read_line
@@ -37,6 +38,8 @@ from service.domain.errors import InvalidInputError, RondoError
 from service.domain.events import NEW_MATTER, CompactionFinished
 from service.domain.messages import ImageUrlPart
 from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
+from service.wire.run_loop_bodies import Fork, ForkRequest, RunLoopDetails
+from service.wire.send_bodies import Accepted
 
 _PATH_AND_WORDS = re.compile(
     r"""(?:"(?P<quoted>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>(?:\\.|[^\s"'])+))"""
@@ -181,11 +184,12 @@ class ChatSession:
         self._see_interjections(turn)
 
     def _choose_model(self, name: str) -> None:
-        models = (settings_told_by(self._daemon) or {}).get("models")
-        if not isinstance(models, dict):
+        told = settings_told_by(self._daemon)
+        if told is None:
             raise InvalidInputError(
                 "the daemon knows no models by name", advice="Start it again: it is an older one."
             )
+        models = told.models
         if name and name not in models:
             raise InvalidInputError(
                 f"there is no model {name!r}", advice=f"There are: {', '.join(models)}."
@@ -206,7 +210,7 @@ class ChatSession:
             return
         self._last = loop.id
         if loop.status == "running":
-            self._follow(loop.id, after=self._daemon.get(loop_path(loop.id))["last_seq"])
+            self._follow(loop.id, after=self._newest_event(loop.id))
 
     def _show_image(self, rest: str) -> None:
         from service.agent.image_files import image_from_file
@@ -223,9 +227,8 @@ class ChatSession:
 
     def _resume(self, beginning: str) -> None:
         loop = resolve(self._daemon, beginning) if beginning else self._last_loop("/resume ID")
-        path = loop_path(loop)
-        newest = self._daemon.get(path)["last_seq"]
-        self._daemon.post(f"{path}/resume")
+        newest = self._newest_event(loop)
+        self._daemon.post(f"{loop_path(loop)}/resume")
         self._follow(loop, after=newest)
 
     def _fork(self, at: str) -> None:
@@ -235,18 +238,19 @@ class ChatSession:
                 "the number of an event is asked for",
                 advice=f"`rondo loops watch {short_id(loop)}` shows them.",
             )
-        fork = self._daemon.post(f"{loop_path(loop)}/fork", {"at": int(at)} if at else {})
-        self._pinned = self._last = str(fork["id"])
+        wanted = body_of(ForkRequest, at=int(at) if at else None)
+        fork = read_as(Fork, self._daemon.post(f"{loop_path(loop)}/fork", wanted))
+        self._pinned = self._last = fork.id
         words = f"What follows goes to {self._pinned}, a fork of {short_id(loop)}."
         aside().print(f"{words}\n", style="dim")
-        if fork["status"] == "running":
-            self._follow(self._pinned, after=fork["last_seq"])
+        if fork.status == "running":
+            self._follow(fork.id, after=fork.last_seq)
 
     def _compact(self) -> None:
         loop = self._last_loop("/loop ID, and then /compact")
         aside().print("Summarising; a model may take a minute.", style="dim")
         done = self._daemon.post(f"{loop_path(loop)}/compact", takes_long=True)
-        words = compaction_in_words(CompactionFinished.model_validate(done))
+        words = compaction_in_words(read_as(CompactionFinished, done))
         aside().print(f"{words}\n", style="dim")
 
     def _last_loop(self, instead: str) -> str:
@@ -255,9 +259,13 @@ class ChatSession:
             raise InvalidInputError("no run loop was talked to yet", advice=f"Use {instead}.")
         return loop
 
-    def _follow(self, run_loop_id: str, *, after: object) -> None:
+    def _newest_event(self, run_loop_id: str) -> int:
+        told = self._daemon.get(loop_path(run_loop_id))
+        return read_as(RunLoopDetails, told).last_seq
+
+    def _follow(self, run_loop_id: str, *, after: int) -> None:
         with self._interrupts:
-            turn = self._conversation.follow(run_loop_id, after=int(str(after)))
+            turn = self._conversation.follow(run_loop_id, after=after)
         self._see_interjections(turn)
 
     def _see_interjections(self, turn: Turn) -> None:
@@ -292,14 +300,12 @@ class ChatSession:
     def _greet(self) -> None:
         waiting = list(run_loops(self._daemon, statuses=("waiting_for_human_input",)))
         readiness = self._daemon.readiness()
-        told = settings_told_by(self._daemon) or {}
-        model = told.get("model")
-        aside().print(plain(f"Rondo · {model}" if model else "Rondo"), style="bold")
-        if disclaimer := told.get("disclaimer"):
-            aside().print(plain(str(disclaimer)), style="dim")
-        llm = readiness.get("llm")
-        if not readiness["ready"] and isinstance(llm, dict) and not llm.get("ready"):
-            aside().print(f"The model is not ready: {llm.get('detail')}", style="yellow")
+        told = settings_told_by(self._daemon)
+        aside().print(plain(f"Rondo · {told.model}" if told else "Rondo"), style="bold")
+        if told and told.disclaimer:
+            aside().print(plain(told.disclaimer), style="dim")
+        if not readiness.llm.ready:
+            aside().print(f"The model is not ready: {readiness.llm.detail}", style="yellow")
         for loop in waiting[:3]:
             words = f"{short_id(loop.id)} “{one_line(loop.goal, 50)}” waits for your answer:"
             aside().print(f"{words} rondo loops show {short_id(loop.id)}", style="yellow")

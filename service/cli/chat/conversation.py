@@ -17,12 +17,13 @@ from service.cli.chat.model_wait import ExplainedWait
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
 from service.cli.daemon.daemon_client import Daemon, OnBreak
-from service.cli.daemon.stream_items import Accepted, Note, SeenEvent, is_rest
+from service.cli.daemon.stream_items import Note, SeenEvent, is_rest
 from service.cli.terminal.key_listener import forget_keys
 from service.cli.terminal.output import aside, out, short_id
 from service.domain.events import MessageMoved
 from service.domain.messages import ImageUrlPart
 from service.domain.run_loops import SendMode
+from service.wire.send_bodies import Accepted
 
 Item = Accepted | SeenEvent | Note
 Items = Generator[Item]

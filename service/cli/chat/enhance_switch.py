@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from service.cli.daemon.daemon_client import Daemon
+from service.cli.daemon.stream_items import body_of, read_as
 from service.domain.errors import InvalidInputError
+from service.wire.daemon_bodies import AutoEnhanceSwitch
 
 
 def switched(daemon: Daemon, switch: str | None) -> bool:
@@ -14,10 +16,11 @@ def switched(daemon: Daemon, switch: str | None) -> bool:
         DaemonError: the daemon refuses, or is not there.
     """
     if not switch:
-        return bool(daemon.get("/v1/auto-enhance")["enabled"])
+        return read_as(AutoEnhanceSwitch, daemon.get("/v1/auto-enhance")).enabled
     if switch not in ("on", "off"):
         raise InvalidInputError(f"{switch!r} is neither on nor off", advice="Write on, or off.")
-    return bool(daemon.post("/v1/auto-enhance", {"enabled": switch == "on"})["enabled"])
+    wanted = body_of(AutoEnhanceSwitch, enabled=switch == "on")
+    return read_as(AutoEnhanceSwitch, daemon.post("/v1/auto-enhance", wanted)).enabled
 
 
 def enhance_in_words(enabled: bool) -> str:

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 
 from service.cli.chat.argument_editor import ask_line, edit_arguments, pretty, read_object
 from service.cli.chat.chat_help import is_command
-from service.cli.daemon.daemon_client import Daemon, Json, loop_path
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import RefusedError
+from service.cli.daemon.daemon_requests import loop_path
+from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, plain, short_id, visible
 from service.domain.errors import InvalidInputError
 from service.domain.events import InputRequired
 from service.domain.messages import ToolCall
+from service.wire.run_loop_bodies import RunLoopDetails
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))
 NO = frozenset(("n", "no", "nein", "否", "不", "不要"))
@@ -95,10 +98,10 @@ def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
                 raise
             aside().print(error.problem().in_words(), style="yellow")
             now = daemon.get(path)
-            asked = now.get("input_required")
+            asked = read_as(RunLoopDetails, now).input_required
             if error.status == 409 or asked is None:
                 return now
-            again = ask(InputRequired.model_validate(asked))
+            again = ask(asked)
             if again is None:
                 raise
             value = again
@@ -110,7 +113,7 @@ def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
 
 
 def written_answer(
-    run_loop: Json,
+    request: InputRequired | None,
     *,
     approved: bool | None,
     text: str | None,
@@ -124,8 +127,7 @@ def written_answer(
         InvalidInputError: what was chosen is no option, or what was edited is no JSON object.
     """
     value: Json = {"approved": approved, "text": text}
-    if run_loop.get("input_required") is not None:
-        request = InputRequired.model_validate(run_loop["input_required"])
+    if request is not None:
         value["request_id"] = request.request_id
         if choices and request.kind == "select":
             chosen = chosen_options(request, choices)

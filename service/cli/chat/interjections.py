@@ -14,13 +14,14 @@ from service.cli.chat.chat_help import show_help, unknown
 from service.cli.chat.route_corrections import Mending, is_mend
 from service.cli.chat.turn import Turn
 from service.cli.daemon.daemon_client import Daemon
-from service.cli.daemon.stream_items import END, Accepted, Note, SeenEvent
+from service.cli.daemon.stream_items import END, Note, SeenEvent
 from service.cli.terminal.output import aside, one_line
 from service.cli.views.phrases import route_in_words
 from service.domain.errors import RondoError
 from service.domain.events import NEW_MATTER, IterationStarted, MessageReceived, RouteDecided
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
+from service.wire.send_bodies import Accepted
 
 MODES: dict[str, SendMode] = {"/then": "followup", "/instead": "interrupt"}
 ELSEWHERE: dict[str, str | None] = {"/new": NEW_MATTER, "/route": None}

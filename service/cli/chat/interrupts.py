@@ -12,8 +12,9 @@ from types import FrameType, TracebackType
 
 from service.cli.chat.conversation import Conversation
 from service.cli.chat.turn import Turn
-from service.cli.daemon.daemon_client import Daemon, loop_path
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError
+from service.cli.daemon.daemon_requests import loop_path
 from service.cli.terminal.output import aside
 
 

@@ -39,12 +39,12 @@ class ExplainedWait:
     def _look(self) -> None:
         while not self._over.wait(_LOOK_EVERY_SECONDS):
             try:
-                llm = self._daemon.readiness().get("llm")
+                llm = self._daemon.readiness().llm
             except DaemonError:
                 return  # the stream itself will tell
-            if not isinstance(llm, dict) or llm.get("ready"):
+            if llm.ready:
                 return
-            words = plain(str(llm.get("detail")))
+            words = plain(llm.detail)
             if not self._view.waits_visibly:
                 aside().print(f"The message is kept; the model is not ready yet: {words}.")
                 return

@@ -6,8 +6,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from service.cli.chat.turn import Turn
-from service.cli.daemon.daemon_client import Daemon, loop_path
-from service.cli.daemon.stream_items import Json, Note
+from service.cli.daemon.daemon_client import Daemon
+from service.cli.daemon.daemon_requests import loop_path
+from service.cli.daemon.stream_items import Json, Note, read_as
 from service.cli.terminal.output import one_line, short_id
 from service.cli.views.route_views import percent
 from service.cli.views.run_loop_ids import resolve
@@ -15,6 +16,7 @@ from service.domain.errors import ConflictError, InvalidInputError, RondoError
 from service.domain.human_input import NEW_MATTER
 from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.domain.run_loops import RunLoop
+from service.wire.run_loop_bodies import Rerouted
 
 KEYS = {"1": "/1", "2": "/2", "3": "/3", "z": "/undo"}
 """What is typed by Alt and one of these."""
@@ -131,16 +133,17 @@ class Mending:
         told = self._post(moved, {"undo": True})
         return self._settled(moved, told, "took it back to")
 
-    def _settled(self, message: _Message, told: Json, how: str) -> tuple[str, RunLoop]:
-        loop = RunLoop.model_validate(told["run_loop"])
+    def _settled(self, message: _Message, told: Rerouted, how: str) -> tuple[str, RunLoop]:
+        loop = told.run_loop
         self._message, self._route, self._places = _Message(message.id, loop.id), None, ()
         goes_on = ", and it goes on there" if loop.status == "running" else ""
         words = f"{how} {short_id(loop.id)} “{one_line(loop.goal, _GOAL_WIDTH)}”{goes_on}"
         return (words if how.startswith("took") else f"{words} · /undo takes that back"), loop
 
-    def _post(self, message: _Message, how: Json) -> Json:
+    def _post(self, message: _Message, how: Json) -> Rerouted:
         path = f"{loop_path(message.run_loop_id)}/reroute"
-        return self._daemon.post(path, {"message_id": message.id, **how})
+        told = self._daemon.post(path, {"message_id": message.id, **how})
+        return read_as(Rerouted, told)
 
     def _place(self, where: str) -> str:
         if not (where.isascii() and where.isdecimal()) or len(where) > 1:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from service.cli.daemon.stream_items import DELIVERED, Accepted, Json, SeenEvent, delivered_part
+from service.cli.daemon.stream_items import SeenEvent, delivered_part
 from service.domain.outcome import MessageOutcome, OutcomeKind
 from service.domain.own_part import OwnPart
+from service.wire.send_bodies import DELIVERED, Accepted, Part
 
 EXIT_CODES: dict[OutcomeKind, int] = {
     "answered": 0,
@@ -28,7 +29,7 @@ class Turn(MessageOutcome):
 
     events: int = 0
     """How many journaled events came."""
-    parts: dict[str, Json] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
     """Where the other parts of the message went, where it was taken apart; by their messages."""
 
     def apply(self, item: Accepted | SeenEvent) -> None:
@@ -37,7 +38,7 @@ class Turn(MessageOutcome):
             self.part = OwnPart(item.message_id)
         elif item.type == DELIVERED:
             part = delivered_part(item)
-            self.parts[str(part["message_id"])] = part
+            self.parts[part.message_id] = part
         else:
             self.events += item.seq is not None
             self.add(item.body, run_loop_id=item.run_loop_id, seq=item.seq)
@@ -69,5 +70,5 @@ class Turn(MessageOutcome):
                 for each in self.remembered
             ],
             "events": self.events,
-            "parts": list(self.parts.values()),
+            "parts": [each.model_dump() for each in self.parts.values()],
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from service.cli.chat.route_corrections import unsure_in_chat
 from service.cli.chat.turn import Turn
-from service.cli.daemon.stream_items import DELIVERED, Accepted, SeenEvent, delivered_part
+from service.cli.daemon.stream_items import SeenEvent, delivered_part
 from service.cli.terminal.answer_writer import AnswerWriter
 from service.cli.terminal.output import one_line, plain
 from service.cli.terminal.waiting_line import WaitingLine
@@ -50,6 +50,7 @@ from service.domain.events import (
 )
 from service.domain.routes import Route
 from service.domain.run_loops import SendMode
+from service.wire.send_bodies import DELIVERED, Accepted
 
 if TYPE_CHECKING:
     from rich.console import Console

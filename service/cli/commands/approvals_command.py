@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import read_as
 
 
 @click.group(invoke_without_command=True)
@@ -20,20 +21,20 @@ def approvals(ctx: click.Context) -> None:
 def list_approvals(as_json: bool = False) -> None:
     """List what you have allowed for good, newest first."""
     from service.cli.terminal.output import aside, out, plain, print_json, short_id
+    from service.wire.daemon_bodies import Approvals
 
     with connect() as daemon:
-        found = daemon.get("/v1/approvals")["approvals"]
+        found = read_as(Approvals, daemon.get("/v1/approvals")).approvals
     if as_json:
-        print_json(found)
+        print_json([each.model_dump(mode="json") for each in found])
         return
-    if not isinstance(found, list) or not found:
+    if not found:
         aside().print("Nothing: each call that needs a yes is asked for.", style="dim")
         return
     for each in found:
-        if isinstance(each, dict):
-            given = f"{str(each['granted_at'])[:10]} in {short_id(str(each['run_loop_id']))}"
-            # A scope in one piece, however long it is: it is to be copied.
-            out().print(f"{plain(str(each['scope']))}  ({given})", soft_wrap=True)
+        given = f"{each.granted_at:%Y-%m-%d} in {short_id(each.run_loop_id)}"
+        # A scope in one piece, however long it is: it is to be copied.
+        out().print(f"{plain(each.scope)}  ({given})", soft_wrap=True)
     aside().print("`rondo approvals revoke SCOPE` has it asked for again.", style="dim")
 
 
@@ -43,10 +44,11 @@ def list_approvals(as_json: bool = False) -> None:
 def revoke(scope: tuple[str, ...], as_json: bool) -> None:
     """Take back what SCOPE names, as it is listed: from now on it is asked for again."""
     from service.cli.terminal.output import out, plain, print_json
+    from service.wire.daemon_bodies import Approval
 
     with connect() as daemon:
         revoked = daemon.delete("/v1/approvals", {"scope": " ".join(scope)})
     if as_json:
         print_json(revoked)
     else:
-        out().print(f"revoked  {plain(str(revoked['scope']))}", soft_wrap=True)
+        out().print(f"revoked  {plain(read_as(Approval, revoked).scope)}", soft_wrap=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import body_of, read_as
 
 if TYPE_CHECKING:
     from service.domain.calibration import CalibrationReport
@@ -21,15 +22,15 @@ def calibrate(reset: bool, as_json: bool) -> None:
     Nothing changes where there is too little to learn from, or where it would not get better.
     """
     from service.cli.terminal.output import print_json
+    from service.domain.calibration import CalibrationReport
+    from service.wire.daemon_bodies import CalibrateRequest
 
     with connect() as daemon:
-        found = daemon.post("/v1/routing/calibrate", {"reset": reset})
+        found = daemon.post("/v1/routing/calibrate", body_of(CalibrateRequest, reset=reset))
     if as_json:
         print_json(found)
         return
-    from service.domain.calibration import CalibrationReport
-
-    _show(CalibrationReport.model_validate(found))
+    _show(read_as(CalibrationReport, found))
 
 
 def _show(report: CalibrationReport) -> None:

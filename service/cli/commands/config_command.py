@@ -33,8 +33,7 @@ def config(here: bool, as_json: bool) -> None:
     settings = load_settings()
     told = None if here else daemon_settings(settings)
     file = config_file()
-    shown = settings.shown() if told is None else told["settings"]
-    assert isinstance(shown, dict)
+    shown = settings.shown() if told is None else told.settings
     if as_json:
         read = str(file.resolve()) if file else None
         print_json({"file": read, "of": "daemon" if told else "here", "settings": shown})
@@ -50,7 +49,7 @@ def config(here: bool, as_json: bool) -> None:
 
 def _about_the_daemon(settings: Settings, shown: Json) -> list[str]:
     """Whose settings these are, and how those here differ."""
-    from service.cli.daemon.daemon_client import base_url
+    from service.cli.daemon.daemon_requests import base_url
     from service.cli.daemon.daemon_settings import differing
 
     lines = [f"What the daemon at {base_url(settings)} was started with."]

@@ -9,6 +9,7 @@ import click
 from service.cli.commands.calibrate_command import calibrate
 from service.cli.commands.reroute_command import reroute
 from service.cli.daemon.daemon_connection import connect, json_option, patiently
+from service.cli.daemon.stream_items import read_as
 
 if TYPE_CHECKING:
     from service.cli.daemon.daemon_client import Daemon
@@ -69,42 +70,40 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
 def show(run_loop: str, at: int | None, as_json: bool) -> None:
     """Show a run loop word for word; `watch` shows the numbers of its events."""
     from service.cli.chat.human_questions import how_to_answer, show_request
-    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.daemon.daemon_requests import loop_path
     from service.cli.terminal.output import aside, out, print_json
     from service.cli.views.loop_tables import loop_text
-    from service.cli.views.route_views import whys_of
     from service.cli.views.run_loop_ids import resolve
     from service.cli.views.usage_tables import print_used
-    from service.domain.events import ForkPoint, InputRequired
-    from service.domain.run_loops import RunLoop
+    from service.wire.run_loop_bodies import RunLoopDetails
 
     with connect() as daemon:
         run_loop_id = resolve(daemon, run_loop)
-        details = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
+        told = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
     if as_json:
-        print_json(details)
+        print_json(told)
         return
-    origin = details.get("forked_from")
-    forked_from = ForkPoint.model_validate(origin) if origin else None
-    text = loop_text(
-        RunLoop.model_validate(details),
-        forked_from=forked_from,
-        whys=whys_of(details["routes"]),
-        width=out().width if out().is_terminal else 500,
+    loop = read_as(RunLoopDetails, told)
+    out().print(
+        loop_text(
+            loop,
+            forked_from=loop.forked_from,
+            whys=loop.routes,
+            width=out().width if out().is_terminal else 500,
+        ),
+        end="",
+        soft_wrap=not out().is_terminal,
     )
-    out().print(text, end="", soft_wrap=not out().is_terminal)
-    print_used(details)
+    print_used(loop.usage)
     if at is not None:
-        aside().print(f"So it was after event {details['last_seq']}.", style="dim")
-    if details.get("problem"):
-        from service.domain.errors import Problem
-
-        aside().print(Problem.model_validate(details["problem"]).in_words(), style="red")
-    if details.get("input_required"):
-        request = InputRequired.model_validate(details["input_required"])
-        show_request(request)
+        aside().print(f"So it was after event {loop.last_seq}.", style="dim")
+    if loop.problem is not None:
+        aside().print(loop.problem.in_words(), style="red")
+    if loop.input_required is not None:
+        show_request(loop.input_required)
         if at is None:
-            aside().print(f"Answer with\n{how_to_answer(run_loop_id, request)}", style="yellow")
+            how = how_to_answer(run_loop_id, loop.input_required)
+            aside().print(f"Answer with\n{how}", style="yellow")
 
 
 @loops.command()
@@ -165,7 +164,7 @@ def resume(run_loop: str, as_json: bool) -> None:
 @json_option
 def compact(run_loop: str, as_json: bool) -> None:
     """Summarise the old rounds of a run loop now; one at work does it before its next step."""
-    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.daemon.daemon_requests import loop_path
     from service.cli.terminal.output import aside, out, print_json
     from service.cli.views.phrases import compaction_in_words
     from service.cli.views.run_loop_ids import resolve
@@ -179,7 +178,7 @@ def compact(run_loop: str, as_json: bool) -> None:
     if as_json:
         print_json(done)
     else:
-        out().print(compaction_in_words(CompactionFinished.model_validate(done)))
+        out().print(compaction_in_words(read_as(CompactionFinished, done)))
 
 
 @loops.command()
@@ -217,10 +216,11 @@ def answer(
 ) -> None:
     """Answer a run loop that waits for a person; `show` shows what it asks."""
     from service.cli.chat.human_questions import how_to_answer, show_request, written_answer
-    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.daemon.daemon_requests import loop_path
     from service.cli.terminal.output import aside, print_json
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.events import InputRequired
+    from service.domain.run_loops import RunLoop
+    from service.wire.run_loop_bodies import RunLoopDetails
 
     if approved is None and text is None and not choices:
         raise click.UsageError("Give --yes, --no, --text or --choose.")
@@ -229,27 +229,25 @@ def answer(
     with connect() as daemon:
         path = loop_path(resolve(daemon, run_loop))
         value = written_answer(
-            daemon.get(path),
+            read_as(RunLoopDetails, daemon.get(path)).input_required,
             approved=approved,
             text=text,
             choices=choices,
             edit=edit,
             remember=remember,
         )
-        now = daemon.post(f"{path}/input", value)
-        asked = None
-        if not as_json and now["status"] == "waiting_for_human_input":
-            asked = daemon.get(loop_path(str(now["id"]))).get("input_required")
+        told = daemon.post(f"{path}/input", value)
+        now, asked = read_as(RunLoop, told), None
+        if not as_json and now.status == "waiting_for_human_input":
+            asked = read_as(RunLoopDetails, daemon.get(loop_path(now.id))).input_required
     if as_json:
-        print_json(now)
+        print_json(told)
     elif asked is None:
-        aside().print(f"{now['id']} goes on: rondo loops watch {now['id']}", style="dim")
+        aside().print(f"{now.id} goes on: rondo loops watch {now.id}", style="dim")
     else:
-        request = InputRequired.model_validate(asked)
-        aside().print(f"{now['id']} waits for an answer of yours first:", style="yellow")
-        show_request(request)
-        how = how_to_answer(str(now["id"]), request)
-        aside().print(f"Answer with\n{how}", style="yellow")
+        aside().print(f"{now.id} waits for an answer of yours first:", style="yellow")
+        show_request(asked)
+        aside().print(f"Answer with\n{how_to_answer(now.id, asked)}", style="yellow")
 
 
 loops.add_command(calibrate)
@@ -260,7 +258,7 @@ def _act(
     daemon: Daemon, run_loop: str, action: str, as_json: bool, body: Json | None = None
 ) -> None:
     """Have something done with a run loop, and show what has become of it."""
-    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.daemon.daemon_requests import loop_path
     from service.cli.terminal.output import aside, one_line, out, plain, print_json
     from service.cli.views.loop_tables import STYLES, status_in_words
     from service.cli.views.run_loop_ids import resolve
@@ -272,7 +270,7 @@ def _act(
         return
     from rich.text import Text
 
-    loop = RunLoop.model_validate(now)
+    loop = read_as(RunLoop, now)
     out().print(
         Text.assemble(
             (status_in_words(loop.status), STYLES[loop.status]),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import read_as
 
 if TYPE_CHECKING:
     from service.cli.daemon.stream_items import Json
@@ -29,11 +30,10 @@ def reroute(
     The answer goes with it and is not made again; what was going on goes on there. The ids of
     messages are in `show`. With --undo, LOOP is the one that it was moved out of, or into.
     """
-    from service.cli.daemon.daemon_client import loop_path
+    from service.cli.daemon.daemon_requests import loop_path
     from service.cli.terminal.output import aside, one_line, out, plain, print_json, short_id
-    from service.cli.views.route_views import whys_of
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.run_loops import RunLoop
+    from service.wire.run_loop_bodies import Rerouted, RunLoopDetails
 
     if new + undo + (to is not None) != 1:
         raise click.UsageError("Give either --to LOOP or --new or --undo.")
@@ -42,16 +42,16 @@ def reroute(
         target = None if to is None else resolve(daemon, to)
         if message_id is None and not undo:
             # Named, so that a request that is made again does not move the next message.
-            here = [why.message_id for why in whys_of(daemon.get(path)["routes"]) if why.is_here]
+            routes = read_as(RunLoopDetails, daemon.get(path)).routes
+            here = [each.message_id for each in routes if each.is_here]
             message_id = here[-1] if here else None
         how: Json = {"undo": True} if undo else {"to": target}
-        told = daemon.post(f"{path}/reroute", {"message_id": message_id, **how})
+        answer = daemon.post(f"{path}/reroute", {"message_id": message_id, **how})
     if as_json:
-        print_json(told)
+        print_json(answer)
         return
-    loop = RunLoop.model_validate(told["run_loop"])
-    moved = told["moved"]
-    count = len(moved) if isinstance(moved, list) else 0
+    told = read_as(Rerouted, answer)
+    loop, count = told.run_loop, len(told.moved)
     what = "it" if count == 1 else f"{count} messages that were seen together"
     name = short_id(loop.id)
     out().print(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import read_as
 from service.cli.terminal.date_parameter import DateParameter
 
 GROUPINGS = ("day", "model", "purpose", "run_loop")
@@ -35,4 +36,4 @@ def usage(since: str | None, until: str | None, by: str, limit: int, as_json: bo
     if as_json:
         print_json(found)
     else:
-        print_usage(UsageReport.model_validate(found))
+        print_usage(read_as(UsageReport, found))

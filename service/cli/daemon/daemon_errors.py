@@ -7,6 +7,7 @@ RondoError
     ├── BadTokenFileError     the file of the token holds something else
     ├── TokenRefusedError     the daemon does not accept our token
     ├── ConnectionLostError   the connection broke; asking again can help
+    ├── UnknownFormError      the daemon answers as another version of it would
     └── RefusedError          the daemon answered with a problem, which it tells in words
 """
 
@@ -58,6 +59,13 @@ class ConnectionLostError(DaemonError):
 
     kind = "connection-lost"
     title = "The connection to the daemon broke"
+
+
+class UnknownFormError(DaemonError):
+    """The daemon answers in a form that this program does not know."""
+
+    kind = "unknown-form"
+    title = "The daemon's answer cannot be read"
 
 
 class RefusedError(DaemonError):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.cli.daemon.daemon_client import Daemon, Json
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import ConnectionLostError, DaemonError, DaemonNotRunningError
 from service.config import ServerSettings, Settings
+from service.wire.daemon_bodies import Readiness
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
@@ -52,10 +53,9 @@ class DaemonProcess:
 
     def wait_until(
         self,
-        is_ready: Callable[[Json], bool],
+        is_ready: Callable[[Readiness], bool],
         *,
         seconds: float = _START_SECONDS,
-        on_wait: Callable[[Json], None] = lambda _: None,
     ) -> None:
         """Wait until ``/readyz`` says what is wanted.
 
@@ -67,25 +67,24 @@ class DaemonProcess:
             if self._process.poll() is not None:
                 raise self._failure(f"it ended with exit code {self._process.returncode}")
             readiness = self._readiness()
-            if readiness and is_ready(readiness):
+            if readiness is not None and is_ready(readiness):
                 return
-            on_wait(readiness)
             time.sleep(_POLL_SECONDS)
         raise self._failure(f"it was not ready after {seconds:.0f} s")
 
-    def _readiness(self) -> Json:
-        """What ``/readyz`` says; nothing while nobody answers."""
+    def _readiness(self) -> Readiness | None:
+        """What ``/readyz`` says; None while nobody answers."""
         if not self.settings.server.port:
             listens = _LISTENS.search(self._written())
             if listens is None:
-                return {}
+                return None
             server = self.settings.server.model_copy(update={"port": int(listens["port"])})
             self.settings = self.settings.model_copy(update={"server": server})
         try:
             with self.client() as client:
                 return client.readiness()
         except (DaemonNotRunningError, ConnectionLostError):
-            return {}
+            return None
 
     def stop(self) -> int:
         """Ask it to stop, and wait; its exit code."""

@@ -8,11 +8,12 @@ from pydantic import JsonValue
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError, RefusedError
-from service.cli.daemon.stream_items import Json
+from service.cli.daemon.stream_items import Json, read_as
 from service.config import Settings
+from service.wire.daemon_bodies import EffectiveSettings
 
 
-def daemon_settings(settings: Settings) -> Json | None:
+def daemon_settings(settings: Settings) -> EffectiveSettings | None:
     """What ``GET /v1/settings`` of the daemon answers; None where none can be asked."""
     try:
         with Daemon(settings) as daemon:
@@ -21,26 +22,24 @@ def daemon_settings(settings: Settings) -> Json | None:
         return None
 
 
-def settings_told_by(daemon: Daemon) -> Json | None:
+def settings_told_by(daemon: Daemon) -> EffectiveSettings | None:
     """The same of a daemon that is connected; None where it is of a version that tells none.
 
     Raises:
         DaemonError: it does not answer.
     """
     try:
-        told = daemon.get("/v1/settings")
+        return read_as(EffectiveSettings, daemon.get("/v1/settings"))
     except RefusedError as error:
         if error.status == 404:
             return None
         raise
-    return told if isinstance(told.get("settings"), dict) else None
 
 
-def section_of(told: Json | None, name: str) -> Json:
+def section_of(told: EffectiveSettings | None, name: str) -> Json:
     """A section of the daemon's settings; empty where none can be asked."""
-    settings = told["settings"] if told else {}
-    section = settings.get(name) if isinstance(settings, dict) else None
-    return section if isinstance(section, dict) else {}
+    section: Json = told.settings.get(name, {}) if told else {}
+    return section
 
 
 def differing(ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> list[str]:

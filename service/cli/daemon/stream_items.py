@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
+from service import __version__
+from service.cli.daemon.daemon_errors import UnknownFormError
+from service.domain.errors import InvalidInputError
 from service.domain.events import BODY, EventBody
 from service.domain.messages import ImageUrlPart
 from service.domain.own_part import ends_stream
+from service.domain.run_loops import SendMode
+from service.wire.send_bodies import ACCEPTED, Accepted, Part, SendRequest
 
 Json = dict[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The daemon has the message safe."""
-
-    message_id: str
-    replayed: bool
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,6 @@ class Note:
     style: str = "dim"
 
 
-DELIVERED = "message.delivered"
-"""Tells where a part went, of a message that was taken apart."""
-
 END = frozenset(
     ("run_loop.completed", "run_loop.failed", "run_loop.cancelled", "run_loop.imported")
 )
@@ -60,23 +56,18 @@ def is_rest(event: SeenEvent) -> bool:
     return ends_stream(event.type, event.seq)
 
 
-def delivered_part(event: SeenEvent) -> Json:
-    """Of a `DELIVERED`: the part's message and run loop, what that is about, whether it asks."""
-    data = event.wire.get("data")
-    told = data if isinstance(data, dict) else {}
-    return {
-        "message_id": told.get("message_id"),
-        "run_loop_id": event.run_loop_id or None,
-        "goal": told.get("goal"),
-        "waits_for_input": told.get("waits_for_input") is True,
-    }
+def delivered_part(event: SeenEvent) -> Part:
+    """What a `DELIVERED` tells."""
+    told = event.wire["data"]
+    assert isinstance(told, dict)
+    return Part.model_validate({**told, "run_loop_id": event.run_loop_id or None})
 
 
 def read(name: str, data: str) -> Accepted | SeenEvent:
     """A frame of a stream."""
+    if name == ACCEPTED:
+        return Accepted.model_validate_json(data)
     wire = json.loads(data)
-    if name == "message.accepted":
-        return Accepted(str(wire["message_id"]), bool(wire["replayed"]))
     try:
         body = BODY.validate_python({"type": wire["type"], **wire["data"]})
     except ValidationError:
@@ -84,9 +75,46 @@ def read(name: str, data: str) -> Accepted | SeenEvent:
     return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)
 
 
-def content(text: str, images: Sequence[ImageUrlPart]) -> JsonValue:
-    """A message as ``POST /v1/send`` takes it: its words, or words and images as parts."""
-    if not images:
-        return text
-    words: list[JsonValue] = [{"type": "text", "text": text}] if text else []
-    return [*words, *(image.model_dump(mode="json", exclude_none=True) for image in images)]
+def read_as(kind: type[_Model], told: JsonValue) -> _Model:
+    """What the daemon has told, as what it is.
+
+    Raises:
+        UnknownFormError: it is not in that form.
+    """
+    try:
+        return kind.model_validate(told)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise UnknownFormError(
+            f"it is no {kind.__name__} as version {__version__} knows it (at {where or 'its top'})",
+            advice="The daemon may be of another version than this command: start it again.",
+        ) from error
+
+
+def body_of(kind: type[BaseModel], **fields: object) -> Json:
+    """A request as it is sent; what is None is left out.
+
+    Raises:
+        InvalidInputError: the daemon would refuse it, for the same reason.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        return kind.model_validate(given).model_dump(mode="json", exclude_unset=True)
+    except ValidationError as error:
+        found = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise InvalidInputError("; ".join(found), advice="Correct what is named.") from error
+
+
+def sending(
+    text: str,
+    images: Sequence[ImageUrlPart],
+    *,
+    run_loop_id: str | None,
+    mode: SendMode,
+    model: str | None,
+) -> Json:
+    """A message as it is sent: its words, or words and images as parts."""
+    parts = [{"type": "text", "text": text}] if text else []
+    parts += [image.model_dump(exclude_none=True) for image in images]
+    message = parts if images else text
+    return body_of(SendRequest, message=message, run_loop_id=run_loop_id, mode=mode, model=model)

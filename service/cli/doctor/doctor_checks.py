@@ -24,6 +24,7 @@ from service.config import (
     variable_like,
 )
 from service.domain.errors import ConfigurationError
+from service.wire.daemon_bodies import ReadyPart
 
 _LITTLE_SPACE = 1_000_000_000
 _NO_SPACE = 100_000_000
@@ -83,8 +84,7 @@ def check_settings(settings: Settings) -> Finding:
         advice = f"Perhaps {', '.join(meant)} is meant." if meant else "Unset what is not needed."
         return Finding("note", words, f"{advice} `rondo config` shows all settings.")
     told = daemon_settings(settings)
-    theirs = told["settings"] if told else None
-    if isinstance(theirs, dict) and (others := differing(settings.shown(), theirs)):
+    if told is not None and (others := differing(settings.shown(), told.settings)):
         return Finding(
             "note",
             f"{where}; the daemon was started with other {', '.join(others)}",
@@ -149,12 +149,12 @@ def check_daemon(settings: Settings) -> Finding:
             return Finding("note", words, "Start it with `rondo serve` or `make run`.")
         except DaemonError as error:
             return Finding("broken", f"{error.title}: {error.detail}", error.advice)
-    if readiness["ready"]:
+    if readiness.ready:
         return Finding("ok", f"running at {daemon.url}, ready")
     waiting = [
-        f"{name}: {part.get('detail')}"
-        for name, part in readiness.items()
-        if isinstance(part, dict) and not part.get("ready")
+        f"{name}: {part.detail}"
+        for name, part in readiness
+        if isinstance(part, ReadyPart) and not part.ready
     ]
     words = f"running at {daemon.url}, not ready yet ({'; '.join(waiting)})"
     return Finding("note", words, "Messages are accepted, and answered when it is ready.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from importlib import metadata
+from typing import Literal
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError
 from service.cli.daemon.daemon_settings import daemon_settings, differing, section_of
-from service.cli.daemon.stream_items import Json
+from service.cli.daemon.stream_items import Json, read_as
 from service.cli.doctor.findings import Finding
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
@@ -19,6 +20,7 @@ from service.llm.model_descriptions import (
     endpoint_model,
     model_in_words,
 )
+from service.wire.memory_bodies import Stats
 
 _SETUP = "`rondo setup` finds the models that answer, and sets one up."
 _TINY_ANSWER = 16  # tokens: some endpoints take no less
@@ -32,9 +34,9 @@ def check_model(settings: Settings) -> Finding:
     told = daemon_settings(settings)
     if told is not None and (
         any(differing(_shown(settings, name), section_of(told, name)) for name in ("llm", "models"))
-        or told["model"] != model_in_words(settings)  # other weights were here when it started
+        or told.model != model_in_words(settings)  # other weights were here when it started
     ):
-        return _told_by_the_daemon(settings, str(told["model"]))
+        return _told_by_the_daemon(settings, told.model)
     found = _check(settings, settings.llm)
     others = {name: _check(settings, settings.of_model(name)) for name in settings.models}
     if not others:
@@ -95,14 +97,13 @@ def _check_index(settings: Settings, words: str) -> Finding:
     """What the daemon tells of the index; without one, nothing more is known."""
     try:
         with Daemon(settings) as daemon:
-            stats = daemon.get("/v1/memory/stats")
+            stats = read_as(Stats, daemon.get("/v1/memory/stats"))
     except DaemonError:
         return Finding("ok", words)
-    index = stats.get("index")
-    if isinstance(index, dict) and index.get("notice"):
-        return Finding("note", f"{words}; {index['notice']}", "Search goes by words until then.")
-    if stats.get("problem"):
-        return Finding("note", f"{words}: {stats['problem']}", "Search goes by words meanwhile.")
+    if stats.index is not None and stats.index.notice:
+        return Finding("note", f"{words}; {stats.index.notice}", "Search goes by words until then.")
+    if stats.problem:
+        return Finding("note", f"{words}: {stats.problem}", "Search goes by words meanwhile.")
     return Finding("ok", words)
 
 
@@ -124,14 +125,14 @@ def _shown(settings: Settings, section: str) -> Json:
     return shown
 
 
-def _told_by_the_daemon(settings: Settings, what: str, part: str = "llm") -> Finding:
+def _told_by_the_daemon(
+    settings: Settings, what: str, part: Literal["llm", "memory"] = "llm"
+) -> Finding:
     """What a daemon that was started with other settings says of a part of itself."""
     with Daemon(settings) as daemon:
-        told = daemon.readiness().get(part)
-    ready = isinstance(told, dict) and told.get("ready") is True
-    detail = told.get("detail") if isinstance(told, dict) else "it does not say how it is"
-    words = f"the daemon's: {what} ({detail})"
-    return Finding("ok" if ready else "note", words)
+        readiness = daemon.readiness()
+    told = readiness.llm if part == "llm" else readiness.memory
+    return Finding("ok" if told.ready else "note", f"the daemon's: {what} ({told.detail})")
 
 
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:

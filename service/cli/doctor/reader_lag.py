@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError
+from service.cli.daemon.stream_items import read_as
 from service.cli.doctor.findings import Finding
 from service.config import Settings
+from service.wire.memory_bodies import Stats
 
 _LONG_TERM = "long-term memory"
 _AT_WORK = "running"
@@ -101,9 +103,6 @@ def _in_daemon(settings: Settings) -> dict[str, int]:
     """By how many changes each reader in the daemon is behind; nothing where there is none."""
     with Daemon(settings) as daemon:
         try:
-            readers = daemon.get("/v1/memory/stats").get("readers")
+            return read_as(Stats, daemon.get("/v1/memory/stats")).readers
         except DaemonError:
             return {}  # the check of the daemon tells
-    if not isinstance(readers, dict):
-        return {}
-    return {name: count for name, count in readers.items() if isinstance(count, int)}

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from service.cli.daemon.daemon_client import base_url
+from service.cli.daemon.daemon_requests import base_url
 from service.cli.setup.setup_choice import Choice
 from service.config import LLMSettings, Settings
 from service.domain.redirects import shown

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from service.cli.daemon.daemon_client import Daemon, Json
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import advice_when_lost
+from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.phrases import counted
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
@@ -137,7 +138,7 @@ def import_archive(daemon: Daemon, file: str, wanted: str, *, dry_run: bool) -> 
                     style="yellow",
                 )
                 raise click.exceptions.Exit(130) from None
-        return conversion.outcome(ImportReport.model_validate(answer))
+        return conversion.outcome(read_as(ImportReport, answer))
 
 
 @dataclass(slots=True)

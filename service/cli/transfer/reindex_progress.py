@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 
-from service.cli.daemon.daemon_client import Daemon, Json
+from service.cli.daemon.daemon_client import Daemon
+from service.cli.daemon.stream_items import read_as
 from service.cli.terminal.output import aside
+from service.wire.memory_bodies import Stats
 
 _ASKED_EVERY = 0.5  # seconds
 
 
-def look_on(daemon: Daemon) -> Json:
+def look_on(daemon: Daemon) -> Stats:
     """Show how far the index has come until it is done, or cannot go on.
 
     Returns:
@@ -26,18 +28,9 @@ def look_on(daemon: Daemon) -> Json:
     with Progress(*columns, console=aside(), transient=True) as bar:
         task = bar.add_task("beginning", total=None)
         while True:
-            stats = daemon.get("/v1/memory/stats")
-            progress = stats.get("progress")
-            if not isinstance(progress, dict) or stats.get("problem"):
+            stats = read_as(Stats, daemon.get("/v1/memory/stats"))
+            now = stats.progress
+            if now is None or stats.problem:
                 return stats
-            bar.update(
-                task,
-                description=str(progress["doing"]),
-                completed=_number(progress["done"]),
-                total=_number(progress["total"]),
-            )
+            bar.update(task, description=now.doing, completed=now.done, total=now.total)
             time.sleep(_ASKED_EVERY)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

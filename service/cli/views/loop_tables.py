@@ -15,9 +15,10 @@ from service.cli.views.phrases import (
     not_whole_in_words,
     route_in_words,
 )
-from service.cli.views.route_views import LoopLine, WhyHere, hint, message_lines, whys_at
+from service.cli.views.route_views import hint, message_lines, whys_at
 from service.domain import events
 from service.domain.run_loops import Iteration, RunLoop, Status
+from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +36,7 @@ STYLES: dict[Status, str] = {
 }
 
 
-def loops_table(loops: Sequence[LoopLine]) -> Table:
+def loops_table(loops: Sequence[RunLoopLine]) -> Table:
     """A list of run loops, a line each."""
     from rich.cells import cell_len
     from rich.table import Table
@@ -87,7 +88,7 @@ def loop_text(
     loop: RunLoop,
     *,
     forked_from: events.ForkPoint | None = None,
-    whys: Sequence[WhyHere] = (),
+    whys: Sequence[DecidedRoute] = (),
     width: int = 500,
 ) -> Text:
     """A run loop, word for word, and why each message came to it.

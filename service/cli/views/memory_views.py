@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.cli.daemon.daemon_client import Json
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.phrases import counted
 from service.domain.anchors import MemoryHit, SearchResult, SegmentType
+from service.wire.memory_bodies import Stats
 
 LABELS: dict[SegmentType, str] = {
     "user_message": "you",
@@ -44,24 +44,19 @@ def print_hits(result: SearchResult) -> None:
     aside().print("Read around one: rondo memory expand ANCHOR", style="dim")
 
 
-def print_stats(stats: Json) -> None:
+def print_stats(stats: Stats) -> None:
     """How much is remembered."""
-    loops, segments, pending = (
-        value if isinstance(value := stats.get(name), int) else 0
-        for name in ("run_loops", "segments", "pending")
-    )
-    out().print(f"{counted(loops, 'run loop')} in {counted(segments, 'segment')}")
-    if pending:
-        out().print(f"{counted(pending, 'segment')} wait to be embedded; words find them already")
-    embedder = one_line(str(stats.get("embedder") or "none loaded"), 60)
-    out().print(f"embedder: {embedder}", style="dim")
-    if isinstance(notes := stats.get("notes"), int) and notes:
-        out().print(f"{counted(notes, 'note')}; see `rondo memory notes`")
-    if stats.get("notes_problem"):
-        aside().print(f"No notes are written: {plain(str(stats['notes_problem']))}", style="yellow")
-    for told in ("notice", "problem"):
-        if stats.get(told):
-            aside().print(plain(str(stats[told])), style="yellow")
+    out().print(f"{counted(stats.run_loops, 'run loop')} in {counted(stats.segments, 'segment')}")
+    if stats.pending:
+        waiting = counted(stats.pending, "segment")
+        out().print(f"{waiting} wait to be embedded; words find them already")
+    out().print(f"embedder: {one_line(stats.embedder or 'none loaded', 60)}", style="dim")
+    if stats.notes:
+        out().print(f"{counted(stats.notes, 'note')}; see `rondo memory notes`")
+    if stats.notes_problem:
+        aside().print(f"No notes are written: {plain(stats.notes_problem)}", style="yellow")
+    for told in filter(None, (stats.notice, stats.problem)):
+        aside().print(plain(told), style="yellow")
 
 
 def day(iso: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.cli.daemon.stream_items import Json
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.domain.anchors import MemoryNote
+from service.wire.memory_bodies import Consolidation
 
 
 def print_notes(notes: Sequence[MemoryNote], *, with_ids: bool = False) -> None:
@@ -33,16 +33,13 @@ def print_notes(notes: Sequence[MemoryNote], *, with_ids: bool = False) -> None:
         out().print()
 
 
-def print_consolidation(told: Json) -> None:
+def print_consolidation(told: Consolidation) -> None:
     """How the writing of notes gets on, in a line or two."""
-    if not told.get("enabled"):
+    if not told.enabled:
         words = "No notes are written: memory.consolidation.enabled is false."
         aside().print(words, style="dim")
         return
-    used, most = (
-        f"{value:,}" if isinstance(value := told.get(name), int) else "?"
-        for name in ("tokens_today", "max_tokens_per_day")
-    )
-    aside().print(f"{told.get('state')}; {used} of {most} tokens used today", style="dim")
-    if told.get("problem"):
-        aside().print(plain(str(told["problem"])), style="yellow")
+    most = "?" if told.max_tokens_per_day is None else f"{told.max_tokens_per_day:,}"
+    aside().print(f"{told.state}; {told.tokens_today:,} of {most} tokens used today", style="dim")
+    if told.problem:
+        aside().print(plain(told.problem), style="yellow")

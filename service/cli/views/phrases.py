@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from service.cli.daemon.stream_items import Json
 from service.cli.terminal.output import one_line, short_id
 from service.domain.events import CompactionFinished
 from service.domain.messages import FinishReason
 from service.domain.routes import Route
+from service.wire.send_bodies import Part
 
 
 def route_in_words(route: Route, run_loop_id: str) -> str:
@@ -28,20 +28,20 @@ def route_in_words(route: Route, run_loop_id: str) -> str:
     return f"{where} · {reason}"
 
 
-def part_in_words(part: Json) -> str:
+def part_in_words(part: Part) -> str:
     """Where a part of a message went, as a line.
 
-    >>> part_in_words({"message_id": "m.2", "run_loop_id": "trip", "goal": "book\\na flight"})
+    >>> part_in_words(Part(message_id="m.2", run_loop_id="trip", goal="book\\na flight"))
     'also: “book a flight” · in run loop trip'
 
     What waits for an answer is named with where to find the question.
     """
-    if part["run_loop_id"] is None:
+    if part.run_loop_id is None:
         return "also: another part of it is safe, and on its way to its run loop"
-    goal = one_line(str(part["goal"]), 60)
-    where = short_id(str(part["run_loop_id"]))
+    goal = one_line(part.goal, 60)
+    where = short_id(part.run_loop_id)
     asks = f", which waits for you: rondo loops show {where}"
-    return f"also: “{goal}” · in run loop {where}{asks if part.get('waits_for_input') else ''}"
+    return f"also: “{goal}” · in run loop {where}{asks if part.waits_for_input else ''}"
 
 
 def arguments_in_words(arguments: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pydantic import BaseModel, ConfigDict, JsonValue
-
 from service.cli.terminal.output import one_line, short_id
 from service.domain.human_input import NEW_MATTER
 from service.domain.routes import Route, RouteMethod, alternatives_of
-from service.domain.run_loops import RunLoopSummary
+from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 
 _METHODS: dict[RouteMethod, str] = {
     "explicit": "named",
@@ -25,43 +23,14 @@ _LEAST_PROBABILITY = 0.01
 _GOAL_WIDTH = 28
 
 
-class LoopLine(RunLoopSummary):
-    """A run loop in a list, and why its newest message is where it is."""
-
-    route: Route | None = None
-    moved_to: str | None = None
-    """Where its newest message was moved, if it was."""
-
-
-class WhyHere(BaseModel):
-    """Why a message came to a run loop."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    message_id: str
-    route: Route
-    iteration: int | None = None
-    moved_to: str | None = None
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it is still in this run loop."""
-        return self.moved_to is None
-
-
-def whys_of(routes: JsonValue) -> list[WhyHere]:
-    """The `routes` of a run loop's details."""
-    return [WhyHere.model_validate(each) for each in (routes if isinstance(routes, list) else [])]
-
-
-def hint(line: LoopLine) -> str:
+def hint(line: RunLoopLine) -> str:
     """Why, in two words.
 
     >>> from datetime import UTC, datetime
     >>> now = datetime(2026, 3, 1, tzinfo=UTC)
     >>> route = Route(decision="join", confidence=0.914, method="embedding", reason="it is near")
     >>> loop = {"id": "a", "owner": "me", "goal": "a", "status": "idle"}
-    >>> hint(LoopLine(**loop, created_at=now, updated_at=now, route=route))
+    >>> hint(RunLoopLine(**loop, created_at=now, updated_at=now, route=route, moved_to=None))
     'joined 91 %'
     """
     if line.moved_to is not None:
@@ -80,13 +49,15 @@ def hint(line: LoopLine) -> str:
     return what if route.confidence == 1 else f"{what} {percent(route.confidence)}{unsure}"
 
 
-def why_lines(why: WhyHere, run_loop_id: str) -> list[str]:
+def why_lines(why: DecidedRoute, run_loop_id: str) -> list[str]:
     """Why a message is in a run loop: who decided and why; and what else was weighed, if anything.
 
+    >>> from datetime import UTC, datetime
     >>> route = Route(decision="new", confidence=0.9, method="words", reason="its words are new",
     ...     candidates=[{"run_loop_id": "b", "goal": "A bill", "probability": 0.1}],
     ...     new_probability=0.9)
-    >>> why_lines(WhyHere(message_id="m", route=route), "a")
+    >>> why = {"message_id": "m", "at": datetime(2026, 3, 1, tzinfo=UTC), "iteration": None}
+    >>> why_lines(DecidedRoute(**why, route=route, moved_to=None), "a")
     ['by its words, 90 %: its words are new', 'else “A bill” 10 %']
     """
     route = why.route
@@ -138,7 +109,7 @@ def unsure_lines(route: Route, run_loop_id: str, message_id: str | None = None) 
     ]
 
 
-def message_lines(whys: Iterable[WhyHere], run_loop_id: str) -> list[str]:
+def message_lines(whys: Iterable[DecidedRoute], run_loop_id: str) -> list[str]:
     """Each message by its id, as `reroute --message` takes it, and why it is in the run loop."""
     lines: dict[str, list[str]] = {}
     for why in whys:  # one that was asked about has been decided upon twice
@@ -146,7 +117,7 @@ def message_lines(whys: Iterable[WhyHere], run_loop_id: str) -> list[str]:
     return [line for message_id, told in lines.items() for line in (f"message {message_id}", *told)]
 
 
-def whys_at(whys: Iterable[WhyHere], iteration: int, *, is_last: bool) -> list[WhyHere]:
+def whys_at(whys: Iterable[DecidedRoute], iteration: int, *, is_last: bool) -> list[DecidedRoute]:
     """Those of the messages that an iteration has observed; in the last one, of those that wait."""
     return [
         why

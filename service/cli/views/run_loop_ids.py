@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from service.cli.daemon.daemon_client import Daemon, loop_path
+from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import RefusedError
+from service.cli.daemon.daemon_requests import loop_path
+from service.cli.daemon.stream_items import read_as
 from service.cli.terminal.output import one_line
-from service.cli.views.route_views import LoopLine
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.run_loops import RunLoopSummary
+from service.wire.run_loop_bodies import RunLoopLine, RunLoopPage
 
 _PAGE = 200
 _WHOLE_ID = 16
@@ -17,7 +19,7 @@ _WHOLE_ID = 16
 
 def run_loops(
     daemon: Daemon, *, statuses: Sequence[str] = (), limit: int | None = None, why: bool = False
-) -> Iterator[LoopLine]:
+) -> Iterator[RunLoopLine]:
     """The run loops, newest first, page by page.
 
     Args:
@@ -37,16 +39,13 @@ def run_loops(
             params["status"] = list(statuses)
         if before is not None:
             params["before"] = before
-        page = daemon.get("/v1/run-loops", params)
-        found = page["run_loops"]
-        for each in found if isinstance(found, list) else []:
-            yield LoopLine.model_validate(each)
-            if limit is not None:
-                limit -= 1
-        following = page["next_before"]
-        if following is None:
+        page = read_as(RunLoopPage, daemon.get("/v1/run-loops", params))
+        yield from page.run_loops
+        if limit is not None:
+            limit -= len(page.run_loops)
+        if page.next_before is None:
             return
-        before = str(following)
+        before = page.next_before
 
 
 def resolve(daemon: Daemon, beginning: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.cli.daemon.stream_items import Json
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.domain.usage import Grouping, LoopUsage, UsageReport, UsageTotals
 
@@ -40,12 +39,10 @@ def print_usage(report: UsageReport) -> None:
         aside().print(note, style="dim")
 
 
-def print_used(details: Json) -> None:
-    """What a run loop has used, where the daemon tells it and there is something to tell."""
-    if details.get("usage"):
-        usage = LoopUsage.model_validate(details["usage"])
-        if usage.input_tokens or usage.output_tokens:
-            aside().print(used_in_words(usage), style="dim")
+def print_used(usage: LoopUsage) -> None:
+    """What a run loop has used, if anything."""
+    if usage.input_tokens or usage.output_tokens:
+        aside().print(used_in_words(usage), style="dim")
 
 
 def used_in_words(usage: LoopUsage) -> str:

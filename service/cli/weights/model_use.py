@@ -74,6 +74,6 @@ def _tell_when(settings: Settings, name: str, *, pulled: bool) -> None:
     if not pulled:
         aside().print("Where it is not here, the daemon fetches it when it starts.", style="dim")
     told = daemon_settings(settings)
-    if told is not None and told["model"] != f"{name}, on this machine":
-        words = f"The daemon works with {told['model']} until it is started again."
+    if told is not None and told.model != f"{name}, on this machine":
+        words = f"The daemon works with {told.model} until it is started again."
         aside().print(plain(words), style="yellow")

@@ -21,7 +21,7 @@ from service.server.run_until_disconnect import run_until_disconnect
 from service.server.security.bearer_auth import Owner
 from service.server.split_parts import delivered, frames_with_parts
 from service.wire.daemon_bodies import ProblemDetails
-from service.wire.send_bodies import Part, Remembered, SendRequest, Sent
+from service.wire.send_bodies import ACCEPTED, Accepted, Part, Remembered, SendRequest, Sent
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
@@ -106,9 +106,8 @@ async def send(
 async def _frames(
     agent: Agent, receipt: Receipt, events: AsyncGenerator[Event, None], owner: str
 ) -> AsyncGenerator[bytes, None]:
-    yield frame(
-        "message.accepted", {"message_id": receipt.message_id, "replayed": receipt.replayed}
-    )
+    accepted = Accepted(message_id=receipt.message_id, replayed=receipt.replayed)
+    yield frame(ACCEPTED, accepted.model_dump())
     following = frames_with_parts(agent, events, receipt.parts, owner)
     async with aclosing(following) as frames:
         async for chunk in frames:

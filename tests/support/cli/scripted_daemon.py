@@ -86,7 +86,7 @@ def daemon_with(folder: Path, script: str, **environment: str) -> Iterator[Daemo
     settings = Settings(embedder=EmbedderSettings(kind="none"))
     variables = {**ENVIRONMENT, "RONDO_LLM__MODEL": str(script_file), **environment}
     with running_daemon(settings, folder, environment=variables) as running:
-        running.wait_until(lambda readiness: readiness["ready"] is True)
+        running.wait_until(lambda readiness: readiness.ready)
         yield running
 
 

@@ -6,8 +6,9 @@ import json
 
 from pydantic import JsonValue
 
-from service.cli.daemon.stream_items import Accepted, SeenEvent
+from service.cli.daemon.stream_items import SeenEvent
 from service.domain.events import BODY
+from service.wire.send_bodies import Accepted
 
 LOOP = "01jd3v6k2m9x4q8w"
 AT = "2026-03-31T12:00:00.000Z"
@@ -40,7 +41,7 @@ def said(text: str) -> dict[str, JsonValue]:
     return {"role": "assistant", "content": [{"type": "text", "text": text}]}
 
 
-ACCEPTED = Accepted("m1", replayed=False)
+ACCEPTED = Accepted(message_id="m1", replayed=False)
 ROUTED = seen(
     3,
     "route.decided",

@@ -24,7 +24,7 @@ def export_command(output: str, since: str | None, until: str | None, loop: str 
 
     A file appears under its name only once it is whole.
     """
-    from service.cli.daemon.daemon_client import Json
+    from service.cli.daemon.stream_items import Json
     from service.cli.transfer.export_download import export_to_file, export_to_stdout
     from service.cli.views.run_loop_ids import resolve
 

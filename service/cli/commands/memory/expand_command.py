@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import body_of, read_as
 
 
 @click.command()
@@ -36,26 +37,25 @@ def expand(
 
     Of several anchors, those that stand near each other are shown together.
     """
-    from service.cli.daemon.daemon_client import Json
     from service.cli.terminal.output import print_json
     from service.cli.views.window_views import print_context, print_window
-    from service.domain.anchors import ExpandedContext, ExpandedWindow
+    from service.domain.anchors import ExpandedContext
+    from service.wire.memory_bodies import ExpandedWindows, ExpandRequest
 
-    body: Json = {"before": before, "after": after, "unit": unit}
-    if len(anchors) == 1:
-        body["anchor"] = anchors[0]
-    else:
-        body["anchors"] = list(anchors)
-    if max_tokens is not None:
-        body["max_tokens"] = max_tokens
+    body = body_of(
+        ExpandRequest,
+        **({"anchor": anchors[0]} if len(anchors) == 1 else {"anchors": list(anchors)}),
+        before=before,
+        after=after,
+        unit=unit,
+        max_tokens=max_tokens,
+    )
     with connect() as daemon:
         found = daemon.post("/v1/memory/expand", body)
     if as_json:
         print_json(found)
     elif len(anchors) == 1:
-        print_context(ExpandedContext.model_validate(found))
+        print_context(read_as(ExpandedContext, found))
     else:
-        windows = found["windows"]
-        assert isinstance(windows, list)
-        for window in windows:
-            print_window(ExpandedWindow.model_validate(window))
+        for window in read_as(ExpandedWindows, found).windows:
+            print_window(window)

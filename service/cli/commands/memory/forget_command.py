@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import body_of, read_as
 from service.cli.terminal.date_parameter import DateParameter
 
 if TYPE_CHECKING:
-    from service.cli.daemon.daemon_client import Daemon, Json
+    from service.cli.daemon.daemon_client import Daemon
     from service.domain.forgetting_terms import ForgetPreview
 
 _WHEN_LOST = (
@@ -62,26 +63,29 @@ def forget(
     from service.cli.views.forget_views import print_preview, print_receipt
     from service.cli.views.run_loop_ids import resolve
     from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
+    from service.wire.forgetting_bodies import ForgetBody
 
     with connect() as daemon:
         if receipts:
             _show_receipts(daemon, as_json=as_json)
             return
-        body: Json = {
-            "run_loop_ids": [resolve(daemon, each) for each in loops],
-            "anchors": list(anchors),
-            "limit": limit,
-            "exact": exact,
-            "all": everything,
-            "with_answers": with_answers,
-            "with_all_that_saw": with_all_that_saw,
-            "stop": stop,
-        }
-        given = {"since": since, "until": until, "query": query}
-        body.update({name: value for name, value in given.items() if value is not None})
+        body = body_of(
+            ForgetBody,
+            run_loop_ids=[resolve(daemon, each) for each in loops],
+            anchors=list(anchors),
+            since=since,
+            until=until,
+            query=query,
+            limit=limit,
+            exact=exact,
+            all=everything,
+            with_answers=with_answers,
+            with_all_that_saw=with_all_that_saw,
+            stop=stop,
+        )
         with advice_when_lost("Nothing was forgotten. Run the same command again."):
             told = daemon.post("/v1/memory/forget", body)
-        preview = ForgetPreview.model_validate(told)
+        preview = read_as(ForgetPreview, told)
         if as_json and not yes:
             print_json(told)
             return
@@ -96,7 +100,7 @@ def forget(
     if as_json:
         print_json(receipt)
     else:
-        print_receipt(ForgetReceipt.model_validate(receipt))
+        print_receipt(read_as(ForgetReceipt, receipt))
 
 
 def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
@@ -121,15 +125,15 @@ def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
 def _show_receipts(daemon: Daemon, *, as_json: bool) -> None:
     from service.cli.terminal.output import aside, print_json
     from service.cli.views.forget_views import print_receipt
-    from service.domain.forgetting_terms import ForgetReceipt
+    from service.wire.forgetting_bodies import ForgetReceipts
 
     found = daemon.get("/v1/memory/forget/receipts")
     if as_json:
         print_json(found)
         return
-    receipts = found["receipts"]
-    if not isinstance(receipts, list) or not receipts:
+    receipts = read_as(ForgetReceipts, found).receipts
+    if not receipts:
         aside().print("Nothing has been forgotten yet.", style="dim")
         return
     for each in receipts:
-        print_receipt(ForgetReceipt.model_validate(each))
+        print_receipt(each)

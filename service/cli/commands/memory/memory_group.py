@@ -11,6 +11,7 @@ from service.cli.commands.memory.notes_command import notes
 from service.cli.commands.memory.reindex_command import reindex
 from service.cli.commands.memory.search_command import search
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import read_as
 
 
 @click.group()
@@ -34,11 +35,13 @@ def stats(as_json: bool) -> None:
     from service.cli.terminal.output import print_json
     from service.cli.views.index_views import print_index
     from service.cli.views.memory_views import print_stats
+    from service.wire.memory_bodies import Stats
 
     with connect() as daemon:
         found = daemon.get("/v1/memory/stats")
     if as_json:
         print_json(found)
     else:
-        print_stats(found)
-        print_index(found)
+        stats_now = read_as(Stats, found)
+        print_stats(stats_now)
+        print_index(stats_now)

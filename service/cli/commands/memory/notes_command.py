@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import read_as
 
 
 @click.command()
@@ -12,11 +13,10 @@ from service.cli.daemon.daemon_connection import connect, json_option
 @json_option
 def notes(remove: str | None, as_json: bool) -> None:
     """Show the notes on persons, projects and topics, with what each sentence rests on."""
-    from pydantic import TypeAdapter
-
     from service.cli.terminal.output import aside, out, plain, print_json
     from service.cli.views.note_views import print_consolidation, print_notes
     from service.domain.anchors import MemoryNote
+    from service.wire.memory_bodies import NoteList
 
     with connect() as daemon:
         if remove is not None:
@@ -26,14 +26,14 @@ def notes(remove: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif remove is not None:
-        out().print(f"removed  {plain(str(found['subject']))}", soft_wrap=True)
+        removed = read_as(MemoryNote, found)
+        out().print(f"removed  {plain(removed.subject)}", soft_wrap=True)
     else:
-        written = TypeAdapter(list[MemoryNote]).validate_python(found["notes"])
-        print_notes(written, with_ids=True)
-        if not written:
+        told = read_as(NoteList, found)
+        print_notes(told.notes, with_ids=True)
+        if not told.notes:
             aside().print("There are no notes.", style="dim")
-        told = found["consolidation"]
-        print_consolidation(told if isinstance(told, dict) else {})
+        print_consolidation(told.consolidation)
 
 
 def _segment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import body_of, read_as
 
 _WHEN_LOST = "The building of the index goes on by itself when the daemon starts again."
 
@@ -20,12 +21,14 @@ def reindex(force: bool, as_json: bool) -> None:
     from service.cli.daemon.daemon_errors import DaemonNotRunningError, advice_when_lost
     from service.cli.terminal.output import aside, plain, print_json
     from service.cli.transfer.reindex_progress import look_on
+    from service.wire.memory_bodies import ReindexRequest, ReindexStarted
 
     with connect() as daemon:
         with advice_when_lost("If nothing was begun yet, run the same command again."):
-            answer = daemon.post("/v1/memory/reindex", {"force": force})
-        if not as_json and answer.get("notice"):
-            aside().print(plain(str(answer["notice"])), style="yellow")
+            wanted = body_of(ReindexRequest, force=force)
+            begun = read_as(ReindexStarted, daemon.post("/v1/memory/reindex", wanted))
+        if not as_json and begun.notice:
+            aside().print(plain(begun.notice), style="yellow")
         try:
             with advice_when_lost(_WHEN_LOST):
                 stats = look_on(daemon)
@@ -33,12 +36,12 @@ def reindex(force: bool, as_json: bool) -> None:
             advice = f"{error.advice} {_WHEN_LOST}"
             raise DaemonNotRunningError(error.detail, advice=advice) from error
     if as_json:
-        print_json({**answer, "index": stats.get("index"), "problem": stats.get("problem")})
-    elif answer.get("started"):
-        index = stats.get("index")
-        count = index.get("indexed") if isinstance(index, dict) else 0
+        now = stats.model_dump(mode="json", include={"index", "problem"})
+        print_json({**begun.model_dump(), **now})
+    elif begun.started:
+        count = stats.index.indexed if stats.index else 0
         aside().print(f"The new index is in use; it holds {count} segments.", style="green")
-    if stats.get("problem"):
+    if stats.problem:
         if not as_json:
-            aside().print(plain(str(stats["problem"])), style="red")
+            aside().print(plain(stats.problem), style="red")
         raise SystemExit(1)

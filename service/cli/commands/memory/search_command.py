@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.stream_items import body_of, read_as
 from service.cli.terminal.date_parameter import DateParameter
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-
-    from service.cli.daemon.daemon_client import Json
 
 TYPES = ("user_message", "reasoning", "tool_call", "tool_result", "response")
 
@@ -76,27 +75,26 @@ def search(
     from service.cli.views.memory_views import print_hits
     from service.cli.views.run_loop_ids import resolve
     from service.domain.anchors import SearchResult
+    from service.wire.memory_bodies import SearchRequest
 
     with connect() as daemon:
-        wanted: Json = {
-            "max_tokens": max_tokens,
-            "types": list(types) or None,
-            "since": since,
-            "until": until,
-            "run_loop_id": loop and resolve(daemon, loop),
-            "without_run_loop_id": without_loop and resolve(daemon, without_loop),
-            "metadata": dict(meta) or None,
-        }
-        body: Json = {
-            "query": query,
-            "limit": limit,
-            "explain": explain,
-            "rerank": rerank,
-            "fold": not all_duplicates,
-            **{name: value for name, value in wanted.items() if value is not None},
-        }
+        body = body_of(
+            SearchRequest,
+            query=query,
+            limit=limit,
+            max_tokens=max_tokens,
+            types=list(types) or None,
+            since=since,
+            until=until,
+            run_loop_id=loop and resolve(daemon, loop),
+            without_run_loop_id=without_loop and resolve(daemon, without_loop),
+            metadata=dict(meta),
+            explain=explain,
+            rerank=rerank,
+            fold=not all_duplicates,
+        )
         found = daemon.post("/v1/memory/search", body)
     if as_json:
         print_json(found)
     else:
-        print_hits(SearchResult.model_validate(found))
+        print_hits(read_as(SearchResult, found))
