@@ -27,16 +27,16 @@ def estimate_tokens(text: str) -> int:
     return -(-_utf8_length(text) // BYTES_PER_TOKEN)
 
 
-def prefix_within(text: str, max_tokens: int, *, start: int = 0) -> int:
-    """How many characters from `start` on come to at most `max_tokens`: at least one, if there is.
+def prefix_within(text: str, max_tokens: int) -> int:
+    """How many characters from the start come to at most `max_tokens`: at least one, if there is.
 
     Takes time for the characters it counts, not for the whole text.
 
-    >>> prefix_within("今天天气很好", 3), prefix_within("abcdefgh", 1, start=6)
-    (4, 2)
+    >>> prefix_within("今天天气很好", 3), prefix_within("abcdefgh", 1)
+    (4, 4)
     """
     max_bytes = max(1, max_tokens) * BYTES_PER_TOKEN
-    window = text[start : start + max_bytes]
+    window = text[:max_bytes]
     if window.isascii():
         return len(window)
     encoded = window.encode("utf-8", "replace")

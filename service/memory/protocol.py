@@ -138,22 +138,6 @@ class Scored(NamedTuple):
     """BM25: higher is better."""
 
 
-class LexicalIndex(Protocol):
-    """Finds segments by their words. The methods block and may be called from any thread."""
-
-    def search(
-        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
-    ) -> list[Scored]:
-        """The best segments of this owner that hold any of these terms, best first.
-
-        Terms are those of `service.memory.ledger.terms`. Filters are exact.
-
-        Raises:
-            StorageError: the index cannot be read.
-        """
-        ...
-
-
 class NearSegment(NamedTuple):
     """A segment, and its vector as it is remembered."""
 

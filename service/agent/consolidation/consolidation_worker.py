@@ -64,7 +64,6 @@ class Consolidator:
         activity: Activity,
         answer_tokens: int,
         prices: Prices | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Name the parts.
 
@@ -77,7 +76,6 @@ class Consolidator:
             activity: what interrupts it.
             answer_tokens: how long an answer may be.
             prices: of the model.
-            now: the clock by which days are told.
         """
         self._llm = llm
         self._memory = memory
@@ -88,7 +86,6 @@ class Consolidator:
         self._activity = activity
         self._answer_tokens = answer_tokens
         self._prices = prices
-        self._now = now
         self._bell = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._last_activity = 0.0
@@ -244,7 +241,7 @@ class Consolidator:
             if generated is None:
                 return 0.0  # interrupted: begin anew when it is quiet
             used = usage_of(generated, self._prices, purpose="consolidation")
-            await self._memory.journal.usage.add(used, owner=owner, at=self._now())
+            await self._memory.journal.usage.add(used, owner=owner, at=datetime.now(UTC))
             proposed = read_answer(generated.message.text)
         except LLMError as error:
             self._take_fewer(owner, batch, error)
@@ -287,7 +284,7 @@ class Consolidator:
         self._written += added
         self._dropped.update(dropped)
         if added:
-            self._written_at = self._now()
+            self._written_at = datetime.now(UTC)
         told = ", ".join(f"{number} for its {reason}" for reason, number in dropped.items())
         log.info(
             "notes: %d sentences from %d segments%s",
@@ -297,5 +294,5 @@ class Consolidator:
         )
 
     async def _tokens_today(self) -> int:
-        midnight = self._now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = datetime.now(UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         return await self._memory.journal.usage.spent("consolidation", since=midnight)

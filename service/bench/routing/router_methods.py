@@ -18,7 +18,6 @@ from service.routing.router import Router
 from service.routing.routing_options import RouterOptions
 
 Method = Literal["embedding", "llm", "full"]
-METHODS: tuple[Method, ...] = ("embedding", "llm", "full")
 """The trained model alone; the language model for every message; both, as the daemon asks them."""
 
 Warm = Callable[[Sequence[RunLoopState]], Awaitable[None]]

@@ -42,27 +42,17 @@ class DaemonProcess:
         """What it writes."""
         self._process = process
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def client(self) -> Daemon:
         """A new connection, with the token as it is now."""
         return Daemon(self.settings)
 
-    def wait_until(
-        self,
-        is_ready: Callable[[Readiness], bool],
-        *,
-        seconds: float = _START_SECONDS,
-    ) -> None:
+    def wait_until(self, is_ready: Callable[[Readiness], bool]) -> None:
         """Wait until ``/readyz`` says what is wanted.
 
         Raises:
             DaemonStartError: the process ended, or it took too long; holds the end of its log.
         """
-        end = time.monotonic() + seconds
+        end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise self._failure(f"it ended with exit code {self._process.returncode}")
@@ -70,7 +60,7 @@ class DaemonProcess:
             if readiness is not None and is_ready(readiness):
                 return
             time.sleep(_POLL_SECONDS)
-        raise self._failure(f"it was not ready after {seconds:.0f} s")
+        raise self._failure(f"it was not ready after {_START_SECONDS:.0f} s")
 
     def _readiness(self) -> Readiness | None:
         """What ``/readyz`` says; None while nobody answers."""

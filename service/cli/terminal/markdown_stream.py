@@ -31,11 +31,6 @@ class MarkdownStream:
         self._is_begun = False
         """Whether a block of this message was printed."""
 
-    @property
-    def is_drawing(self) -> bool:
-        """Whether a block is drawn that is not printed yet."""
-        return bool(self._pending)
-
     def write(self, text: str) -> None:
         """Draw more of the message."""
         self._pending += text

@@ -68,7 +68,6 @@ class Archivist:
         journal: Journal,
         *,
         first_pause: float = FIRST_PAUSE,
-        rest: float = REST_BEFORE_ARCHIVING,
     ) -> None:
         """Name the parts.
 
@@ -76,13 +75,11 @@ class Archivist:
             memory: where run loops go; started.
             journal: where they are kept for good; open.
             first_pause: seconds before a failed step is tried again; doubles each time it fails.
-            rest: seconds from a loop's coming to rest until what is done of it is archived.
         """
         self._memory = memory
         self._journal = journal
         self._backlog = Backlog(memory, journal)
         self._first_pause = first_pause
-        self._rest = rest
         self._hooks: ArchivingHooks = NoHooks()
         self._turn = anyio.Lock()
         self._begins: tuple[bool, bool] | None = None
@@ -266,7 +263,7 @@ class Archivist:
         return None
 
     async def _take_what_rests(self) -> Problem | None:
-        with anyio.move_on_after(self._rest):
+        with anyio.move_on_after(REST_BEFORE_ARCHIVING):
             await self._hurry.wait()
         self._hurry = anyio.Event()
         for key in list(self._backlog.resting):

@@ -38,8 +38,6 @@ class Doomed:
     bodies: dict[int, EventBody] = field(default_factory=dict)
     iterations: frozenset[int] = frozenset()
     """Those that go whole."""
-    altered: set[int] = field(default_factory=set)
-    """Those that lose quotes."""
     kinds: set[CopyKind] = field(default_factory=set)
     own: set[int] = field(default_factory=set)
     """Numbers of the events of what was named."""

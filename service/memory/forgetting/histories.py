@@ -122,9 +122,8 @@ class _Reading:
         self.history = History(list(events), state)
         self._import(events[0], forgotten)
         for event in events[1:]:
-            before = state
             state = evolve(state, event)
-            self._place(event, before, state)
+            self._place(event, state)
             self._watch_messages(event, state)
             self._import(event, forgotten)
             if isinstance(event.body, IterationStarted) and event.body.forgotten:
@@ -150,7 +149,7 @@ class _Reading:
     def _assign(self, seqs: Iterable[int], iteration: int) -> None:
         self.history.iteration_of.update(dict.fromkeys(seqs, iteration))
 
-    def _place(self, event: Event, before: RunLoopState, state: RunLoopState) -> None:
+    def _place(self, event: Event, state: RunLoopState) -> None:
         seq = event.seq or 0
         match event.body:
             case MessageReceived(message_id=message_id):

@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import NotFoundError
-from service.domain.run_loops import ACTIVE, RunLoopSummary, Status
+from service.domain.run_loops import RunLoopSummary, Status
 from service.domain.state import RunLoopState
 from service.memory.journal.outline import Outline
 from service.storage.sql_conditions import Where
@@ -38,8 +38,6 @@ CREATE TABLE IF NOT EXISTS run_loops (
 CREATE INDEX IF NOT EXISTS run_loops_of_owner ON run_loops (owner, created_at, id);
 CREATE INDEX IF NOT EXISTS run_loops_by_status ON run_loops (status);
 """
-
-_ENDED: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
 
 
 def project(
@@ -168,16 +166,11 @@ class RunLoopTable:
                 f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
             )
 
-    async def finished(self) -> list[Outline]:
-        """All loops that have ended, oldest first."""
-        return await to_thread.run_sync(self.outlines, _ENDED, limiter=self._threads)
-
-    def outlines(self, statuses: frozenset[Status] = ACTIVE | _ENDED) -> list[Outline]:
-        """All loops of these statuses, of all owners, oldest first. Blocks."""
+    def outlines(self) -> list[Outline]:
+        """All loops, of all owners, oldest first. Blocks."""
         rows = self._file.select(
             "SELECT owner, id, status, iteration_count, completed_at FROM run_loops"
-            f" WHERE status IN ({','.join('?' * len(statuses))}) ORDER BY created_at, id",
-            sorted(statuses),
+            " ORDER BY created_at, id"
         )
         return [Outline(*row) for row in rows]
 

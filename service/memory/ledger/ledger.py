@@ -281,21 +281,6 @@ class Ledger:
             predecessor_id=head.predecessor_id,
         )
 
-    def run_loops(self, owner: str, *, after: str | None = None, limit: int) -> list[RunLoop]:
-        """An owner's run loops, whole, in the order of their ids, which never changes.
-
-        Args:
-            owner: whose.
-            after: only loops whose id comes after this one (paging).
-            limit: at most so many.
-        """
-        rows = self._file.select(
-            "SELECT id FROM run_loops WHERE owner = ? AND id > ? ORDER BY id LIMIT ?",
-            (owner, after or "", limit),
-        )
-        found = (self.run_loop(run_loop_id, owner=owner) for (run_loop_id,) in rows)
-        return [run_loop for run_loop in found if run_loop is not None]
-
     def summary(self, run_loop_id: str, *, owner: str) -> RunLoopSummary | None:
         """A remembered run loop without its words; None when this owner has none of that id."""
         for (summary,) in self._file.select(

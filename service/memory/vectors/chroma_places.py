@@ -9,7 +9,6 @@ whose names begin with its prefix. Only one process may open a folder: two corru
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import shutil
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.config import Settings
 
-log = logging.getLogger(__name__)
 
 _DATABASE = "chroma.sqlite3"
 _PAGE = 100

@@ -22,12 +22,11 @@ Load = Callable[[str], Awaitable[RunLoop | None]]
 """Gives a run loop by its id; None when it is gone."""
 
 
-def read_result_tool(load: Load, *, page: int = PAGE) -> FunctionTool:
+def read_result_tool(load: Load) -> FunctionTool:
     """The `read_result` tool: it reads the results of the run loop that it is called in.
 
     Args:
         load: where run loops are found.
-        page: how many characters one call gives.
     """
 
     @tool(name=READ_RESULT, effect="read_only")
@@ -45,7 +44,7 @@ def read_result_tool(load: Load, *, page: int = PAGE) -> FunctionTool:
             raise ToolFailure(
                 f"The result has {len(whole):,} characters: start is below {len(whole)}."
             )
-        end = min(start + page, len(whole))
+        end = min(start + PAGE, len(whole))
         head = f"[Characters {start:,} to {end:,} of {len(whole):,} of the result {call_id}]"
         more = f"[It goes on: `{READ_RESULT}` with start={end}.]"
         return "\n\n".join((head, whole[start:end], more if end < len(whole) else "[Its end.]"))

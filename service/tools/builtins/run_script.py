@@ -22,7 +22,7 @@ from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
-from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, Output, run_process
+from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, run_process
 from service.tools.scripts.script_copy import Contents, contents_of
 from service.tools.scripts.script_folder import Script, find_script, list_scripts
 from service.tools.scripts.supervisor import remove
@@ -262,15 +262,11 @@ def _told(name: str, outcome: Outcome, time_limit_seconds: float) -> str:
     else:
         end = f"`{name}` ended with exit code {outcome.exit_code}."
     outputs = [
-        f"{stream}:\n{output.text.rstrip()}"
+        f"{stream}:\n{output.rstrip()}"
         for stream, output in (("stdout", outcome.stdout), ("stderr", outcome.stderr))
-        if _has_words(output)
+        if output.strip()
     ]
     return "\n\n".join((end, *outputs)) if outputs else f"{end} It wrote nothing."
-
-
-def _has_words(output: Output) -> bool:
-    return bool(output.text.strip())
 
 
 def _signal_name(number: int) -> str:

@@ -30,24 +30,15 @@ _PATIENCE_SECONDS = 10.0  # with a supervisor, which needs a moment at most to k
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """What was written to a stream: its start and its end, when it is long."""
-
-    text: str
-    """UTF-8; other bytes are shown as U+FFFD."""
-    total_bytes: int
-    left_out_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a process ended."""
 
     exit_code: int
     """Negative: the number of the signal that ended it."""
     timed_out: bool
-    stdout: Output
-    stderr: Output
+    stdout: str
+    """UTF-8, other bytes as U+FFFD; its start and its end, when it is long."""
+    stderr: str
 
 
 async def run_process(
@@ -186,12 +177,12 @@ class _Kept:
         self._tail += data[room:]
         del self._tail[: -self._half]
 
-    def output(self) -> Output:
+    def output(self) -> str:
         left_out = self._total - len(self._head) - len(self._tail)
         if not left_out:
-            return Output(_decoded(self._head + self._tail), self._total, 0)
+            return _decoded(self._head + self._tail)
         cut = f"\n[… {left_out:,} bytes were left out here …]\n"
-        return Output(_decoded(self._head) + cut + _decoded(self._tail), self._total, left_out)
+        return _decoded(self._head) + cut + _decoded(self._tail)
 
 
 class _Child(asyncio.SubprocessProtocol):

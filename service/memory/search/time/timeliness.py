@@ -24,11 +24,6 @@ class Timeliness:
         ]
         self._latest = not ranges and asks_for_latest(query)
 
-    @property
-    def asked(self) -> bool:
-        """Whether the question says anything about time."""
-        return bool(self._ranges) or self._latest
-
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
 
