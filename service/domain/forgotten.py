@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.run_loops import Iteration
 
 
@@ -44,7 +44,7 @@ def may_have_been(left: Any, whole: Any) -> bool:
 
 def _arguments_fit(left: Any, whole: Any) -> bool:
     """Arguments of tool calls are JSON in a text, which forgetting writes anew."""
-    if left == whole:
+    if left in (whole, FORGOTTEN_ARGUMENTS):
         return True
     try:
         return FORGOTTEN in left and may_have_been(json.loads(left), json.loads(whole))

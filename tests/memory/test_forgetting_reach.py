@@ -248,3 +248,23 @@ async def test_another_run_loop_of_the_id_is_a_conflict_beside_what_was_forgotte
             run_loop("zoo", FIRST, QUOTING.model_copy(update={"response": "No."}), LAST),
         ):
             assert (await bring_in(memory, other)).failures == 1
+
+
+async def test_what_an_imported_run_loop_said_later_is_named_and_its_file_is_still_known(
+    tmp_path: Path,
+) -> None:
+    calling = tool_turn("Open it.", "unlock", '{"code": "quagga-4711"}', "open", "Done.")
+    async with house(tmp_path) as memory:
+        whole = run_loop("zoo", FIRST, calling, QUOTING, LAST)
+        await bring_in(memory, whole)
+        await archived(memory)
+        request = ForgetRequest(anchors=(AnchorRef("zoo", 0, 0),))
+        preview = await memory.forgetting.preview(request, owner="me")
+        assert {(each.run_loop_id, each.iteration) for each in preview.answers} == {
+            ("zoo", 1),
+            ("zoo", 2),
+        }
+        await forget(memory, request.model_copy(update={"with_answers": True}))
+        assert traces(tmp_path, "quagga-4711") == []
+        again = await bring_in(memory, whole)
+        assert (again.unchanged, again.failures) == (1, 0)

@@ -17,7 +17,6 @@ from service.memory.forgetting.telling import (
     Tells,
     import_without,
     part_of,
-    seen_by_its_author,
     without_telling,
 )
 from service.memory.forgetting.words import clipped
@@ -41,10 +40,21 @@ class Places:
     def __init__(self) -> None:
         self._parts: dict[tuple[str, int | None], dict[PartOfPlace, str]] = {}
 
-    def add(self, run_loop_id: str, iteration: int | None, body: EventBody) -> None:
+    def add(self, run_loop_id: str, iteration: int | None, answer: Answer, body: EventBody) -> None:
         """Another event of a place."""
-        part, words = part_of(body)
-        self._parts.setdefault((run_loop_id, iteration), {}).setdefault(part, words)
+        left = answer.untold if answer.tells else answer.bare
+        if isinstance(body, RunLoopImported) and isinstance(left, RunLoopImported):
+            pairs = zip(body.run_loop.iterations, left.run_loop.iterations, strict=True)
+            for index, (before, after) in enumerate(pairs):
+                if before != after:
+                    self._put(run_loop_id, index, "import", before.response or before.reasoning)
+        else:
+            self._put(run_loop_id, iteration, *part_of(body))
+
+    def _put(
+        self, run_loop_id: str, iteration: int | None, part: PartOfPlace, words: str | None
+    ) -> None:
+        self._parts.setdefault((run_loop_id, iteration), {}).setdefault(part, words or "")
 
     def places(self) -> list[PlaceThatSaw]:
         """All of them, in the order in which they came."""
@@ -94,7 +104,9 @@ class Answers:
                 continue
             place = self._stays(event.run_loop_id).history.iteration_of.get(event.seq or 0)
             body = self._stays(event.run_loop_id).bodies.get(event.seq or 0, event.body)
-            (self.telling if found.tells else self.others).add(event.run_loop_id, place, body)
+            (self.telling if found.tells else self.others).add(
+                event.run_loop_id, place, found, body
+            )
             if found.tells and place is not None:
                 self._tell.add((event.run_loop_id, place))
             yield found
@@ -117,7 +129,7 @@ class Answers:
             case RunLoopImported():
                 untold, bare = _imported(body, doomed, tells)
             case _:
-                untold, bare = self._said(body, seq, tells), seen_by_its_author(body)
+                untold, bare = self._said(body, seq, tells), without_telling(body, bool)
         if untold == body and bare == body:
             return None
         return Answer(event, untold != body, untold, bare)

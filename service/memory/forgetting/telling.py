@@ -54,8 +54,8 @@ def _texts(body: events.EventBody) -> list[str]:
     match body:
         case events.ToolStarted():
             return [body.arguments]
-        case events.ToolFinished():
-            return [body.content, body.whole or ""]
+        case events.ToolFinished():  # a notice is in words of the house
+            return [] if body.notice else [body.content, body.whole or ""]
         case events.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
             scopes = (each or "" for each in body.scopes.values())
@@ -68,23 +68,6 @@ def _texts(body: events.EventBody) -> list[str]:
         ):
             return [body.problem.detail or ""]
     return []
-
-
-def seen_by_its_author(body: events.EventBody) -> events.EventBody:
-    """What a model, a tool or Rondo said, without any words; the same body where it has none,
-    or where they are a person's."""
-    match body:
-        case (
-            events.MessageCompleted()
-            | events.CompactionFinished()
-            | events.ToolStarted()
-            | events.ToolFinished()
-            | events.InputRequired()
-        ):
-            return redacted(body)
-        case events.InputReceived():
-            return _without_scopes(body)
-    return without_telling(body, bool)
 
 
 def _scopes_tell(body: events.InputReceived, tells: Tells) -> bool:
@@ -102,19 +85,20 @@ def _without_scopes(body: events.InputReceived) -> events.InputReceived:
 
 
 def _message(message: Message, tells: Tells) -> Message:
-    content = [_part(part, message, tells) for part in message.content]
+    content = tuple(_part(part, message, tells) for part in message.content)
     calls = tuple(_call(call, tells) for call in message.tool_calls)
-    kept = tuple(part for part in content if part is not None)
-    if (kept, calls) == (message.content, message.tool_calls):
+    if (content, calls) == (message.content, message.tool_calls):
         return message
+    # Of a thought that only its provider can read nobody knows what it tells.
+    kept = tuple(part for part in content if not (isinstance(part, ThinkPart) and not part.think))
     return message.model_copy(update={"content": kept, "tool_calls": calls})
 
 
-def _part(part: ContentPart, message: Message, tells: Tells) -> ContentPart | None:
+def _part(part: ContentPart, message: Message, tells: Tells) -> ContentPart:
     match part:
         case ThinkPart():
             # Its signature holds for these words alone.
-            return None if tells(part.think) else part
+            return ThinkPart(think=FORGOTTEN) if tells(part.think) else part
         case NotePart():
             return NotePart(note=FORGOTTEN) if tells(part.note) else part
         case TextPart() if message.role != "user":
@@ -189,8 +173,6 @@ def part_of(body: events.EventBody) -> tuple[PartOfPlace, str]:
             return "summary", "\n".join(each.notes or each.text for each in body.replacement)
         case events.MemoryRecalled():
             return "memory", "\n".join(each.content for each in body.recollections)
-        case events.RunLoopImported():
-            return "import", body.run_loop.goal
         case (
             events.LLMRetry()
             | events.LLMFallback()

@@ -246,9 +246,9 @@ class Ledger:
     def holding_all(self, owner: str, wanted: Iterable[str]) -> list[Segment]:
         """An owner's newest segments, a hundred at most, that hold all of some terms."""
         rows = self._file.select(
-            f"SELECT {SEGMENT_COLUMNS} FROM segments WHERE owner = ?"
-            " AND id IN (SELECT rowid FROM words WHERE words MATCH ?) ORDER BY id DESC LIMIT 100",
-            (owner, " ".join(f'"{term}"' for term in wanted)),
+            f"SELECT {SEGMENT_COLUMNS} FROM words CROSS JOIN segments ON segments.id = words.rowid"
+            " WHERE words MATCH ? AND owner = ? ORDER BY words.rowid DESC LIMIT 100",
+            (" ".join(f'"{term}"' for term in wanted), owner),
         )
         return [segment_from_row(row) for row in rows]
 
