@@ -95,6 +95,26 @@ async def test_a_follow_up_to_a_forgotten_run_loop_opens_a_new_one(tmp_path: Pat
                 await anyio.sleep(0.05)
 
 
+async def test_answers_that_saw_the_words_are_named_and_go_where_that_is_wanted(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, llm=PatientLLM()) as house:
+        loop = await said(house, "Zwibbelquast hid the vermilion sextant.", complete=False)
+        await house.send("And where?", run_loop_id=loop)
+        anchors = [f"{loop}:0.0"]
+        preview = await forget(house, anchors=anchors)
+        seen = [*preview["answers"], *preview["saw"]]
+        assert [(each["run_loop_id"], each["iteration"]) for each in seen] == [(loop, 1)]
+        await forget(house, 409, anchors=anchors, with_answers=True, confirm=preview["confirm"])
+        wish: dict[str, Any] = {"anchors": anchors, "with_all_that_saw": True}
+        preview = await forget(house, **wish)
+        receipt = await forget(house, **wish, confirm=preview["confirm"])
+        assert receipt["copies"] == {loop: 1}
+        left = (await house.client.get(f"/v1/run-loops/{loop}")).json()
+        assert left["iterations"][1]["user_message"] == "And where?"
+        assert left["iterations"][1]["response"] == "[forgotten]"
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -8,6 +8,8 @@ demonstrably seen the words; anywhere else a single word is no evidence.
 >>> traits = Traits.of(["The code of the shed's padlock is 4711."])
 >>> traits.told_in("You said 47-11, I think.", is_common=lambda *terms: False)
 True
+>>> traits.told_in("It is 4,711.", is_common=lambda *terms: True)
+True
 >>> traits.told_in("I do not know the code.", is_common=lambda *terms: terms == ("code",))
 False
 """
@@ -42,6 +44,8 @@ _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
 _ESCAPED = re.compile(r"\\+u(?!d[89a-f])([0-9a-f]{4})", re.IGNORECASE)
+_APART = re.compile(r"(?<!\d)\d(?:[\s,.'’_/-]?\d){2,}(?!\d)")
+"""A number however it is parted: 4,711 and 47 11 are 4711."""
 _LEAST_DIGITS = 3
 _YEARS = range(1900, 2101)
 _LEAST_WORDS = 3
@@ -53,7 +57,7 @@ class Traits:
     """What tells some words."""
 
     numbers: frozenset[str] = frozenset()
-    """Numbers and codes of three digits and more; years are words like others."""
+    """Numbers and codes of three digits and more; years, and round hundreds, are words."""
     words: frozenset[str] = frozenset()
     pairs: frozenset[tuple[str, str]] = frozenset()
     """Words with nothing but function words between them."""
@@ -177,6 +181,8 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _content(text: str) -> Iterator[str]:
     """The terms that say something."""
+    for found in _APART.finditer(unicodedata.normalize("NFKC", text)):
+        yield "".join(filter(str.isdecimal, found[0]))
     for term in terms(text):
         if len(term) < 2 or term in STOP_WORDS or term in _COURTESIES:
             continue
@@ -195,4 +201,5 @@ def _pairs(said: list[str]) -> Iterator[tuple[str, str]]:
 def _is_number(term: str) -> bool:
     digits = "".join(filter(str.isdecimal, term))
     is_year = len(digits) == 4 and int(digits) in _YEARS
-    return len(digits) >= _LEAST_DIGITS and not is_year
+    is_round = len(digits) == _LEAST_DIGITS and digits.endswith("0")
+    return len(digits) >= _LEAST_DIGITS and not is_year and not is_round

@@ -54,7 +54,7 @@ def _texts(body: events.EventBody) -> list[str]:
     match body:
         case events.ToolStarted():
             return [body.arguments]
-        case events.ToolFinished():  # a notice is in words of the house
+        case events.ToolFinished():  # a notice is in words of Rondo's own
             return [] if body.notice else [body.content, body.whole or ""]
         case events.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
