@@ -26,3 +26,15 @@ def test_the_workflow_and_the_hooks_call_what_is_there() -> None:
     assert len(entries) == 4
     for entry in entries:
         assert os.access(ROOT / entry, os.X_OK), f"{entry}: run `make setup`"
+
+
+def test_every_command_of_research_that_is_named_is_there() -> None:
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("data/**/README.md")]
+    sources = [*ROOT.glob("service/**/*.py"), *ROOT.glob("service/**/*.json")]
+    named = {
+        module
+        for each in (*pages, *sources, *ROOT.glob("research/**/*.py"))
+        for module in re.findall(r"python -m (research\.[\w.]*\w)", each.read_text("utf-8"))
+    }
+    assert len(named) >= 5
+    assert {each for each in named if not (ROOT / f"{each.replace('.', '/')}.py").exists()} == set()
