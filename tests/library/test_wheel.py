@@ -55,14 +55,14 @@ print([name for name in sys.modules if name.startswith("service.")])
 """
 ONE_AND_THE_SAME = """
 import service.loop.hooks.hooks
-import rondo.agent.hooks
+import rondo.loop.hooks.hooks
 from rondo import Hooks
 from service import Hooks as Same
 import service.domain.errors as errors
 import pickle, importlib, sys
 
 assert service is rondo
-assert service.loop.hooks.hooks is rondo.agent.hooks
+assert service.loop.hooks.hooks is rondo.loop.hooks.hooks
 assert Hooks is Same is service.loop.hooks.hooks.Hooks
 assert errors is sys.modules["rondo.domain.errors"]
 assert errors.__spec__.name == "rondo.domain.errors"
@@ -132,7 +132,7 @@ def test_the_program_of_somebody_who_has_a_service_package(installed: Installed)
     assert __version__ in installed.run("rondo", "--version", PYTHONPATH=path)
     assert "llm" in installed.run("rondo", "config", PYTHONPATH=path)
     assert "--model" in installed.run(
-        *("python", "-m", "rondo.agent.llm.embedded_server", "--help"), PYTHONPATH=path
+        *("python", "-m", "rondo.llm.embedded.embedded_server", "--help"), PYTHONPATH=path
     )
 
 
