@@ -22,7 +22,8 @@ from typing import Any
 
 import anyio
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.llm.scripted.script_language import parse_script
 from service.llm.scripted.scripted_model import ScriptedModel

@@ -22,8 +22,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the same for the rest
-    from service.agent.agent import Agent, create_agent
-    from service.agent.agent_factory import agent_from_settings
+    from service.agent.agent import Agent
+    from service.agent.agent_factory import agent_from_settings, create_agent
     from service.agent.agent_options import AgentOptions, Waits
     from service.agent.callbacks import Callbacks
     from service.agent.consolidation.consolidation_options import (
@@ -235,9 +235,9 @@ _NAMES_IN = {
         "AgentSettings ConsolidationSettings EmbedderSettings LLMSettings MemorySettings "
         "PriceSettings RerankerSettings RouterSettings ServerSettings ToolsSettings",
     "service.models.fetch": "PullProgress",
-    "service.agent.agent": "Agent create_agent",
+    "service.agent.agent": "Agent",
     "service.agent.human_input.answer_reading": "Answer",
-    "service.agent.agent_factory": "agent_from_settings",
+    "service.agent.agent_factory": "agent_from_settings create_agent",
     "service.llm.backoff": "Backoff",
     "service.loop.brain": "Brain Limits landing",
     "service.agent.callbacks": "Callbacks",

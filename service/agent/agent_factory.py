@@ -1,21 +1,93 @@
-"""The agent that the settings describe: the same as the daemon's."""
+"""Putting an agent together: of parts that are given, or as the settings describe it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_options import AgentOptions
 from service.agent.agent_settings import (
     memory_from_settings,
     models_from_settings,
     options_from_settings,
 )
 from service.config import Settings, load_settings
+from service.domain.errors import ConfigurationError
+from service.domain.instructions import InstructionKind
 from service.llm.factory import create_llm
+from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLM
+from service.loop.brain import Brain
+from service.loop.custom_brain import check_brain
+from service.loop.execution import Executor
+from service.loop.executors.custom_executors import check_executors
+from service.memory.memory import Memory
 from service.tools.builtins import builtin_tools
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
+
+
+def create_agent(
+    llm: LLM | None = None,
+    tools: ToolRegistry | Iterable[Tool | Callable[..., object]] = (),
+    memory: Memory | str | Path | None = None,
+    options: AgentOptions | None = None,
+    *,
+    models: Mapping[str, NamedModel] | None = None,
+    brain: Brain | None = None,
+    executors: Mapping[InstructionKind, Executor] | None = None,
+) -> Agent:
+    """Put an agent together. It works inside ``async with``; nothing is opened or loaded before.
+
+    Args:
+        llm: answers where no message names one of the `models`. None: the model that the settings
+            name (``rondo.toml``, ``RONDO_*``, ``OPENAI_API_KEY`` and its like); without any, a
+            small one on this machine, which is fetched at first.
+        tools: what the model may call: made by `tool`, or plain functions with types and a
+            docstring. The built-in tools are not among them, see `agent_from_settings`.
+        memory: an own one; or the folder to keep it in, with the embedder of the settings; None:
+            the data folder of the settings, which is the daemon's, too.
+        options: how it behaves. None: the defaults, or as the settings say where `llm` is None.
+        models: others that a message can name; see also `AgentOptions.fallback`.
+        brain: decides instead of the built-in one; goes before that of the options.
+        executors: do what the brain says, instead of the built-in ones; before those of the
+            options.
+
+    Raises:
+        ConfigurationError: the settings cannot be used; two tools have the same name, or one is no
+            tool; one of the hooks is not an instance of `Hooks`; the brain or an executor is none,
+            or there is no such kind of instruction; or `llm` or a fallback is no model.
+    """
+    if brain is not None:
+        check_brain(brain)
+    check_executors(executors or {})
+    if not isinstance(tools, ToolRegistry):
+        tools = ToolRegistry(tools)
+    if llm is not None and not hasattr(llm, "stream"):
+        raise ConfigurationError(
+            f"{llm!r:.80} is no model",
+            advice='Give one such as OpenAIModel("gpt-5-mini"), or None for the configured one.',
+        )
+    if llm is None:
+        settings = load_settings()
+        llm = create_llm(settings)
+        if options is None:
+            options = options_from_settings(settings)
+            models = {**models_from_settings(settings), **(models or {})}
+    if not isinstance(memory, Memory):
+        memory = memory_from_settings(load_settings(), memory)
+    chosen = options or AgentOptions()
+    default = NamedModel(
+        llm,
+        prices=chosen.prices,
+        answer_tokens=chosen.answer_tokens,
+        max_retries=chosen.max_retries,
+        backoff=chosen.backoff,
+        fallback=tuple(chosen.fallback),
+    )
+    all_models = Models(default, models or {})
+    return Agent(all_models, tools, memory, chosen, brain or chosen.brain, executors or {})
 
 
 def agent_from_settings(

@@ -12,7 +12,8 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions, Waits
 from service.domain.errors import ConflictError, StorageError
 from service.domain.events import IterationStarted, MessageCompleted, RunLoopCompleted

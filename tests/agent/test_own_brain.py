@@ -10,7 +10,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.domain.errors import ConfigurationError, Problem
 from service.domain.events import Event, InputRequired, RunLoopFailed

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.agent.agent_settings import options_from_settings
 from service.agent.plugins import load_executors, load_hooks

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.agent import create_agent
+from service.agent.agent_factory import create_agent
 from service.config import Settings
 from service.memory.archive.archivist import ArchivingHooks
 from service.memory.memory import Memory

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from service import __version__
-from service.agent.agent import create_agent
+from service.agent.agent_factory import create_agent
 from service.config import Settings
 from service.domain.errors import EmbeddingError
 from service.memory.memory import Memory

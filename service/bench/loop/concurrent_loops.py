@@ -11,7 +11,8 @@ from pathlib import Path
 
 import anyio
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.loop import bench_worker
 from service.bench.loop.tool_calling_model import Metronome, probe

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
-from service.agent.agent import create_agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.loop import bench_worker
 from service.bench.loop.loop_baseline import bare_commits

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.benchmark_error import BenchmarkError
 from service.bench.waiting.waiting_dataset import Scene

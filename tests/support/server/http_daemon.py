@@ -13,7 +13,8 @@ from typing import Any, cast
 import anyio
 import httpx2
 
-from service.agent.agent import Agent, create_agent
+from service.agent.agent import Agent
+from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.config import EmbedderSettings, ServerSettings, Settings
 from service.domain.messages import Message
