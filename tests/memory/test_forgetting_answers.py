@@ -382,3 +382,29 @@ async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_be
         await archived(memory)
         await forget(memory, ForgetRequest(anchors=(AnchorRef("source", 0, 0),)))
         assert traces(tmp_path, "4711") == []
+
+
+async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_after(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "source", SECRET.words, "Noted.")
+        loop = Loop(memory, "shown")
+        await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
+        await (await loop.answer("It is 4711.")).end()
+        await archived(memory)
+        await forget(memory, ForgetRequest(run_loop_ids=("source",), with_answers=True))
+        answer = piece("shown", 0, "It is 4711.", "response")
+        question = piece("shown", 0, QUESTION)
+        late = Loop(memory, "late")
+        await late.say("What was it?", recalled=[question, answer])
+        found = f"Found.\n\n[shown:0.0] 2026, user_message\n> {QUESTION}"
+        await late.use("memory_search", "{}", found)
+        stale = "Found.\n\n[shown:0.1] 2026, response\n> It is 4711."
+        await late.use("memory_search", '{"query": "which?"}', stale)
+        await (await late.answer("I do not know.")).end()
+        assert traces(tmp_path, "4711") == []
+        state = await memory.journal.replay("late")
+        assert state.recollections == (question,)
+        results = [each.tool_results[0].content for each in state.iterations[:2]]
+        assert results == [found, FORGOTTEN]

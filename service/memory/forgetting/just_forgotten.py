@@ -7,9 +7,12 @@ now. Only this process can be in that place, so what is known here need not outl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from service.domain.events import EventBody, InputRequired, RouteDecided, RunLoopStarted
-from service.memory.forgetting.pieces import pieces_in, without_pieces
+from service.domain.fold import fold
+from service.domain.run_loops import RunLoop
+from service.memory.forgetting.pieces import Ref, pieces_in, without_pieces, without_stale
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.journal.journal_reads import JournalReads
@@ -23,7 +26,9 @@ class JustForgotten:
         """By which forgetting, counted from the start, each was forgotten last."""
         self.count = 0
         """How often something was forgotten."""
-        self._single: set[tuple[str, int]] = set()
+        self._single: set[Ref] = set()
+        self._answers: set[Ref] = set()
+        """The iterations that stay, and lost something that a model or a tool had said."""
         self._rewritten: set[str] = set()
         self._goals: set[str] = set()
         """The loops that lost their goals."""
@@ -35,6 +40,11 @@ class JustForgotten:
         self._rewritten |= plan.changes.keys()
         self._goals |= plan.whole.keys() | {
             key for key, each in plan.changes.items() if each.before.goal != each.after.goal
+        }
+        self._answers |= {
+            (each.run_loop_id, each.iteration)
+            for each in plan.answers_taken()
+            if each.iteration is not None
         }
         self._single |= {(key, index) for key, words in plan.single.items() for index in words}
 
@@ -49,9 +59,11 @@ class JustForgotten:
             return body if route is body.route else body.model_copy(update={"route": route})
         if isinstance(body, InputRequired):
             return without_options(body, self._goals, Goals(()))
-        if not (self._whole or self._single):
+        if not (self._whole or self._single or self._answers):
             return body
         refs = pieces_in(body)
+        if refs & self._answers:
+            body = without_stale(body, refs & self._answers, partial(_run_loop, journal))
         gone = frozenset(
             ref
             for ref in refs
@@ -70,6 +82,11 @@ class JustForgotten:
             return True
         there = [event.body for event in journal.read_blocking(run_loop_id=parent)]
         return bool(there) and all(body in there for body in copies[1:])
+
+
+def _run_loop(journal: JournalReads, run_loop_id: str) -> RunLoop | None:
+    state = journal.state(run_loop_id) or fold(journal.read_blocking(run_loop_id=run_loop_id))
+    return None if state is None else state.run_loop()
 
 
 def _is_there(journal: JournalReads, run_loop_id: str) -> bool:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 
 from service.domain.anchors import AnchorRef
 from service.domain.errors import BadAnchorError
 from service.domain.events import EventBody, MemoryRecalled, ToolFinished
 from service.domain.messages import ToolResult
-from service.domain.run_loops import Iteration
+from service.domain.quoting import MARK, in_one_line
+from service.domain.run_loops import Iteration, RunLoop
 from service.domain.tools import MEMORY_EXPAND, MEMORY_TOOLS
 from service.memory.forgetting.redaction import redacted
+from service.memory.ledger.segmenter import segments_of
 
 Ref = tuple[str, int]
 """A run loop, and an iteration of it."""
+_PIECE = re.compile(r"^\[(\S{1,400}?:\d{1,9}\.\d{1,9})\] ", re.MULTILINE)
+"""Where a piece begins in a result of memory's tools; notes name anchors at the ends of lines."""
+_QUOTE = re.compile(rf"^{MARK}", re.MULTILINE)
 _ANCHOR = re.compile(r"\[(\S{1,400}?:\d{1,9}\.\d{1,9})\]")
 
 
@@ -33,16 +38,19 @@ def pieces_in(body: EventBody) -> frozenset[Ref]:
         return frozenset(piece.anchor.ref[:2] for piece in body.recollections)
     if not isinstance(body, ToolFinished) or body.name not in MEMORY_TOOLS:
         return frozenset()
-    found = set[Ref]()
-    for match in _ANCHOR.finditer(body.whole or body.content):
-        try:
-            found.add(AnchorRef.parse(match[1])[:2])
-        except BadAnchorError:
-            continue
+    found = {ref[:2] for ref in _anchors(_ANCHOR, body.whole or body.content)}
     if body.name == MEMORY_EXPAND:
         # It tells with which words the run loop began, whatever else it shows of it.
         found |= {(run_loop_id, 0) for run_loop_id, _ in found}
     return frozenset(found)
+
+
+def _anchors(pattern: re.Pattern[str], text: str) -> Iterator[AnchorRef]:
+    for match in pattern.finditer(text):
+        try:
+            yield AnchorRef.parse(match[1])
+        except BadAnchorError:
+            continue
 
 
 def without_pieces(body: EventBody, gone: frozenset[Ref]) -> EventBody:
@@ -51,3 +59,39 @@ def without_pieces(body: EventBody, gone: frozenset[Ref]) -> EventBody:
         kept = tuple(each for each in body.recollections if each.anchor.ref[:2] not in gone)
         return body.model_copy(update={"recollections": kept})
     return redacted(body)
+
+
+def without_stale(
+    body: EventBody, refs: Container[Ref], run_loop: Callable[[str], RunLoop | None]
+) -> EventBody:
+    """What memory gave, without what does not stand where it says any more.
+
+    Args:
+        body: of an event that memory gave pieces in.
+        refs: the iterations that may have lost words.
+        run_loop: gives a run loop as it is now.
+    """
+
+    def words_at(ref: AnchorRef) -> str | None:
+        """What stands there now, on one line; None where nothing does."""
+        now = run_loop(ref.run_loop_id)
+        if now is None or ref.iteration_index >= len(now.iterations):
+            return None
+        there = segments_of(now, ref.iteration_index)
+        return next((in_one_line(e.content) for e in there if e.anchor.ref == ref), None)
+
+    if isinstance(body, MemoryRecalled):
+        kept = tuple(
+            piece
+            for piece in body.recollections
+            if piece.anchor.ref[:2] not in refs
+            or in_one_line(piece.content) in (words_at(piece.anchor.ref) or "")
+        )
+        return body.model_copy(update={"recollections": kept})
+    if isinstance(body, ToolFinished):
+        result = body.whole or body.content
+        shown = in_one_line(_QUOTE.sub("", result))
+        for ref in _anchors(_PIECE, result):
+            if ref[:2] in refs and ((words := words_at(ref)) is None or words not in shown):
+                return redacted(body)
+    return body

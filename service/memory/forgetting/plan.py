@@ -89,6 +89,11 @@ class Plan:
         ]
         return whole + at_work
 
+    def answers_taken(self) -> list[PlaceThatSaw]:
+        """The places of those who had seen the words that lose something."""
+        answers = self.answers if self.selection.with_answers else []
+        return answers + (self.saw if self.selection.with_all_that_saw else [])
+
     def goes(self, run_loop_id: str, iteration: int) -> bool:
         """Whether an iteration goes whole, as it was named or as a copy."""
         if run_loop_id in self.whole:
