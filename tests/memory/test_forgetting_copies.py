@@ -319,3 +319,26 @@ async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -
         await memory.journal.in_turn(spoil)
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
         assert traces(tmp_path, *SECRETS) == []
+
+
+@pytest.mark.parametrize("in_the_fork_first", [True, False])
+async def test_a_fork_that_has_lost_words_of_its_own_is_still_known_as_one(
+    tmp_path: Path, in_the_fork_first: bool
+) -> None:
+    async with house(tmp_path) as memory:
+        parent = Loop(memory, "parent")
+        await (await parent.say("Tell me about tulips.")).answer("They like sun.")
+        await (await parent.say(QUESTION)).answer("In 青瓷密匣, says Ombrelune.")
+        await (await parent.say("Who is Krasvingel?")).answer("A friend of Dorvaal.")
+        await parent.end()
+        child = await fork(memory, "parent", "child")
+        await (await child.say("And crocuses?")).answer("They, too.")
+        await child.end()
+        await archived(memory)
+        first = AnchorRef("child" if in_the_fork_first else "parent", 0, 0)
+        await forget(memory, ForgetRequest(anchors=(first,)))
+        await forget(memory, ForgetRequest(run_loop_ids=("parent",)))
+        assert traces(tmp_path, "Zwibbelquast", "青瓷密匣", "Krasvingel", "Dorvaal") == []
+        left = (await memory.journal.replay("child")).iterations
+        assert left[-1].user_message == "And crocuses?"
+        assert [each.forgotten for each in left] == [True, True, True, False]

@@ -23,7 +23,7 @@ from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.moves import Move, moves_to
 from service.memory.forgetting.openings import goal_told_by
-from service.memory.forgetting.redaction import redacted
+from service.memory.forgetting.redaction import redacted, skeleton
 from service.memory.forgetting.words import redactions
 from service.memory.journal.journal import Journal
 
@@ -135,7 +135,7 @@ class Descent:
         for event in parent.events:
             if copy is None or (event.seq or 0) > last_seq:
                 break
-            if copy.body != event.body:
+            if copy.type != event.type or skeleton(copy.body) != skeleton(event.body):
                 continue  # of the parent's alone
             if isinstance(event.body, RunLoopImported):
                 mine = frozenset(range(len(event.body.run_loop.iterations)))
