@@ -42,7 +42,7 @@ def excerpt(name: str, folder: Path, every: int) -> Path:
 
 def test_what_is_personal_is_fitted_and_written(tmp_path: Path) -> None:
     written = tmp_path / "personal.json"
-    told = run("personal", excerpt("personal", tmp_path, every=8), written)
+    told = run("fit_personal", excerpt("personal", tmp_path, every=8), written)
     model = json.loads(written.read_text("utf-8"))
     assert len(model["weights"]) == 384
     assert np.any(model["weights"])
@@ -51,13 +51,13 @@ def test_what_is_personal_is_fitted_and_written(tmp_path: Path) -> None:
 
 def test_limits_and_where_they_matter_are_fitted_and_written(tmp_path: Path) -> None:
     written = tmp_path / "care.json"
-    told = run("care.fit", excerpt("care", tmp_path, every=12), written)
+    told = run("care.fit_limits", excerpt("care", tmp_path, every=12), written)
     assert {"form", "limit", "limit_bias"} <= set(json.loads(written.read_text("utf-8")))
     assert told["train"]["recall"] > 0.8
 
 
 def test_what_answers_an_open_question_is_fitted(tmp_path: Path) -> None:
-    told = run("waiting", excerpt("routing/waiting", tmp_path, every=4) / "dev.jsonl")
+    told = run("fit_waiting", excerpt("routing/waiting", tmp_path, every=4) / "dev.jsonl")
     for kind in ("with_vectors", "words_only"):
         assert any(told[kind]["weights"].values())
         assert 0 <= told[kind]["en"]["elsewhere"] < 0.5
@@ -65,7 +65,7 @@ def test_what_answers_an_open_question_is_fitted(tmp_path: Path) -> None:
 
 def test_relevance_is_fitted_and_held_sets_are_only_measured() -> None:
     sets = [DATA / "memory" / "relevance" / name for name in ("everyday-dev", "everyday-test")]
-    told = run("relevance", *sets)
+    told = run("fit_relevance", *sets)
     for each in told.values():
         assert each["weights"]["words"] > 0
         assert each["questions"]["fitted"] > 0
