@@ -69,15 +69,30 @@ def print_preview(
     ]
     _list("Copies elsewhere, which go too:", copies)
     answers_go = with_answers or with_all_that_saw
+    _print_who_saw(preview, answers_go=answers_go, all_go=with_all_that_saw)
+    _list("Active:", _mentions(preview.active))
+    if preview.notice:
+        aside().print(plain(preview.notice), style="yellow")
+    else:
+        events = counted(preview.events, "event")
+        out().print(f"{events} of the journal would lose their words, and all that follows them.")
+
+
+def _print_who_saw(preview: ForgetPreview, *, answers_go: bool, all_go: bool) -> None:
+    """Where else it is spoken of: by who had seen it, and by others."""
     _list(
         "Places that tell it, which go too:"
         if answers_go
         else "Places that tell it, and stay; --with-answers takes them:",
         _places(preview.answers),
     )
+    if preview.answers and not answers_go:
+        aside().print(
+            "Once it is forgotten, nothing tells any more that these had seen it.", style="yellow"
+        )
     _list(
         "Places that only saw it, which go too:"
-        if with_all_that_saw
+        if all_go
         else "Places that only saw it, and stay; --with-all-that-saw takes them:",
         _places(preview.saw),
     )
@@ -93,12 +108,6 @@ def print_preview(
     ]
     _list("The same words stand here as well, and stay; name them to forget them:", repeated)
     _list("These may speak of it in words of their own, which stay:", _mentions(preview.related))
-    _list("Active:", _mentions(preview.active))
-    if preview.notice:
-        aside().print(plain(preview.notice), style="yellow")
-    else:
-        events = counted(preview.events, "event")
-        out().print(f"{events} of the journal would lose their words, and all that follows them.")
 
 
 def print_receipt(receipt: ForgetReceipt) -> None:
