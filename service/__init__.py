@@ -56,6 +56,34 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
         SearchResult,
         Segment,
     )
+    from service.domain.conversation.instructions import (
+        CallLLM,
+        CallTools,
+        Compact,
+        Finish,
+        Instruction,
+        RequestHumanApprove,
+        RequestHumanPrompt,
+        RequestHumanSelect,
+    )
+    from service.domain.conversation.messages import (
+        ImageUrlPart,
+        Message,
+        NotePart,
+        TextPart,
+        ThinkPart,
+        ToolCall,
+        ToolResult,
+    )
+    from service.domain.conversation.stream_parts import (
+        ResponseInfo,
+        StreamPart,
+        TextDelta,
+        ThinkDelta,
+        TokenUsage,
+        ToolCallDelta,
+    )
+    from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
     from service.domain.errors import (
         BadAnchorError,
         BudgetError,
@@ -81,7 +109,22 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
         RondoError,
         StorageError,
     )
-    from service.domain.events import (
+    from service.domain.exchange import ImportProblem, ImportReport
+    from service.domain.forgetting_terms import (
+        CopiesElsewhere,
+        DoomedIteration,
+        DoomedRunLoop,
+        ForgetConflictError,
+        ForgetPreview,
+        ForgetReceipt,
+        ForgetRequest,
+        NoteMention,
+        PlaceThatSaw,
+        Removed,
+        Repetition,
+        RunLoopMention,
+    )
+    from service.domain.history.events import (
         CompactionFinished,
         CompactionRequested,
         CompactionStarted,
@@ -113,59 +156,16 @@ if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the sa
         ToolStarted,
         Usage,
     )
-    from service.domain.exchange import ImportProblem, ImportReport
-    from service.domain.forgetting_terms import (
-        CopiesElsewhere,
-        DoomedIteration,
-        DoomedRunLoop,
-        ForgetConflictError,
-        ForgetPreview,
-        ForgetReceipt,
-        ForgetRequest,
-        NoteMention,
-        PlaceThatSaw,
-        Removed,
-        Repetition,
-        RunLoopMention,
-    )
-    from service.domain.human_input import CallDecision, InputReceived, InputRequired
-    from service.domain.instructions import (
-        CallLLM,
-        CallTools,
-        Compact,
-        Finish,
-        Instruction,
-        RequestHumanApprove,
-        RequestHumanPrompt,
-        RequestHumanSelect,
-    )
-    from service.domain.messages import (
-        ImageUrlPart,
-        Message,
-        NotePart,
-        TextPart,
-        ThinkPart,
-        ToolCall,
-        ToolResult,
-    )
-    from service.domain.routes import Route, RouteCandidate
-    from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
-    from service.domain.state import (
+    from service.domain.history.human_input import CallDecision, InputReceived, InputRequired
+    from service.domain.history.state import (
         BeforeAnswer,
         PendingCall,
         Recalled,
         RunLoopState,
         UnseenMessage,
     )
-    from service.domain.stream import (
-        ResponseInfo,
-        StreamPart,
-        TextDelta,
-        ThinkDelta,
-        TokenUsage,
-        ToolCallDelta,
-    )
-    from service.domain.tools import ToolContext, ToolDefinition
+    from service.domain.routes import Route, RouteCandidate
+    from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
     from service.domain.usage import Prices
     from service.llm.anthropic.anthropic_messages import AnthropicModel
     from service.llm.backoff import Backoff
@@ -264,7 +264,7 @@ _NAMES_IN = {
         "LLMConnectionError LLMContextError LLMError LLMNotReadyError LLMStatusError "
         "LLMStreamError LLMTimeoutError ModelStoreError NotFoundError OwnCodeError Problem "
         "RerankingError RondoError StorageError",
-    "service.domain.events":
+    "service.domain.history.events":
         "CompactionFinished CompactionRequested CompactionStarted ErrorOccurred Event EventBody "
         "ForkPoint IterationAbandoned IterationStarted LLMFallback LLMRetry MemoryRecalled "
         "MessageCompleted MessageDelta MessageMoved MessageReceived ReasoningDelta Recollection "
@@ -275,18 +275,18 @@ _NAMES_IN = {
     "service.domain.forgetting_terms":
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
-    "service.domain.human_input": "CallDecision InputReceived InputRequired",
-    "service.domain.instructions":
+    "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
+    "service.domain.conversation.instructions":
         "CallLLM CallTools Compact Finish Instruction RequestHumanApprove RequestHumanPrompt "
         "RequestHumanSelect",
-    "service.domain.messages":
+    "service.domain.conversation.messages":
         "ImageUrlPart Message NotePart TextPart ThinkPart ToolCall ToolResult",
     "service.domain.routes": "Route RouteCandidate",
     "service.domain.run_loops": "Iteration RunLoop RunLoopSummary",
-    "service.domain.state": "BeforeAnswer PendingCall Recalled RunLoopState UnseenMessage",
-    "service.domain.stream":
+    "service.domain.history.state": "BeforeAnswer PendingCall Recalled RunLoopState UnseenMessage",
+    "service.domain.conversation.stream_parts":
         "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
-    "service.domain.tools": "ToolContext ToolDefinition",
+    "service.domain.conversation.tool_definitions": "ToolContext ToolDefinition",
     "service.domain.usage": "Prices",
     "service.memory.archive.archivist": "ArchivingHooks",
     "service.memory.embedders.openai_endpoint": "OpenAIEmbedder",

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from service.domain.instructions import InstructionKind
+from service.domain.conversation.instructions import InstructionKind
 
 FOUND = "_found"
 """How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""

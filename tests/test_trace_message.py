@@ -21,5 +21,10 @@ def test_it_names_the_modules_of_both_cases() -> None:
     ).stdout
     none, two = re.findall(r"run loops open: (\d+) modules", told)
     assert 20 < int(none) < int(two)
-    for module in ("agent.reception", "routing.router", "memory.journal.journal", "domain.fold"):
+    for module in (
+        "agent.reception",
+        "routing.router",
+        "memory.journal.journal",
+        "domain.history.fold",
+    ):
         assert told.count(f"    service.{module} (") == 2, "with no loop open, and with two"

@@ -23,11 +23,11 @@ from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Question
 from service.agent.loop_actions import OwnersActions
 from service.agent.message_check import check_message
+from service.domain.conversation.instructions import InstructionKind
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, Problem
-from service.domain.events import NEW_MATTER, CallDecision, Event, Remember
+from service.domain.history.events import NEW_MATTER, CallDecision, Event, Remember
 from service.domain.ids import new_id
-from service.domain.instructions import InstructionKind
-from service.domain.messages import Message
 from service.domain.run_loops import SendMode
 from service.llm.named_models import Models
 from service.loop.brain import Brain

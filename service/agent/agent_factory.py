@@ -13,8 +13,8 @@ from service.agent.agent_settings import (
     options_from_settings,
 )
 from service.config import Settings, load_settings
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
-from service.domain.instructions import InstructionKind
 from service.llm.factory import create_llm
 from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLM

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
-from service.domain.instructions import InstructionKind
 from service.domain.usage import Prices
 from service.llm.backoff import Backoff
 from service.llm.named_models import ANSWER_TOKENS

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, Problem, error_of
-from service.domain.events import (
+from service.domain.history.events import (
     CallDecision,
     Event,
     EventBody,
@@ -45,8 +45,8 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from service.domain.outcome import MessageOutcome
-from service.domain.own_part import OwnPart
+from service.domain.history.outcome import MessageOutcome
+from service.domain.history.own_part import OwnPart
 from service.memory.journal.inbox import Delivery
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from service.agent.lifecycle import Lifecycle
 from service.agent.loop_control import Control
 from service.agent.moving.mover import Mover
 from service.agent.reception import Reception
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import LLMError
-from service.domain.instructions import InstructionKind
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.llm.named_models import Models
 from service.llm.protocol import LLM
 from service.loop.brain import Brain, Decide, DefaultBrain

@@ -7,13 +7,13 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from service.domain.errors import Problem
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     Event,
     InputRequired,
     MessageMoved,
 )
-from service.domain.own_part import is_last
+from service.domain.history.own_part import is_last
 from service.memory.journal.event_feed import Reader
 from service.memory.journal.inbox import Delivery
 from service.memory.short_term import ShortTermMemory

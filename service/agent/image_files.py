@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from service.domain.conversation.images import LARGEST_IMAGE, image_part
+from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError
-from service.domain.images import LARGEST_IMAGE, image_part
-from service.domain.messages import ImageUrlPart
 
 
 def image_from_file(path: str | Path) -> ImageUrlPart:

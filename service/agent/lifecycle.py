@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import anyio
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import RunLoopCompleted
-from service.domain.state import RunLoopState
+from service.domain.history.events import RunLoopCompleted
+from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import rests
 from service.memory.memory import Memory
 

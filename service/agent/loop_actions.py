@@ -11,10 +11,10 @@ from reactivex import Observable
 from service.agent.engine import Engine
 from service.agent.moving.mover import Moved
 from service.domain.errors import ConflictError
-from service.domain.events import CompactionFinished
 from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt, ForgetRequest
+from service.domain.history.events import CompactionFinished
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.memory import Memory
 
 

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, InvalidInputError, StorageError
-from service.domain.events import (
+from service.domain.history.events import (
     TERMINAL,
     CompactionFinished,
     CompactionRequested,
@@ -29,11 +29,11 @@ from service.domain.events import (
     RunLoopStarted,
     Usage,
 )
-from service.domain.fold import fold
+from service.domain.history.fold import fold
+from service.domain.history.fold_moves import is_moved_out
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
-from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE, RunLoop
-from service.domain.state import RunLoopState
 from service.loop.scheduler import Scheduler
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.journal import Journal

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from service.domain.conversation.images import LARGEST_IMAGES, check_image
+from service.domain.conversation.messages import Message
 from service.domain.errors import InvalidInputError
-from service.domain.images import LARGEST_IMAGES, check_image
 from service.domain.json_values import unwritable_number
-from service.domain.messages import Message
 
 LONGEST_MESSAGE = 1_000_000
 """Characters of one message."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
-from service.domain.instructions import InstructionKind
 from service.loop.brain import Brain
 from service.loop.custom_brain import check_brain
 from service.loop.execution import Executor

@@ -25,7 +25,7 @@ from service.domain.errors import (
     RondoError,
     StorageError,
 )
-from service.domain.events import (
+from service.domain.history.events import (
     NEW_MATTER,
     ErrorOccurred,
     EventBody,
@@ -33,9 +33,9 @@ from service.domain.events import (
     RouteDecided,
     RunLoopStarted,
 )
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
-from service.domain.state import RunLoopState
 from service.loop import unexpected_errors
 from service.loop.hooks.hook_runner import HookRunner
 from service.loop.replies import joining

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
+from service.domain.conversation.messages import FinishReason, ToolCall, ToolResult
 from service.domain.json_values import Metadata
-from service.domain.messages import FinishReason, ToolCall, ToolResult
 
 Status = Literal["running", "waiting_for_human_input", "idle", "completed", "failed", "cancelled"]
 ACTIVE: frozenset[Status] = frozenset(("running", "waiting_for_human_input", "idle"))

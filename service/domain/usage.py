@@ -12,9 +12,9 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from service.domain.conversation.stream_parts import TokenUsage
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Timestamp
-from service.domain.state import RunLoopState
-from service.domain.stream import TokenUsage
 
 Grouping = Literal["day", "model", "purpose", "run_loop"]
 """What usage is summed up by. A day is one of the daemon's local time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from service.domain.messages import ContentPart, ImageUrlPart, Message, TextPart
+from service.domain.conversation.messages import ContentPart, ImageUrlPart, Message, TextPart
 from service.llm.protocol import LLM
 
 Size = Literal["tiny", "small", "large"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from service.domain.conversation.messages import FinishReason, Message, ToolCall
 from service.domain.errors import Problem
-from service.domain.events import ErrorOccurred, EventBody, IterationAbandoned, ToolFinished
-from service.domain.messages import FinishReason, Message, ToolCall
-from service.domain.state import RunLoopState
+from service.domain.history.events import ErrorOccurred, EventBody, IterationAbandoned, ToolFinished
+from service.domain.history.state import RunLoopState
 from service.llm.generate import Generated
 
 CONTINUE = (

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, cast
 
+from service.domain.conversation.messages import FinishReason, Message, ToolCall
+from service.domain.conversation.stream_parts import (
+    MessageAssembler,
+    StreamPart,
+    TokenUsage,
+    ToolCallDelta,
+)
+from service.domain.conversation.token_estimates import (
+    BYTES_PER_TOKEN,
+    estimate_tokens,
+    tool_tokens,
+)
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMStreamError
-from service.domain.messages import FinishReason, Message, ToolCall
-from service.domain.stream import MessageAssembler, StreamPart, TokenUsage, ToolCallDelta
-from service.domain.token_estimates import BYTES_PER_TOKEN, estimate_tokens, tool_tokens
-from service.domain.tools import ToolDefinition
 from service.llm.protocol import LLM
 from service.llm.stop_notices import WithoutEcho
 

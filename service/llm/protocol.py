@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.models.fetch import PullProgress
 
 

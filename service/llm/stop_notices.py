@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from service.domain.messages import ContentPart, Message, NotePart
-from service.domain.stream import StreamPart, TextDelta
+from service.domain.conversation.messages import ContentPart, Message, NotePart
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
 
 STOPPED = "[The person stopped you here.]"
 """Marks an answer that a person stopped, in its history. No model is shown it there: small ones

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.domain.events import Usage, UsagePurpose
-from service.domain.stream import TokenUsage
+from service.domain.conversation.stream_parts import TokenUsage
+from service.domain.history.events import Usage, UsagePurpose
 from service.domain.usage import Prices
 from service.llm.generate import Generated
 

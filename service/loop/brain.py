@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.domain.errors import BudgetError, Problem
-from service.domain.instructions import (
+from service.domain.conversation.instructions import (
     CallLLM,
     CallTools,
     Compact,
@@ -20,8 +19,9 @@ from service.domain.instructions import (
     Question,
     RequestHumanApprove,
 )
-from service.domain.messages import ToolCall
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import ToolCall
+from service.domain.errors import BudgetError, Problem
+from service.domain.history.state import RunLoopState
 
 
 class Brain(Protocol):

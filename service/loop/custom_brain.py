@@ -13,8 +13,7 @@ from typing import assert_never
 
 import anyio
 
-from service.domain.errors import ConfigurationError, OwnCodeError
-from service.domain.instructions import (
+from service.domain.conversation.instructions import (
     KINDS,
     CallLLM,
     CallTools,
@@ -26,8 +25,9 @@ from service.domain.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from service.domain.messages import ToolCall
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import ToolCall
+from service.domain.errors import ConfigurationError, OwnCodeError
+from service.domain.history.state import RunLoopState
 from service.loop.brain import Brain, DefaultBrain
 from service.loop.unexpected_errors import in_words
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup
 
-from service.domain.messages import ToolCall, ToolResult
+from service.domain.conversation.messages import ToolCall, ToolResult
 
 log = logging.getLogger(__name__)
 

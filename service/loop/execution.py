@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 
 from anyio.abc import TaskGroup
 
-from service.domain.events import EventBody
-from service.domain.state import RunLoopState
+from service.domain.history.events import EventBody
+from service.domain.history.state import RunLoopState
 from service.loop.early_calls import EarlyCalls
 
 StopReason = Literal["cancel", "interrupt", "move"]

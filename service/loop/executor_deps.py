@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from service.domain.messages import ToolCall
+from service.domain.conversation.messages import ToolCall
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.llm.named_models import Models, NamedModel
 from service.loop.hooks.hook_runner import HookRunner
 from service.memory.protocol import RecallReader

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     EventBody,
     InputReceived,
     InputRequired,
@@ -19,10 +20,9 @@ from service.domain.events import (
     RunLoopResumed,
     ToolFinished,
 )
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
-from service.domain.messages import Message
 from service.domain.routes import Route
-from service.domain.state import RunLoopState
 from service.routing.choices.option_choice import chosen, may_choose
 from service.routing.text.text_script import script
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from service.domain.conversation.instructions import KINDS, InstructionKind
 from service.domain.errors import ConfigurationError, ConflictError
-from service.domain.instructions import KINDS, InstructionKind
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.loop.brain import Decide
 from service.loop.execution import Executor, Loop
 from service.loop.replies import withdrawn

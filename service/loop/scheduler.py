@@ -18,10 +18,10 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConflictError, NotFoundError, StorageError
-from service.domain.events import ErrorOccurred, Event, EventBody, RunLoopFailed
-from service.domain.instructions import InstructionKind
-from service.domain.state import RunLoopState
+from service.domain.history.events import ErrorOccurred, Event, EventBody, RunLoopFailed
+from service.domain.history.state import RunLoopState
 from service.loop import unexpected_errors
 from service.loop.brain import Decide
 from service.loop.early_calls import EarlyCalls

@@ -21,10 +21,10 @@ import anyio.to_thread
 
 from service.config import MemorySettings
 from service.domain.anchors import Anchor, AnchorRef, ExpandedContext, SearchResult
-from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
+from service.domain.history.closed_part import closed_part
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.journal_recovery import bring_back
 from service.memory.forgetting.forgetting import Forgetting

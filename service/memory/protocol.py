@@ -18,8 +18,8 @@ from service.domain.anchors import (
     Segment,
     SegmentType,
 )
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 
 Unit = Literal["segments", "iterations"]
 """What the surroundings of a segment are counted in."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from service.domain.human_input import NEW_MATTER
-from service.domain.imported import last_moment
+from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.imported import last_moment
 from service.domain.json_values import unwritable_number
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.memory_tuning import IMPORT_LINE_BYTES

@@ -19,9 +19,9 @@ from reactivex import Observable
 from reactivex.abc import DisposableBase, ObserverBase, SchedulerBase
 from reactivex.disposable import Disposable
 
-from service.domain.events import Event
+from service.domain.history.events import Event
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.journal.change_feed import Change
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.journal import Journal

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration
-from service.domain.state import RunLoopState
 from service.routing.text.text_reading import MOST_TURNS, Asked, Candidate, Turn
 from service.tuning import ROUTER_MOST_STEPS
 

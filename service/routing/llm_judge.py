@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.token_estimates import estimate_tokens, prefix_within
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.token_estimates import estimate_tokens, prefix_within
 from service.llm.generate import Generated, generate
 from service.llm.protocol import LLM
 from service.routing.text.text_reading import Candidate

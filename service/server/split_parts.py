@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, TypeAdapter
 
 from service.domain.errors import NotFoundError, Problem
-from service.domain.events import Event
-from service.domain.own_part import is_last
+from service.domain.history.events import Event
+from service.domain.history.own_part import is_last
 from service.domain.run_loops import Timestamp
 from service.server.event_streams import event_frame, frame
 from service.wire.send_bodies import DELIVERED, Part

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.config import ApprovalMode as ApprovalMode
-from service.domain.messages import ToolCall
+from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure

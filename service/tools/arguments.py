@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.json_values import unwritable_number
-from service.domain.tools import ToolDefinition
 from service.tools.model_text import did_you_mean, well_formed
 from service.tools.protocol import NoOutcome, ToolFailure
 

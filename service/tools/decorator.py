@@ -26,9 +26,9 @@ from anyio.lowlevel import RunVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import ConfigurationError
 from service.domain.json_values import writable
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
 from service.tools.arguments import read_arguments
 from service.tools.model_text import did_you_mean, well_formed
 from service.tools.schema import arguments_of, parameters_schema

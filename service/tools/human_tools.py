@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from service.domain.instructions import Question
-from service.domain.messages import ToolCall
+from service.domain.conversation.instructions import Question
+from service.domain.conversation.messages import ToolCall
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
 

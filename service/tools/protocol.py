@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from service.domain.instructions import Question
-from service.domain.messages import ToolCall
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.instructions import Question
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 
 
 class Tool(Protocol):

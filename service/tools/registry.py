@@ -10,10 +10,10 @@ from typing import TypeVar, cast, overload
 
 import anyio
 
+from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import READ_RESULT as READ_RESULT
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
 from service.domain.errors import ConfigurationError, RondoError
-from service.domain.messages import ToolCall, ToolResult
-from service.domain.tools import READ_RESULT as READ_RESULT
-from service.domain.tools import ToolContext, ToolDefinition
 from service.tools.cancelled import caller_is_cancelled, current_task
 from service.tools.decorator import FunctionTool, check_effect, tool
 from service.tools.model_text import did_you_mean, fitted, well_formed

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.errors import PydanticUserError
 
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConfigurationError
-from service.domain.tools import ToolContext
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, StrictBool
 
 from service import __version__
+from service.domain.conversation.tool_definitions import ToolEffect
 from service.domain.run_loops import Timestamp
-from service.domain.tools import ToolEffect
 
 
 class Health(BaseModel):

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import (
     ConflictError,
     DataFolderInUseError,
@@ -16,8 +17,7 @@ from service.domain.errors import (
     LLMConnectionError,
     NotFoundError,
 )
-from service.domain.events import RouteDecided, RunLoopFailed
-from service.domain.messages import Message
+from service.domain.history.events import RouteDecided, RunLoopFailed
 from service.domain.run_loops import RunLoop
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

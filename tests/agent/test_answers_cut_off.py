@@ -14,19 +14,19 @@ from service.agent.agent_settings import options_from_settings
 from service.agent.callbacks import Callbacks
 from service.config import AgentSettings, LLMSettings, Settings
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.instructions import CallLLM, Finish, Instruction
+from service.domain.conversation.messages import FinishReason, Message
+from service.domain.conversation.stream_parts import ResponseInfo, TextDelta
 from service.domain.errors import LLMStatusError
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     Event,
     IterationStarted,
     MessageCompleted,
     ToolFinished,
 )
-from service.domain.fold import fold
-from service.domain.instructions import CallLLM, Finish, Instruction
-from service.domain.messages import FinishReason, Message
-from service.domain.outcome import Spoken
-from service.domain.stream import ResponseInfo, TextDelta
+from service.domain.history.fold import fold
+from service.domain.history.outcome import Spoken
 from service.loop.brain import DefaultBrain, Limits
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

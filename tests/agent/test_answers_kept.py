@@ -8,7 +8,7 @@ import pytest
 
 from service.agent.agent import Agent
 from service.domain.errors import Problem
-from service.domain.events import (
+from service.domain.history.events import (
     EventBody,
     InputReceived,
     RunLoopCancelled,

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.events import CallDecision, InputReceived, MessageReceived
-from service.domain.messages import Message
+from service.domain.history.events import CallDecision, InputReceived, MessageReceived
 from service.memory.journal.change_feed import Commit
 from tests.support.agent.agents import request_of, running_agent, sending, sent, types, until
 from tests.support.agent.waiting import (

@@ -11,7 +11,7 @@ import pytest
 from service.agent.callbacks import Callbacks
 from service.agent.human_input.open_questions import Question
 from service.domain.errors import ConflictError
-from service.domain.events import RouteDecided
+from service.domain.history.events import RouteDecided
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import answer_of, request_of, sent, types, until
 from tests.support.agent.asking_where import (

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConflictError, InvalidInputError
-from service.domain.messages import Message
 from service.domain.run_loops import RunLoop
-from service.domain.tools import ToolDefinition
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.read_result import read_result_tool

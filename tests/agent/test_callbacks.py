@@ -13,6 +13,8 @@ import pytest
 from service.agent.agent import Agent
 from service.agent.callbacks import Callbacks
 from service.agent.human_input.answer_reading import Answer as PersonsAnswer
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import (
     ConflictError,
     InvalidInputError,
@@ -20,9 +22,7 @@ from service.domain.errors import (
     LLMStreamError,
     RondoError,
 )
-from service.domain.events import InputRequired
-from service.domain.messages import Message
-from service.domain.stream import TextDelta
+from service.domain.history.events import InputRequired
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import tool

@@ -15,9 +15,9 @@ import pytest
 
 from service.agent.agent import Agent
 from service.domain.anchors import AnchorRef
-from service.domain.events import MemoryRecalled
-from service.domain.fold import fold
 from service.domain.forgetting_terms import ForgetRequest
+from service.domain.history.events import MemoryRecalled
+from service.domain.history.fold import fold
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.anchors import AnchorRef
-from service.domain.events import Event
-from service.domain.fold import fold
-from service.domain.state import RunLoopState
+from service.domain.history.events import Event
+from service.domain.history.fold import fold
+from service.domain.history.state import RunLoopState
 from service.loop.context.conversation_rounds import anchors_in, is_note, places, rounds
 from service.loop.context.model_context import messages_tokens
 from service.loop.context.summaries import extract

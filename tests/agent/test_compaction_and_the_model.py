@@ -9,12 +9,12 @@ import pytest
 
 from service.agent.agent_settings import options_from_settings
 from service.config import load_settings
+from service.domain.conversation.messages import Message, TextPart
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
 from service.domain.errors import LLMConnectionError, LLMContextError
-from service.domain.events import (
+from service.domain.history.events import (
     RunLoopFailed,
 )
-from service.domain.messages import Message, TextPart
-from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.loop.context.model_context import messages_tokens
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks

@@ -11,8 +11,9 @@ import pytest
 
 from service.agent.agent_options import Waits
 from service.domain.anchors import AnchorRef
-from service.domain.closed_part import closed_part
-from service.domain.events import (
+from service.domain.conversation.messages import Message, ToolCall
+from service.domain.history.closed_part import closed_part
+from service.domain.history.events import (
     Event,
     MessageCompleted,
     RunLoopCancelled,
@@ -20,9 +21,8 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.messages import Message, ToolCall
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.loop.context.conversation_rounds import anchors_in
 from service.loop.context.model_context import messages_tokens
 from service.loop.hooks.hooks import Hooks

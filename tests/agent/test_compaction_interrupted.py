@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
-from service.domain.stream import TextDelta
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta
+from service.domain.history.state import RunLoopState
 from service.memory.forgetting.histories import history_of
 from tests.support.agent.agents import (
     Answer,

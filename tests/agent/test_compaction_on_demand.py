@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import CompactionRequested, InputRequired
-from service.domain.fold import fold
-from service.domain.messages import Message
+from service.domain.history.events import CompactionRequested, InputRequired
+from service.domain.history.fold import fold
 from service.memory.memory import Memory
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

@@ -11,9 +11,9 @@ import pytest
 from service.agent.agent_settings import options_from_settings
 from service.agent.consolidation.consolidation_options import ConsolidationOptions
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import ConfigurationError, LLMConnectionError, LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import TextDelta
 from service.loop.hooks.hooks import Hooks
 from tests.support.agent.agents import sent, until
 from tests.support.agent.consolidating import (

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.anchors import Anchor
-from service.domain.events import (
+from service.domain.conversation.messages import Message, TextPart, ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.history.events import (
     CompactionFinished,
     Event,
     IterationStarted,
@@ -21,11 +23,9 @@ from service.domain.events import (
     RunLoopStarted,
     ToolFinished,
 )
-from service.domain.fold import fold
-from service.domain.growing import Growing
-from service.domain.messages import Message, TextPart, ToolCall, ToolResult
-from service.domain.state import RunLoopState
-from service.domain.tools import ToolDefinition
+from service.domain.history.fold import fold
+from service.domain.history.growing import Growing
+from service.domain.history.state import RunLoopState
 from service.loop.context.model_context import (
     build_context,
     call_tokens,

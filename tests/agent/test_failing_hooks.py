@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import ToolEffect
 from service.domain.errors import ConfigurationError, StorageError
-from service.domain.events import ErrorOccurred, EventBody
-from service.domain.messages import Message, ToolCall, ToolResult
-from service.domain.tools import ToolEffect
+from service.domain.history.events import ErrorOccurred, EventBody
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.memory.journal.change_feed import Commit

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN, ForgetPreview, ForgetRequest
-from service.domain.messages import Message
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sent
 from tests.support.agent.heist import forget

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import InvalidInputError, NotFoundError
-from service.domain.fold import fold
-from service.domain.messages import Message
+from service.domain.history.fold import fold
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import Event
+from service.domain.history.events import Event
 from tests.support.agent.agents import running_agent, sent, types, until
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from service.domain.events import MessageReceived
-from service.domain.messages import Message, TextPart, ToolCall, ToolResult
+from service.domain.conversation.messages import Message, TextPart, ToolCall, ToolResult
+from service.domain.conversation.stream_parts import TextDelta
+from service.domain.conversation.tool_definitions import ToolEffect
+from service.domain.history.events import MessageReceived
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
-from service.domain.stream import TextDelta
-from service.domain.tools import ToolEffect
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.memory.journal.inbox import InboxEntry

@@ -14,8 +14,8 @@ import pytest
 
 from service.agent.agent import Agent
 from service.agent.lifecycle import Lifecycle
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.messages import Message
 from service.loop.hooks.hooks import Hooks
 from service.memory.journal.inbox import InboxEntry
 from service.tools.decorator import tool

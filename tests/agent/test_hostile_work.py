@@ -15,11 +15,11 @@ import pytest
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions, Waits
+from service.domain.conversation.instructions import CallLLM
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import IterationStarted, MessageCompleted, RunLoopCompleted
-from service.domain.instructions import CallLLM
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
+from service.domain.history.events import IterationStarted, MessageCompleted, RunLoopCompleted
 from service.loop.execution import Loop
 from service.loop.executors.custom_executors import watched
 from service.loop.scheduler import LoopHandle

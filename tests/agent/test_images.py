@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from service.agent.image_files import image_from_file
+from service.domain.conversation.images import LARGEST_IMAGE, image_part, image_type
+from service.domain.conversation.messages import ImageUrlPart, Message, TextPart
 from service.domain.errors import InvalidInputError
-from service.domain.images import LARGEST_IMAGE, image_part, image_type
-from service.domain.messages import ImageUrlPart, Message, TextPart
 from service.loop.context.model_context import messages_tokens
 from tests.support.agent.agents import running_agent
 from tests.support.agent.conversations import Conversation

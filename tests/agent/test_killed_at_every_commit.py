@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import ResponseInfo, TextDelta
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
-from service.domain.stream import ResponseInfo, TextDelta
 from service.memory.memory import Memory
 from tests.support.agent.agents import Answer
 from tests.support.agent.mortal import WORDS, Moment, live

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from service.agent.agent import Agent
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.forgetting_terms import ForgetRequest
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -15,8 +17,6 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
-from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.routing.calibration.corrections import LabelledRoute, labelled_routes
 from tests.support.agent.agents import running_agent

@@ -12,6 +12,8 @@ from service.agent.agent import Agent
 from service.agent.agent_options import AgentOptions
 from service.agent.agent_settings import models_from_settings
 from service.config import load_settings
+from service.domain.conversation.messages import ImageUrlPart, Message, TextPart
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
 from service.domain.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -22,10 +24,8 @@ from service.domain.errors import (
     LLMTimeoutError,
     RondoError,
 )
-from service.domain.events import Event, LLMFallback, LLMRetry, Usage
-from service.domain.fold import fold
-from service.domain.messages import ImageUrlPart, Message, TextPart
-from service.domain.stream import StreamPart, TextDelta, TokenUsage
+from service.domain.history.events import Event, LLMFallback, LLMRetry, Usage
+from service.domain.history.fold import fold
 from service.domain.usage import Prices
 from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLMStatus

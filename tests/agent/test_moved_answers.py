@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, LLMStatusError
-from service.domain.events import Event, InputRequired, MessageMoved, MessageReceived
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.events import Event, InputRequired, MessageMoved, MessageReceived
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, answer_of, running_agent, sent, until

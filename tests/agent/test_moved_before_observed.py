@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import EventBody, RunLoopCancelled
-from service.domain.state import RunLoopState
+from service.domain.history.events import EventBody, RunLoopCancelled
+from service.domain.history.state import RunLoopState
 from service.loop.executor_deps import ExecutorDeps
 from tests.support.agent.agents import FunctionLLM, until
 from tests.support.agent.moves import answers, heard, whole

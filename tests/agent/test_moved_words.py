@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, NotFoundError, StorageError
-from service.domain.events import MessageReceived, RunLoopStarted
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.events import MessageReceived, RunLoopStarted
 from tests.support.agent.agents import Answer, call, running_agent, sending, sent, types, until
 from tests.support.agent.heist import (
     RESULT,
@@ -186,7 +186,7 @@ async def test_forgetting_follows_a_message_that_went_before_it_was_observed(
     ready = anyio.Event()
 
     def waiting(messages: Sequence[Message]) -> Answer:
-        from service.domain.stream import TextDelta
+        from service.domain.conversation.stream_parts import TextDelta
 
         return [ready, TextDelta("Well.")] if messages[-1].text == "Wait" else respond(messages)
 

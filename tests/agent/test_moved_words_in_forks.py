@@ -9,9 +9,9 @@ import pytest
 
 from service.agent.loop_control import _copies
 from service.domain.anchors import AnchorRef
-from service.domain.events import MessageReceived, RunLoopImported, RunLoopStarted
+from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.events import MessageReceived, RunLoopImported, RunLoopStarted
 from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import sent
 from tests.support.agent.heist import SECRET, SECRETS, forget, house

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError
-from service.domain.events import CompactionFinished, RunLoopImported
-from service.domain.imported import standing
-from service.domain.messages import Message
+from service.domain.history.events import CompactionFinished, RunLoopImported
+from service.domain.history.imported import standing
 from service.domain.run_loops import RunLoop
 from service.memory.journal.imported_loops import Import
 from service.memory.ledger.segmenter import segment

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from service.agent.moving.move_plan import is_free, plan
 from service.agent.moving.moved_rounds import Round, WentBefore, round_of
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import Event, MessageReceived, RunLoopStarted
-from service.domain.fold import fold
+from service.domain.history.events import Event, MessageReceived, RunLoopStarted
+from service.domain.history.fold import fold
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration
-from service.domain.state import RunLoopState
 from service.memory.forgetting.histories import history_of
 from service.memory.journal.appends import Append
 from tests.support.agent.moves import assert_well_formed

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import MessageMoved, RouteDecided
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
-from service.domain.stream import TextDelta
+from service.domain.history.events import MessageMoved, RouteDecided
 from tests.support.agent.agents import Answer, running_agent, sending, sent, until
 from tests.support.agent.heist import SECRET, SECRETS, forget, house, moved, places
 from tests.support.agent.mortal_moves import WORDS, Moment, move_and_die

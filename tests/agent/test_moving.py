@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from service.agent.moving import mover
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError
-from service.domain.events import Event, RouteDecided, Usage
-from service.domain.messages import Message
+from service.domain.history.events import Event, RouteDecided, Usage
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConflictError
-from service.domain.messages import Message
-from service.domain.stream import TextDelta
-from service.domain.tools import ToolContext
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

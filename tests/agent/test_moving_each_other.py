@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConflictError
-from service.domain.events import MessageReceived
-from service.domain.messages import Message
-from service.domain.tools import ToolContext
+from service.domain.history.events import MessageReceived
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sending, sent, until
 from tests.support.agent.moves import heard, whole

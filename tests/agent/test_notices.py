@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.messages import Message, ToolCall
-from service.domain.stream import StreamPart
+from service.domain.conversation.messages import Message, ToolCall
+from service.domain.conversation.stream_parts import StreamPart
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.memory_search import memory_search_tool

@@ -13,9 +13,7 @@ import pytest
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
-from service.domain.errors import ConfigurationError, Problem
-from service.domain.events import Event, InputRequired, RunLoopFailed
-from service.domain.instructions import (
+from service.domain.conversation.instructions import (
     CallLLM,
     CallTools,
     Compact,
@@ -25,8 +23,10 @@ from service.domain.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from service.domain.messages import Message, ToolCall
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import Message, ToolCall
+from service.domain.errors import ConfigurationError, Problem
+from service.domain.history.events import Event, InputRequired, RunLoopFailed
+from service.domain.history.state import RunLoopState
 from service.loop.brain import landing
 from service.memory.memory import Memory
 from service.tools.builtins.ask_user import ask_user

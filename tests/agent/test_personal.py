@@ -11,10 +11,10 @@ import anyio.to_thread
 import pytest
 
 from research.fit_personal import figures, read_part
-from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
-from service.domain.fold import fold
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import Message
+from service.domain.history.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
+from service.domain.history.fold import fold
+from service.domain.history.state import RunLoopState
 from service.loop.recall.care.limit_model import shipped as care_model
 from service.loop.recall.personal_messages import is_personal, shipped
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder

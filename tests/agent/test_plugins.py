@@ -15,10 +15,10 @@ from service.agent.agent_options import AgentOptions
 from service.agent.agent_settings import options_from_settings
 from service.agent.plugins import load_executors, load_hooks
 from service.config import Settings
+from service.domain.conversation.instructions import CallLLM
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConfigurationError
-from service.domain.events import IterationStarted, MessageCompleted, RunLoopFailed
-from service.domain.instructions import CallLLM
-from service.domain.messages import Message
+from service.domain.history.events import IterationStarted, MessageCompleted, RunLoopFailed
 from service.loop.execution import Executor, Loop
 from service.loop.hooks.hooks import Hooks
 from service.memory.memory import Memory
@@ -27,8 +27,8 @@ from tests.support.agent.agents import FunctionLLM, answer_of, echo, running_age
 
 HOUSE = """
 from service.loop.hooks.hooks import Hooks
-from service.domain.events import IterationStarted, MessageCompleted
-from service.domain.messages import Message
+from service.domain.history.events import IterationStarted, MessageCompleted
+from service.domain.conversation.messages import Message
 
 class Shouts(Hooks):
     async def after_model_call(self, loop, message):

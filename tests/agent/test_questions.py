@@ -14,9 +14,9 @@ import pytest
 from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Question, Questions
 from service.domain.errors import ConflictError, InvalidInputError
-from service.domain.events import Event
+from service.domain.history.events import Event
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.tools.builtins.ask_user import ask_user
 from tests.support.agent.agents import running_agent, until
 from tests.support.agent.waiting import (

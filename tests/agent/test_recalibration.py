@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import NotFoundError, StorageError
-from service.domain.events import MessageReceived, RouteDecided, RunLoopStarted
-from service.domain.messages import Message
+from service.domain.history.events import MessageReceived, RouteDecided, RunLoopStarted
 from service.domain.routes import Route, RouteCandidate
 from service.memory.journal.journal import Journal
 from service.routing.calibration.recalibration import FILE, Recalibration

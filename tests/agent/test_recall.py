@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import StorageError
-from service.domain.events import Event, Recollection, ToolFinished
-from service.domain.messages import Message
-from service.domain.token_estimates import estimate_tokens
+from service.domain.history.events import Event, Recollection, ToolFinished
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder, Vectors
@@ -287,7 +287,7 @@ async def test_several_messages_that_land_together_are_one_matter(tmp_path: Path
 
 
 def _said(text: str) -> list[Any]:
-    from service.domain.stream import TextDelta
+    from service.domain.conversation.stream_parts import TextDelta
 
     return [TextDelta(text)]
 

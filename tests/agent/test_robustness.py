@@ -14,9 +14,9 @@ import pytest
 
 from service.agent.agent import Agent
 from service.agent.agent_options import Waits
+from service.domain.conversation.messages import ImageUrlPart, Message, ToolCall
 from service.domain.errors import InvalidInputError, StorageError
-from service.domain.events import EventBody
-from service.domain.messages import ImageUrlPart, Message, ToolCall
+from service.domain.history.events import EventBody
 from service.domain.routes import Route
 from service.loop.hooks.hooks import Hooks
 from service.memory.journal.change_feed import Commit

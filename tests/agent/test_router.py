@@ -14,8 +14,8 @@ import pytest
 from service.agent.agent_settings import options_from_settings
 from service.config import Settings
 from service.domain.errors import ConfigurationError, LLMConnectionError
-from service.domain.events import RunLoopCancelled, RunLoopCompleted
-from service.domain.fold import evolve
+from service.domain.history.events import RunLoopCancelled, RunLoopCompleted
+from service.domain.history.fold import evolve
 from service.domain.routes import Route
 from service.routing.router import Router, agreed
 from service.routing.routing_options import RouterOptions

@@ -11,12 +11,12 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
-from service.domain.events import Event, RouteDecided
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.events import Event, RouteDecided
 from service.domain.routes import Route
-from service.domain.stream import StreamPart, TextDelta
-from service.domain.tools import ToolDefinition
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Vectors

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMStreamError
-from service.domain.token_estimates import estimate_tokens
 from service.routing.candidate_loops import candidate_of
 from service.routing.llm_judge import judge
 from service.routing.text.text_reading import Candidate

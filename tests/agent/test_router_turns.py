@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.history.events import (
     EventBody,
     InputRequired,
     IterationStarted,
     MessageCompleted,
     RunLoopStarted,
 )
-from service.domain.fold import fold
-from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.messages import Message
+from service.domain.history.fold import fold
 from service.routing.candidate_loops import candidate_of
 from service.routing.text.text_reading import MOST_TURNS, Turn
 from tests.support.agent.conversations import Conversation

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.domain.events import RouteDecided
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.history.events import RouteDecided
 from service.memory.journal.inbox import InboxEntry
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import running_agent, sent

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import ImageUrlPart, Message, TextPart
 from service.domain.errors import Problem
-from service.domain.messages import ImageUrlPart, Message, TextPart
+from service.domain.history.state import RunLoopState
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.journal.inbox import InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.routing.router import Router

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.token_estimates import estimate_tokens
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.loop.context.shortening import brief, cap_within, first_sentences, shortened
 
 texts = st.text(alphabet=st.sampled_from("ab. 中文。\n\U0001f600!"), max_size=600)

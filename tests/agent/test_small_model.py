@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from service.domain.anchors import Anchor, SegmentType
-from service.domain.events import EventBody, Recollection, RunLoopStarted
-from service.domain.fold import fold
+from service.domain.history.events import EventBody, Recollection, RunLoopStarted
+from service.domain.history.fold import fold
 from service.llm.abilities import size_of
 from service.loop.context.small_model_prompt import recalled_for_small, small_opening, spoken
 from service.loop.context.system_prompt import all_openings

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta, TokenUsage
+from service.domain.conversation.tool_definitions import ToolEffect
 from service.domain.errors import LLMStreamError
-from service.domain.events import IterationStarted, MessageCompleted, ToolFinished
-from service.domain.messages import Message
-from service.domain.stream import TextDelta, TokenUsage
-from service.domain.tools import ToolEffect
+from service.domain.history.events import IterationStarted, MessageCompleted, ToolFinished
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

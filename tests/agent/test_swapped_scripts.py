@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConflictError
-from service.domain.messages import ToolCall
-from service.domain.tools import ToolContext
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.run_script import run_script_tool

@@ -11,8 +11,8 @@ import pytest
 from service.agent.agent_options import AgentOptions
 from service.agent.agent_settings import options_from_settings
 from service.config import Settings
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConfigurationError
-from service.domain.messages import Message
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, FunctionLLM, answer_of, call, running_agent, sent
 

@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import ToolContext, ToolEffect
 from service.domain.errors import InvalidInputError
-from service.domain.events import Event, ToolFinished
-from service.domain.messages import Message, ToolCall, ToolResult
-from service.domain.tools import ToolContext, ToolEffect
+from service.domain.history.events import Event, ToolFinished
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import FunctionTool, tool

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import ConfigurationError
-from service.domain.events import RouteDecided
+from service.domain.history.events import RouteDecided
 from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.routing.route_alternatives import with_alternatives
 from service.routing.routing_options import RouterOptions

@@ -10,10 +10,10 @@ import pytest
 
 from service.agent.agent import Agent
 from service.agent.agent_options import AgentOptions
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta, ThinkDelta, TokenUsage
 from service.domain.errors import ConfigurationError
-from service.domain.events import Event, RunLoopFailed, Usage
-from service.domain.messages import Message
-from service.domain.stream import TextDelta, ThinkDelta, TokenUsage
+from service.domain.history.events import Event, RunLoopFailed, Usage
 from service.domain.usage import Prices
 from service.loop.brain import Limits
 from service.routing.routing_options import RouterOptions

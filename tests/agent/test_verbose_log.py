@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
 from tests.support.agent.agents import Answer, call, running_agent, sent
 from tests.support.agent.compacting import is_request
 from tests.support.agent.waiting import Launches, rested

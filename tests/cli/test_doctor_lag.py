@@ -9,7 +9,7 @@ import pytest
 from service.cli.doctor.reader_lag import check_readers
 from service.config import ServerSettings, Settings
 from service.domain.errors import StorageError
-from service.domain.events import IterationStarted
+from service.domain.history.events import IterationStarted
 from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work

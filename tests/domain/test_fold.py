@@ -7,8 +7,9 @@ from itertools import permutations
 import pytest
 from hypothesis import given
 
+from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import Problem
-from service.domain.events import (
+from service.domain.history.events import (
     CompactionFinished,
     Event,
     InputReceived,
@@ -25,10 +26,9 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.fold import evolve, fold
-from service.domain.messages import Message, ToolCall
+from service.domain.history.fold import evolve, fold
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from tests.support.histories import event_at, histories, received
 
 CALL = ToolCall(id="c1", name="add", arguments='{"a": 1}')

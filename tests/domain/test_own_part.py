@@ -8,7 +8,7 @@ import pytest
 
 from service.cli.daemon import stream_items
 from service.domain.errors import Problem
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     Event,
     EventBody,
@@ -20,7 +20,7 @@ from service.domain.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
-from service.domain.own_part import is_last
+from service.domain.history.own_part import is_last
 
 PROBLEM = Problem(kind="disk", title="It is full")
 

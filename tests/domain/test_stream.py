@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain.conversation.messages import TextPart, ThinkPart
+from service.domain.conversation.stream_parts import (
+    MessageAssembler,
+    TextDelta,
+    ThinkDelta,
+    ToolCallDelta,
+)
 from service.domain.errors import LLMStreamError
-from service.domain.messages import TextPart, ThinkPart
-from service.domain.stream import MessageAssembler, TextDelta, ThinkDelta, ToolCallDelta
 
 
 @given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=8))

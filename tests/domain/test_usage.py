@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.stream import TokenUsage
+from service.domain.conversation.stream_parts import TokenUsage
 from service.domain.usage import Prices
 
 price = st.floats(0, 1000)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from service.domain.messages import Message, NotePart, TextPart, ToolCall, ToolResult
-from service.domain.stream import ToolCallDelta
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import Message, NotePart, TextPart, ToolCall, ToolResult
+from service.domain.conversation.stream_parts import ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.llm.embedded.action_schema import ActionSchema
 from service.llm.embedded.tool_adapter import ToolChoice, plain
 

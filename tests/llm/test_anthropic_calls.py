@@ -7,8 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.domain.errors import LLMError, LLMStatusError
-from service.domain.messages import (
+from service.domain.conversation.messages import (
     ImageUrlPart,
     Message,
     NotePart,
@@ -17,8 +16,9 @@ from service.domain.messages import (
     ToolCall,
     ToolResult,
 )
-from service.domain.stream import TextDelta, TokenUsage
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.stream_parts import TextDelta, TokenUsage
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.errors import LLMError, LLMStatusError
 from service.llm.anthropic.anthropic_wire import REDACTED
 from tests.support.llm.anthropic_endpoint import (
     HELLO,

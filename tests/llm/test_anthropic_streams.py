@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from service.domain.conversation.stream_parts import MessageAssembler, TextDelta, TokenUsage
 from service.domain.errors import (
     LLMConnectionError,
     LLMError,
@@ -14,7 +15,6 @@ from service.domain.errors import (
     LLMStreamError,
     LLMTimeoutError,
 )
-from service.domain.stream import MessageAssembler, TextDelta, TokenUsage
 from service.llm.anthropic.anthropic_messages import AnthropicModel
 from tests.support.llm.anthropic_endpoint import (
     HELLO,

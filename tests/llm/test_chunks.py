@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import (
+    MessageAssembler,
+    StreamPart,
+    ThinkDelta,
+    TokenUsage,
+)
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import MessageAssembler, StreamPart, ThinkDelta, TokenUsage
 from service.llm.openai.openai_chunks import ChunkReader
 
 

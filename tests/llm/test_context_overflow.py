@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import LLMContextError, LLMStatusError
-from service.domain.stream import TextDelta
 from tests.support.llm.anthropic_endpoint import answer, collect, playing_events
 from tests.support.llm.anthropic_endpoint import client as anthropic_client
 from tests.support.llm.anthropic_endpoint import failure as anthropic_failure

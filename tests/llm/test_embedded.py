@@ -14,10 +14,16 @@ import anyio
 import pytest
 
 from service.config import default_models_dir
+from service.domain.conversation.messages import (
+    ImageUrlPart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from service.domain.conversation.stream_parts import MessageAssembler, TextDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMConnectionError, LLMContextError, LLMError, LLMNotReadyError
-from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall, ToolResult
-from service.domain.stream import MessageAssembler, TextDelta
-from service.domain.tools import ToolDefinition
 from service.llm.embedded.embedded_model import EmbeddedLLM, describe
 from service.models.catalog import FileSource, KnownModel
 from service.models.weight_store import ModelStore

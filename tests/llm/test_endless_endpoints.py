@@ -14,13 +14,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import (
     LLMError,
     LLMStatusError,
     LLMStreamError,
     LLMTimeoutError,
 )
-from service.domain.stream import TextDelta
 from service.llm.remote import bounded_body
 from service.llm.remote.bounded_body import (
     MOST_ANSWER_BYTES,

@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from service.config import LLMSettings, Settings
-from service.domain.errors import LLMError, LLMStatusError
-from service.domain.messages import (
+from service.domain.conversation.messages import (
     ImageUrlPart,
     Message,
     NotePart,
@@ -18,8 +17,9 @@ from service.domain.messages import (
     ToolCall,
     ToolResult,
 )
-from service.domain.stream import TextDelta, TokenUsage
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.stream_parts import TextDelta, TokenUsage
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.errors import LLMError, LLMStatusError
 from service.llm.factory import create_llm
 from tests.support.llm.endpoint import Call, chunk, endpoint, playing
 from tests.support.llm.openai_client import HELLO, USAGE, client, collect

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.stream_parts import MessageAssembler, TextDelta
 from service.domain.errors import LLMError, LLMStatusError, LLMStreamError
-from service.domain.messages import ToolCall
-from service.domain.stream import MessageAssembler, TextDelta
 from service.llm.openai.openai_chunks import ChunkReader
 from tests.support.llm.endpoint import Call, chunk, endpoint, playing
 from tests.support.llm.openai_client import USAGE, client, collect, failure

@@ -14,8 +14,8 @@ import pytest
 
 from service.agent.agent_factory import agent_from_settings
 from service.config import EmbedderSettings, LLMSettings, Settings, default_models_dir
-from service.domain.messages import Message
-from service.domain.stream import TokenUsage
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TokenUsage
 from service.llm.embedded.embedded_model import EmbeddedLLM
 from service.llm.embedded.prompt_states import PromptStates, begins_with, folder_bytes
 from service.llm.embedded.tool_adapter import ToolChoice

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.stream import TokenUsage
+from service.domain.conversation.stream_parts import TokenUsage
 from service.llm.anthropic.anthropic_messages import AnthropicModel
 from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.replay import (

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, TokenUsage
 from service.llm.embedded.reflexes import is_echo, is_refusal, may_become_reflex
 from service.llm.embedded.small_answer import answered
 

@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 
 from service.config import LLMSettings, Settings
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
+from service.domain.conversation.stream_parts import (
+    MessageAssembler,
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+)
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConfigurationError, InvalidInputError, LLMError, LLMStatusError
-from service.domain.messages import Message, ToolCall, ToolResult
-from service.domain.stream import MessageAssembler, StreamPart, TextDelta, TokenUsage
-from service.domain.tools import ToolDefinition
 from service.llm.factory import LLM, create_llm
 from service.llm.scripted.chaos_model import ChaosLLM
 from service.llm.scripted.script_language import parse_script

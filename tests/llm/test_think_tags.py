@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.stream import TextDelta
+from service.domain.conversation.stream_parts import TextDelta
 from service.llm.openai.think_tags import ThinkTags
 
 

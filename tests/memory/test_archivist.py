@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from service.domain.errors import StorageError
-from service.domain.events import RunLoopImported
+from service.domain.history.events import RunLoopImported
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.archive.archivist import Archivist
 from service.memory.journal.change_feed import Change
 from service.memory.journal.imported_loops import Import, Written

@@ -14,10 +14,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from service.domain.closed_part import closed_part
 from service.domain.errors import StorageError
-from service.domain.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.domain.forgetting_terms import ForgetRequest
+from service.domain.history.closed_part import closed_part
+from service.domain.history.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.memory.journal.change_feed import Change, Checkpoint
 from service.memory.journal.journal import Journal
 from service.memory.memory import Memory

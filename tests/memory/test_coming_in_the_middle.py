@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     Event,
     IterationStarted,
     MessageCompleted,
@@ -16,7 +17,6 @@ from service.domain.events import (
     MessageReceived,
     RunLoopStarted,
 )
-from service.domain.messages import Message
 from service.memory.journal.event_feed import Reader
 from service.memory.memory import Memory
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import DataFolderInUseError, StorageError
-from service.domain.events import RunLoopStarted
+from service.domain.history.events import RunLoopStarted
 from service.memory.memory import Memory
 from service.storage.data_folder import DataFolder
 from tests.support.memory.remembering import run_loop

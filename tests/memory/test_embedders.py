@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from service.config import EmbedderSettings, Settings
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import ConfigurationError, EmbeddingError
-from service.domain.token_estimates import estimate_tokens
 from service.memory.embedders import create_embedder
 from service.memory.embedders.openai_endpoint import OpenAIEmbedder
 from service.memory.embedders.prompts import embeddable

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.events import (
+from service.domain.conversation.messages import Message, TextPart, ThinkPart, ToolCall
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -19,7 +20,6 @@ from service.domain.events import (
     RunLoopStarted,
     ToolFinished,
 )
-from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
 from service.memory.exchange import importing
 from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.anchors import AnchorRef, ExpandedWindow
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import InvalidInputError, NotFoundError
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.state import RunLoopState
-from service.domain.token_estimates import estimate_tokens
 from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from tests.support.memory.remembering import NOON, remembering, run_loop, tool_turn

@@ -13,7 +13,9 @@ import anyio
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.events import (
+from service.domain.conversation.messages import Message, NotePart, ThinkPart, ToolCall
+from service.domain.forgetting_terms import FORGOTTEN, ForgetPreview, ForgetRequest
+from service.domain.history.events import (
     CompactionFinished,
     InputReceived,
     InputRequired,
@@ -24,8 +26,6 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from service.domain.forgetting_terms import FORGOTTEN, ForgetPreview, ForgetRequest
-from service.domain.messages import Message, NotePart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
 from service.memory.memory import Memory

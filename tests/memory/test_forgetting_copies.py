@@ -9,8 +9,10 @@ import anyio
 import pytest
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError
-from service.domain.events import (
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
+from service.domain.history.events import (
     TERMINAL,
     CompactionFinished,
     CompactionStarted,
@@ -21,10 +23,8 @@ from service.domain.events import (
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration
-from service.domain.state import RunLoopState
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from service.storage.sqlite_file import SqliteFile

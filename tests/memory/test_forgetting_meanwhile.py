@@ -17,7 +17,7 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import Problem
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.exchange.importing import Importing
 from service.memory.journal.imported_loops import Import, Written
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences, UnreadSegment

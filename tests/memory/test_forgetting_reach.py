@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.exchange import ImportReport
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
+from service.domain.history.events import (
     InputReceived,
     InputRequired,
     IterationStarted,
@@ -16,9 +19,6 @@ from service.domain.events import (
     RouteDecided,
     RunLoopImported,
 )
-from service.domain.exchange import ImportReport
-from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
-from service.domain.messages import Message
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.exchange.importing import Importing

@@ -7,16 +7,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import StorageError
-from service.domain.events import (
+from service.domain.history.events import (
     MessageReceived,
     RunLoopImported,
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.fold import fold
-from service.domain.imported import NO_RESULT
-from service.domain.messages import Message
+from service.domain.history.fold import fold
+from service.domain.history.imported import NO_RESULT
 from service.domain.run_loops import RunLoop
 from service.memory.exchange import importing
 from service.memory.memory import Memory

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from service.domain.errors import InvalidInputError
-from service.domain.imported import standing
+from service.domain.history.imported import standing
 from service.memory.exchange.importers.archives import Archive
 from service.memory.run_loop_lines import Line, line_of, parse
 from tests.support.memory.archives import CHATGPT, CLAUDE, chatgpt, loops, read, said, written

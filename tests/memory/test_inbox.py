@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.journal import Journal
 

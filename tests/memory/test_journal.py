@@ -14,8 +14,9 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, NotFoundError, StorageError
-from service.domain.events import (
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     MessageDelta,
@@ -25,8 +26,7 @@ from service.domain.events import (
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.fold import fold
-from service.domain.messages import Message
+from service.domain.history.fold import fold
 from service.memory.journal.appends import Append, Rewriting
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.inbox import InboxEntry

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.errors import InvalidInputError, StorageError
-from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration
 from service.memory.ledger import surroundings
 from service.memory.ledger.ledger import Ledger

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import EmbeddingError, InvalidInputError, NotFoundError
-from service.domain.token_estimates import estimate_tokens
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.ledger.ledger import Ledger
 from service.memory.long_term import LongTermMemory

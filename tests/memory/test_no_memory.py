@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.domain.events import (
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     RunLoopCancelled,
     ToolFinished,
     ToolStarted,
 )
-from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.history.state import OUTCOME_UNKNOWN
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.state import OUTCOME_UNKNOWN
 from service.memory.exchange.exporting import Exporting
 from service.memory.exchange.importing import Importing
 from service.memory.ledger.segmenter import segment

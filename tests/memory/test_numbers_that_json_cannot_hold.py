@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import InvalidInputError
-from service.domain.events import MessageReceived, RunLoopStarted
-from service.domain.messages import Message
+from service.domain.history.events import MessageReceived, RunLoopStarted
 from service.memory.exchange.importers.nesting import Nesting, TooLongNumberError
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters

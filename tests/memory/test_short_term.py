@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     IterationStarted,
     MessageDelta,

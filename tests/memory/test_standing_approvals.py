@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import InputReceived, InputRequired, RunLoopStarted
+from service.domain.history.events import InputReceived, InputRequired, RunLoopStarted
 from service.memory.journal.journal import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 

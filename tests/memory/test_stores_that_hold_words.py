@@ -12,9 +12,9 @@ import anyio
 import numpy as np
 import pytest
 
-from service.domain.events import MessageReceived
+from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
+from service.domain.history.events import MessageReceived
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
 from service.memory.journal.inbox import InboxEntry
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
+from service.domain.history.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.memory.memory import Memory
 from tests.support.histories import received
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.domain.events import Event, RunLoopCompleted, RunLoopStarted, Usage
-from service.domain.state import RunLoopState
+from service.domain.history.events import Event, RunLoopCompleted, RunLoopStarted, Usage
+from service.domain.history.state import RunLoopState
 from service.domain.usage import Grouping, UsageTotals
 from service.memory.journal.journal import Journal
 

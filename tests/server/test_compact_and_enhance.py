@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from service.agent.agent_options import AgentOptions
-from service.domain.instructions import Instruction, RequestHumanPrompt
-from service.domain.state import RunLoopState
+from service.domain.conversation.instructions import Instruction, RequestHumanPrompt
+from service.domain.history.state import RunLoopState
 from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 
 from service.cli.doctor.database_checks import check_databases
 from service.config import Settings
-from service.domain.events import RunLoopStarted
+from service.domain.history.events import RunLoopStarted
 from service.memory.memory import Memory
 from tests.support.histories import received
 from tests.support.server.http_daemon import running

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from service.domain.events import MessageReceived, RunLoopStarted
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.history.events import MessageReceived, RunLoopStarted
 from tests.support.server.http_daemon import Frame, House, running
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.images import LARGEST_IMAGE, image_part
+from service.domain.conversation.images import LARGEST_IMAGE, image_part
 from service.llm.anthropic.anthropic_messages import AnthropicModel
 from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.answering import asked, saying, saying_as_claude

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 HOUSE = """
 from service.loop.hooks.hooks import Hooks
-from service.domain.events import IterationStarted, MessageCompleted
-from service.domain.messages import Message
+from service.domain.history.events import IterationStarted, MessageCompleted
+from service.domain.conversation.messages import Message
 
 class Signs(Hooks):
     async def after_routing(self, entry, route, run_loop_id):

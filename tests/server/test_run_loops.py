@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.events import MessageReceived, RunLoopStarted
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.history.events import MessageReceived, RunLoopStarted
 from tests.support.server.http_daemon import running
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     BODY,
     CompactionFinished,
     CompactionStarted,
@@ -20,7 +21,6 @@ from service.domain.events import (
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.messages import Message
 from tests.support.server.http_daemon import Frame, House, running
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from service.domain.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.history.events import Event, IterationStarted, MessageCompleted, RunLoopStarted
 from service.server.http.connection_limits import Limits
 from tests.support.server.http_daemon import House, head, running
 

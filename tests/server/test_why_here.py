@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -14,7 +15,6 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
-from service.domain.messages import Message
 from service.domain.routes import Route
 from service.server.route_explanations import decided_routes, lines_of
 from tests.support.agent.agents import running_agent, sent

@@ -16,7 +16,7 @@ import anyio
 import numpy as np
 
 from service.bench.memory.generated_texts import Corpus
-from service.domain.events import RunLoopImported
+from service.domain.history.events import RunLoopImported
 from service.domain.run_loops import RunLoop
 from service.memory.exchange.importing import Importing
 from service.memory.journal.imported_loops import Import

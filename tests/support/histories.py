@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from service.agent.moving.move_plan import is_free, plan
 from service.agent.moving.moved_rounds import Round, round_of
+from service.domain.conversation.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.errors import ConflictError, Problem
-from service.domain.events import (
+from service.domain.history.events import (
     CallDecision,
     CompactionFinished,
     CompactionStarted,
@@ -35,10 +36,9 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.fold import begin, evolve
-from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
+from service.domain.history.fold import begin, evolve
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RESUMABLE
-from service.domain.state import RunLoopState
 
 BEGINNING = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

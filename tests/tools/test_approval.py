@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from service.domain.messages import ToolCall
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tools.approval import ApprovalMode, ApprovalPolicy
 from service.tools.builtins.ask_user import ask_user
 from service.tools.builtins.run_script import run_script_tool

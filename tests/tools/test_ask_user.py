@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.domain.instructions import RequestHumanPrompt, RequestHumanSelect
-from service.domain.messages import ToolCall
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.instructions import RequestHumanPrompt, RequestHumanSelect
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
 from service.tools.human_tools import question_of

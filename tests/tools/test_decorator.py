@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConfigurationError
-from service.domain.tools import ToolContext
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import Tool, ToolFailure
 from tests.support.tools.tool_calls import CONTEXT

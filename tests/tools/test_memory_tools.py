@@ -17,11 +17,11 @@ from service.domain.anchors import (
     Segment,
     SegmentType,
 )
+from service.domain.conversation.messages import ToolResult
+from service.domain.conversation.quoting import NO_INSTRUCTIONS
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import NotFoundError
-from service.domain.messages import ToolResult
-from service.domain.quoting import NO_INSTRUCTIONS
 from service.domain.run_loops import RunLoop, RunLoopSummary
-from service.domain.tools import ToolContext
 from service.memory.protocol import MemoryReader, SearchFilters, Unit
 from service.storage.clock import local_now
 from service.tools.builtins.memory_expand import memory_expand_tool

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.domain.messages import ToolResult
+from service.domain.conversation.messages import ToolResult
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.tools import ToolContext
 from service.tools.builtins.read_result import read_result_tool
 from tests.support.tools.tool_calls import call_of, registry_of
 

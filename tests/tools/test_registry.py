@@ -8,10 +8,10 @@ import threading
 import anyio
 import pytest
 
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import ConfigurationError, NotFoundError
-from service.domain.messages import ToolCall
 from service.domain.run_loops import RunLoop
-from service.domain.tools import ToolContext
 from service.tools.builtins.read_result import read_result_tool
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.domain.messages import ToolResult
+from service.domain.conversation.messages import ToolResult
 from service.tools.builtins.run_script import run_script_tool
 from tests.support.tools.tool_calls import CONTEXT, call_of, execute_all, registry_of, result_of
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from service.domain.messages import ToolResult
+from service.domain.conversation.messages import ToolResult
 from service.tools.builtins.web_search import web_search_tool
 from tests.support.tools.tool_calls import CONTEXT, call_of, execute_all, registry_of, result_of
 

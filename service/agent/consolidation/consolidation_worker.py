@@ -27,9 +27,9 @@ from service.agent.consolidation.note_prompts import (
     UnusableNotesError,
     read_answer,
 )
+from service.domain.conversation.messages import Message
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMContextError, LLMError, LLMStreamError
-from service.domain.messages import Message
-from service.domain.token_estimates import estimate_tokens
 from service.domain.usage import Prices
 from service.llm.generate import Generated, generate
 from service.llm.protocol import LLM

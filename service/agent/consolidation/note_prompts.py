@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from service.domain.anchors import MemoryNote
+from service.domain.conversation.messages import Message
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.token_estimates import estimate_tokens
 from service.memory.ledger.notes.note_writing import (
     NOTE_KINDS,
     NoteKind,

@@ -9,18 +9,18 @@ from itertools import pairwise
 
 from service.agent.human_input.answer_reading import Answer, decisions_of, read_answer
 from service.agent.moving.mover import Mover
+from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.events import (
+from service.domain.history.events import (
     NEW_MATTER,
     InputReceived,
     InputRequired,
     MessageMoved,
     RouteDecided,
 )
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
-from service.domain.messages import ToolCall
 from service.domain.routes import Route
-from service.domain.state import RunLoopState
 from service.loop.scheduler import Scheduler
 from service.memory.journal.journal import Journal
 from service.memory.journal.standing_approvals import StandingApproval

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.agent.message_check import LONGEST_MESSAGE
+from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
-from service.domain.events import CallDecision, InputReceived, InputRequired, Remember
-from service.domain.messages import ToolCall
+from service.domain.history.events import CallDecision, InputReceived, InputRequired, Remember
 from service.tools.argument_check import edited_arguments
 from service.tools.model_text import well_formed
 from service.tools.protocol import ToolFailure

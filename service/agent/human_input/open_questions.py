@@ -14,8 +14,8 @@ from reactivex import operators as ops
 
 from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, RondoError
-from service.domain.events import CallDecision, InputRequired, Remember
-from service.domain.state import RunLoopState
+from service.domain.history.events import CallDecision, InputRequired, Remember
+from service.domain.history.state import RunLoopState
 from service.memory.memory import Memory
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from service.agent.moving import moved_copies
 from service.agent.moving.moved_copies import Copy
 from service.agent.moving.moved_rounds import Round
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     EventBody,
     MessageMoved,
@@ -21,11 +21,11 @@ from service.domain.events import (
     RunLoopResumed,
     RunLoopStarted,
 )
-from service.domain.fold import begin, evolve
+from service.domain.history.fold import begin, evolve
+from service.domain.history.fold_moves import is_moved_out
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
-from service.domain.moved import is_moved_out
 from service.domain.run_loops import RESUMABLE
-from service.domain.state import RunLoopState
 from service.loop.replies import joining
 from service.memory.journal.appends import Append
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from service.agent.moving.moved_rounds import Round
 from service.domain.errors import ConflictError
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     InputReceived,
     MessageMoved,

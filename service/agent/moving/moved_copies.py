@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from service.agent.moving.moved_rounds import Round
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     Event,
     EventBody,
     InputReceived,
@@ -25,7 +26,6 @@ from service.domain.events import (
     ToolFinished,
     ToolStarted,
 )
-from service.domain.messages import Message
 from service.domain.routes import Route
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.events import Event, InputRequired, MessageMoved, ToolStarted
+from service.domain.history.events import Event, InputRequired, MessageMoved, ToolStarted
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RESUMABLE, Iteration
-from service.domain.state import RunLoopState
 from service.memory.forgetting.histories import History, history_of
 
 

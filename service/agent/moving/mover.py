@@ -23,9 +23,9 @@ from service.domain.errors import (
     NotFoundError,
     StorageError,
 )
-from service.domain.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
+from service.domain.history.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.loop.scheduler import Scheduler
 from service.memory.journal.change_feed import Commit
 from service.memory.memory import Memory

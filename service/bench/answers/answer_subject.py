@@ -18,7 +18,7 @@ from service.bench.answers.heard_answer import Heard
 from service.bench.benchmark_error import BenchmarkError
 from service.config import Settings
 from service.domain.errors import ConflictError
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     Event,
     MessageCompleted,
@@ -27,7 +27,7 @@ from service.domain.events import (
     RunLoopCancelled,
     RunLoopFailed,
 )
-from service.domain.human_input import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.llm.protocol import LLM
 
 _LONGEST_ANSWER_SECONDS = 600.0

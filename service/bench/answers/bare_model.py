@@ -6,9 +6,9 @@ import time
 
 from service.bench.answers.answer_dataset import Conversation
 from service.bench.answers.heard_answer import Heard
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
 from service.domain.errors import LLMError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta
 from service.llm.generate import generate
 from service.llm.protocol import LLM
 

@@ -16,7 +16,7 @@ from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.loop import bench_worker
 from service.bench.loop.tool_calling_model import Metronome, probe
-from service.domain.events import RunLoopIdle
+from service.domain.history.events import RunLoopIdle
 from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry

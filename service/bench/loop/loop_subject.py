@@ -12,7 +12,7 @@ from service.agent.agent_options import AgentOptions
 from service.bench.loop import bench_worker
 from service.bench.loop.loop_baseline import bare_commits
 from service.bench.loop.tool_calling_model import Metronome, probe
-from service.domain.events import RunLoopIdle
+from service.domain.history.events import RunLoopIdle
 from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry

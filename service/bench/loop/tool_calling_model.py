@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.llm.protocol import LLMStatus
 from service.tools.decorator import tool
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import NamedTuple
 
-from service.domain.messages import ToolCall, ToolResult
+from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
 
 START = datetime(2025, 1, 1, tzinfo=UTC)

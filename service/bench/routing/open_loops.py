@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from service.bench.routing.routing_dataset import Said
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     Event,
     EventBody,
     IterationStarted,
@@ -19,9 +20,8 @@ from service.domain.events import (
     RunLoopInterrupted,
     RunLoopStarted,
 )
-from service.domain.fold import begin, evolve
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.domain.history.fold import begin, evolve
+from service.domain.history.state import RunLoopState
 
 ACTIVE_SECONDS = 900.0
 """How old a loop's last message may be for the loop to be active: the daemon's own default."""

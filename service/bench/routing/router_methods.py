@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from service.bench.routing.bench_embedders import TimedEmbedder
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.llm.protocol import LLM
 from service.llm.scripted.script_language import Script
 from service.llm.scripted.scripted_model import ScriptedModel

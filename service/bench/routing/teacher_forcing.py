@@ -12,8 +12,8 @@ from service.bench.routing.open_loops import ActiveLoops
 from service.bench.routing.router_methods import Warm
 from service.bench.routing.routing_dataset import RoutingSet, Said
 from service.bench.routing.routing_metrics import NEW, Decision
+from service.domain.history.state import RunLoopState
 from service.domain.routes import RouteMethod
-from service.domain.state import RunLoopState
 from service.routing.router import Router
 
 _TOLD_EVERY_SECONDS = 15.0

@@ -16,7 +16,7 @@ from service import __version__
 from service.agent.agent import Agent
 from service.bench.waiting.waiting_dataset import LABELS, Case, Part, read_parts
 from service.bench.waiting.waiting_subject import subject, waiting
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     InputReceived,
     InputRequired,

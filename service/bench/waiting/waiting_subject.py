@@ -13,10 +13,10 @@ from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.benchmark_error import BenchmarkError
 from service.bench.waiting.waiting_dataset import Scene
-from service.domain.events import Event
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+from service.domain.history.events import Event
 from service.llm.protocol import LLMStatus
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder

@@ -34,9 +34,9 @@ from service.cli.terminal.standard_streams import read_line
 from service.cli.views.loop_tables import loops_table
 from service.cli.views.phrases import compaction_in_words
 from service.cli.views.run_loop_ids import resolve, run_loops
+from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError, RondoError
-from service.domain.events import NEW_MATTER, CompactionFinished
-from service.domain.messages import ImageUrlPart
+from service.domain.history.events import NEW_MATTER, CompactionFinished
 from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
 from service.wire.run_loop_bodies import Fork, ForkRequest, RunLoopDetails
 from service.wire.send_bodies import Accepted

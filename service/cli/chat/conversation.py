@@ -20,8 +20,8 @@ from service.cli.daemon.daemon_client import Daemon, OnBreak
 from service.cli.daemon.stream_items import Note, SeenEvent, is_rest
 from service.cli.terminal.key_listener import forget_keys
 from service.cli.terminal.output import aside, out, short_id
-from service.domain.events import MessageMoved
-from service.domain.messages import ImageUrlPart
+from service.domain.conversation.messages import ImageUrlPart
+from service.domain.history.events import MessageMoved
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import Accepted
 

@@ -17,9 +17,9 @@ from service.cli.daemon.daemon_errors import RefusedError
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, plain, short_id, visible
+from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
-from service.domain.events import InputRequired
-from service.domain.messages import ToolCall
+from service.domain.history.events import InputRequired
 from service.wire.run_loop_bodies import RunLoopDetails
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))

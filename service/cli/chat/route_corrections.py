@@ -13,7 +13,7 @@ from service.cli.terminal.output import one_line, short_id
 from service.cli.views.route_views import percent
 from service.cli.views.run_loop_ids import resolve
 from service.domain.errors import ConflictError, InvalidInputError, RondoError
-from service.domain.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.domain.run_loops import RunLoop
 from service.wire.run_loop_bodies import Rerouted

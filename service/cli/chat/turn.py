@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from service.cli.daemon.stream_items import SeenEvent, delivered_part
-from service.domain.outcome import MessageOutcome, OutcomeKind
-from service.domain.own_part import OwnPart
+from service.domain.history.outcome import MessageOutcome, OutcomeKind
+from service.domain.history.own_part import OwnPart
 from service.wire.send_bodies import DELIVERED, Accepted, Part
 
 EXIT_CODES: dict[OutcomeKind, int] = {

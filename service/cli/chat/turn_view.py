@@ -21,7 +21,7 @@ from service.cli.views.phrases import (
     route_in_words,
 )
 from service.cli.views.route_views import unsure_lines
-from service.domain.events import (
+from service.domain.history.events import (
     CompactionFinished,
     CompactionStarted,
     ErrorOccurred,

@@ -168,7 +168,7 @@ def compact(run_loop: str, as_json: bool) -> None:
     from service.cli.terminal.output import aside, out, print_json
     from service.cli.views.phrases import compaction_in_words
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.events import CompactionFinished
+    from service.domain.history.events import CompactionFinished
 
     with connect() as daemon:
         run_loop_id = resolve(daemon, run_loop)

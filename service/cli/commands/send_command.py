@@ -57,7 +57,7 @@ def send(
     from service.agent.image_files import image_from_file
     from service.cli.chat.conversation import Conversation
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.human_input import NEW_MATTER
+    from service.domain.history.human_input import NEW_MATTER
 
     if new and loop is not None:
         raise click.UsageError("Give either --loop ID or --new.")

@@ -11,8 +11,8 @@ import httpx2
 from service.cli.daemon.daemon_errors import ConnectionLostError, DaemonNotRunningError
 from service.cli.daemon.daemon_requests import DaemonRequests, loop_path
 from service.cli.daemon.stream_items import END, Json, SeenEvent, is_rest, read, sending
+from service.domain.conversation.messages import ImageUrlPart
 from service.domain.ids import new_id
-from service.domain.messages import ImageUrlPart
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import Accepted
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from service import __version__
 from service.cli.daemon.daemon_errors import UnknownFormError
+from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError
-from service.domain.events import BODY, EventBody
-from service.domain.messages import ImageUrlPart
-from service.domain.own_part import ends_stream
+from service.domain.history.events import BODY, EventBody
+from service.domain.history.own_part import ends_stream
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import ACCEPTED, Accepted, Part, SendRequest
 

@@ -193,7 +193,7 @@ def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:
 
 async def _call(settings: Settings, llm_settings: LLMSettings) -> None:
     """One tiny call. The first thing that streams proves enough."""
-    from service.domain.messages import Message
+    from service.domain.conversation.messages import Message
     from service.llm.factory import create_llm
 
     llm = create_llm(settings, llm_settings)

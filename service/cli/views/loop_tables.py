@@ -16,7 +16,7 @@ from service.cli.views.phrases import (
     route_in_words,
 )
 from service.cli.views.route_views import hint, message_lines, whys_at
-from service.domain import events
+from service.domain.history import events
 from service.domain.run_loops import Iteration, RunLoop, Status
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from service.cli.terminal.output import one_line, short_id
-from service.domain.events import CompactionFinished
-from service.domain.messages import FinishReason
+from service.domain.conversation.messages import FinishReason
+from service.domain.history.events import CompactionFinished
 from service.domain.routes import Route
 from service.wire.send_bodies import Part
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from service.cli.terminal.output import one_line, short_id
-from service.domain.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.routes import Route, RouteMethod, alternatives_of
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.domain.errors import LLMError, LLMStreamError
-from service.domain.stream import (
+from service.domain.conversation.stream_parts import (
     ResponseInfo,
     StreamPart,
     TextDelta,
@@ -26,6 +25,7 @@ from service.domain.stream import (
     TokenUsage,
     ToolCallDelta,
 )
+from service.domain.errors import LLMError, LLMStreamError
 from service.llm.anthropic.anthropic_wire import REDACTED
 from service.llm.remote.answer_limit import AnswerBound
 from service.llm.remote.stream_reading import FINISH_REASONS, Ending

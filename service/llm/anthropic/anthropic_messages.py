@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import anyio
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConfigurationError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
-from service.domain.tools import ToolDefinition
 from service.llm.abilities import without_images
 from service.llm.anthropic.anthropic_events import EventReader
 from service.llm.anthropic.anthropic_thinking import (

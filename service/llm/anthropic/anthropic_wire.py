@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 from zlib import crc32
 
-from service.domain.messages import (
+from service.domain.conversation.messages import (
     ContentPart,
     ImageUrlPart,
     Message,
@@ -35,7 +35,7 @@ from service.domain.messages import (
     ThinkPart,
     ToolCall,
 )
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.llm.openai.openai_wire import Wire, clean, is_object
 
 REDACTED = "redacted_thinking:"

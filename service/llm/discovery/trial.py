@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.config import LLMSettings, Settings
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import MessageAssembler
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMError, LLMTimeoutError
-from service.domain.messages import Message
-from service.domain.stream import MessageAssembler
-from service.domain.tools import ToolDefinition
 from service.llm.factory import LLM, create_llm
 
 SECONDS = 120.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.tool_definitions import ToolDefinition
 
 Schema = dict[str, Any]
 

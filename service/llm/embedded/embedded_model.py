@@ -14,6 +14,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import (
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import (
     LLMConnectionError,
     LLMContextError,
@@ -21,9 +29,6 @@ from service.domain.errors import (
     LLMNotReadyError,
     LLMStatusError,
 )
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, TokenUsage, ToolCallDelta
-from service.domain.tools import ToolDefinition
 from service.llm.abilities import without_images
 from service.llm.embedded.embedded_process import ModelProcess
 from service.llm.embedded.prompt_states import Opening, PromptStates

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from service.domain.messages import Message, NotePart
+from service.domain.conversation.messages import Message, NotePart
 from service.memory.search.writing_systems import Script, script_of
 
 _ENGLISH = (

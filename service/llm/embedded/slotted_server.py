@@ -15,10 +15,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
-from service.domain.tools import ToolDefinition
 from service.llm.embedded.embedded_server import SLOTS
 from service.llm.embedded.prompt_states import Opening, PromptStates, begins_with
 from service.llm.openai.openai_compatible import OpenAIModel

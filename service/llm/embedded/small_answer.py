@@ -10,9 +10,9 @@ import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
 from service.domain.errors import LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta
 from service.llm.embedded.reflexes import asked_once_more, is_echo, is_refusal, may_become_reflex
 
 Ask = Callable[[Sequence[Message]], AsyncGenerator[StreamPart]]

@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.quoting import quoted
+from service.domain.conversation.stream_parts import ToolCallDelta
+from service.domain.conversation.tool_definitions import MEMORY_TOOLS, ToolDefinition
 from service.domain.ids import new_id
-from service.domain.messages import Message
-from service.domain.quoting import quoted
-from service.domain.stream import ToolCallDelta
-from service.domain.tools import MEMORY_TOOLS, ToolDefinition
 from service.llm.embedded.action_schema import ActionSchema, Schema
 from service.llm.embedded.demonstrations import demonstrations
 
@@ -108,7 +108,7 @@ def plain(messages: Sequence[Message]) -> list[Message]:
     so that nothing in it can pose as them.
 
     >>> call = ToolCallDelta(0, id="c", name="clock", arguments="{}")
-    >>> from service.domain.messages import ToolCall, ToolResult
+    >>> from service.domain.conversation.messages import ToolCall, ToolResult
     >>> asked = Message.assistant("", (ToolCall(id="c", name="clock"),))
     >>> told = Message.tool(ToolResult(id="c", content="12:00"))
     >>> [each.text for each in plain([Message.user("What time is it?"), asked, told])]

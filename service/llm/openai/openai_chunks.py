@@ -19,8 +19,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from service.domain.errors import LLMStreamError
-from service.domain.stream import (
+from service.domain.conversation.stream_parts import (
     ResponseInfo,
     StreamPart,
     TextDelta,
@@ -28,6 +27,7 @@ from service.domain.stream import (
     TokenUsage,
     ToolCallDelta,
 )
+from service.domain.errors import LLMStreamError
 from service.llm.openai.think_tags import ThinkTags
 from service.llm.remote.answer_limit import AnswerBound
 from service.llm.remote.stream_reading import FINISH_REASONS, Ending

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.llm.abilities import without_images
 from service.llm.openai.openai_chunks import ChunkReader
 from service.llm.openai.openai_wire import wire_messages, wire_response_format, wire_tools

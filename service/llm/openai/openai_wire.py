@@ -14,8 +14,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.domain.messages import ImageUrlPart, Message, NotePart, TextPart, ToolCall
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import ImageUrlPart, Message, NotePart, TextPart, ToolCall
+from service.domain.conversation.tool_definitions import ToolDefinition
 
 Wire = dict[str, Any]
 """A JSON object of the API."""

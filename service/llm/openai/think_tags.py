@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, assert_never
 
-from service.domain.stream import TextDelta, ThinkDelta
+from service.domain.conversation.stream_parts import TextDelta, ThinkDelta
 
 _OPEN = "<think>"
 _CLOSE = "</think>"

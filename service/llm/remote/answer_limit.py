@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.domain.errors import LLMStreamError
-from service.domain.stream import (
+from service.domain.conversation.stream_parts import (
     ResponseInfo,
     StreamPart,
     TextDelta,
@@ -14,6 +13,7 @@ from service.domain.stream import (
     TokenUsage,
     ToolCallDelta,
 )
+from service.domain.errors import LLMStreamError
 
 UNBOUNDED = 1_000_000
 """How many characters an answer may have where nobody has bounded its tokens."""

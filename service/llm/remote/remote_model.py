@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 import anyio
 import anyio.to_thread
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import (
     LLMConnectionError,
     LLMContextError,
@@ -18,9 +21,6 @@ from service.domain.errors import (
     LLMTimeoutError,
     Problem,
 )
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
-from service.domain.tools import ToolDefinition
 from service.llm.protocol import LLMStatus
 from service.llm.remote.endpoints import Endpoint
 from service.llm.remote.sdk_errors import as_llm_error, is_transport_error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Protocol
 
-from service.domain.messages import FinishReason
-from service.domain.stream import StreamPart
+from service.domain.conversation.messages import FinishReason
+from service.domain.conversation.stream_parts import StreamPart
 
 Ending = Literal["stop", "length", "window", "withheld", "error"]
 """How an endpoint says that it ended an answer: it was done, ``max_tokens`` were used up, the

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import anyio
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMStatusError, LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, ToolCallDelta
-from service.domain.tools import ToolDefinition
 from service.llm.protocol import LLM, LLMStatus
 
 _LATEST_CUT = 8

@@ -50,6 +50,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from service.domain.conversation.messages import FinishReason
+from service.domain.conversation.stream_parts import (
+    ResponseInfo,
+    StreamPart,
+    ThinkDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
 from service.domain.errors import (
     InvalidInputError,
     LLMConnectionError,
@@ -58,14 +66,6 @@ from service.domain.errors import (
     LLMStatusError,
     LLMStreamError,
     LLMTimeoutError,
-)
-from service.domain.messages import FinishReason
-from service.domain.stream import (
-    ResponseInfo,
-    StreamPart,
-    ThinkDelta,
-    TokenUsage,
-    ToolCallDelta,
 )
 
 

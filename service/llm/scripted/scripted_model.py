@@ -16,10 +16,15 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import (
+    StreamPart,
+    TextDelta,
+    TokenUsage,
+    ToolCallDelta,
+)
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConfigurationError, InvalidInputError, LLMError, LLMStreamError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, TokenUsage, ToolCallDelta
-from service.domain.tools import ToolDefinition
 from service.llm.protocol import LLMStatus
 from service.llm.scripted.script_language import (
     Answer,

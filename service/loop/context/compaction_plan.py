@@ -15,8 +15,8 @@ from functools import partial
 from typing import Literal
 
 from service.domain.anchors import AnchorRef
-from service.domain.messages import IMAGE_WORDS, Message, NotePart
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import IMAGE_WORDS, Message, NotePart
+from service.domain.history.state import RunLoopState
 from service.loop.context.conversation_rounds import (
     Span,
     anchors_in,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import Message
+from service.domain.history.state import RunLoopState
 from service.loop.brain import DefaultBrain
 from service.loop.context.model_context import call_tokens, estimated_tokens
 from service.loop.context.offered_tools import offered_tools

@@ -16,10 +16,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.messages import Message, NotePart
 from service.domain.errors import BadAnchorError
-from service.domain.messages import Message, NotePart
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration
-from service.domain.state import RunLoopState
 
 _HEAD = re.compile(r"\[[^\n]*?memory_expand: (?P<first>\S+) to (?P<last>\S+)\]")
 

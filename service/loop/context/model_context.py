@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from service.domain.events import Recollection
-from service.domain.messages import ContentPart, Message, NotePart, TextPart
-from service.domain.quoting import NO_INSTRUCTIONS, quoted
-from service.domain.state import RunLoopState
-from service.domain.token_estimates import BYTES_PER_TOKEN, estimate_tokens, tool_tokens
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.messages import ContentPart, Message, NotePart, TextPart
+from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
+from service.domain.conversation.token_estimates import (
+    BYTES_PER_TOKEN,
+    estimate_tokens,
+    tool_tokens,
+)
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.history.events import Recollection
+from service.domain.history.state import RunLoopState
 from service.llm.stop_notices import beside_what_comes_next
 from service.loop.context.conversation_rounds import rounds
 from service.loop.context.shortening import cap_within, shortened

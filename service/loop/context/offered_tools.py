@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.domain.state import RunLoopState
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.history.state import RunLoopState
 from service.loop.executor_deps import ExecutorDeps
 from service.tools.registry import READ_RESULT, ToolRegistry
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from service.domain.token_estimates import BYTES_PER_TOKEN, estimate_tokens, prefix_within
+from service.domain.conversation.token_estimates import (
+    BYTES_PER_TOKEN,
+    estimate_tokens,
+    prefix_within,
+)
 
 _WORTH_A_NOTICE = 60
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？；…]+[\"'”’」』）】]*")

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from service.domain.events import Recollection
-from service.domain.messages import Message
-from service.domain.quoting import in_one_line
-from service.domain.state import RunLoopState
+from service.domain.conversation.messages import Message
+from service.domain.conversation.quoting import in_one_line
+from service.domain.history.events import Recollection
+from service.domain.history.state import RunLoopState
 from service.llm.abilities import Size
 from service.memory.search.writing_systems import Script, script_of
 

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from service.domain.messages import Message, NotePart
-from service.domain.token_estimates import estimate_tokens
+from service.domain.conversation.messages import Message, NotePart
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.loop.context.shortening import brief, cap_within, first_sentences
 
 _REQUEST = (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from service.domain.instructions import LastAnswerReason
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.domain.conversation.instructions import LastAnswerReason
+from service.domain.conversation.messages import Message
+from service.domain.history.state import RunLoopState
 from service.llm.abilities import size_of
 from service.llm.protocol import LLM
 from service.loop.context.small_model_prompt import SCRIPTS, small_opening, spoken

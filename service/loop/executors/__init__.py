@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from service.domain.instructions import InstructionKind
+from service.domain.conversation.instructions import InstructionKind
 from service.loop.execution import Executor
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.ask_human import (

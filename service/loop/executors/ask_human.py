@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from service.domain.events import InputRequired
-from service.domain.ids import new_id
-from service.domain.instructions import (
+from service.domain.conversation.instructions import (
     RequestHumanApprove,
     RequestHumanPrompt,
     RequestHumanSelect,
 )
+from service.domain.history.events import InputRequired
+from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.replies import withdrawn

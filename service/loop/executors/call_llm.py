@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from service.domain.conversation.instructions import CallLLM
+from service.domain.conversation.messages import Message, NotePart, TextPart, ToolCall
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, ThinkDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     EventBody,
     IterationAbandoned,
@@ -20,11 +24,7 @@ from service.domain.events import (
     ReasoningDelta,
     RunLoopFailed,
 )
-from service.domain.instructions import CallLLM
-from service.domain.messages import Message, NotePart, TextPart, ToolCall
-from service.domain.state import RunLoopState
-from service.domain.stream import StreamPart, TextDelta, ThinkDelta
-from service.domain.tools import ToolDefinition
+from service.domain.history.state import RunLoopState
 from service.domain.usage import Prices
 from service.llm.abilities import size_of, takes_images
 from service.llm.continuation import CONTINUE, given_up, repeats, without_cut

@@ -7,12 +7,12 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 
+from service.domain.conversation.instructions import CallTools
+from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import RondoError
-from service.domain.events import ToolFinished, ToolStarted
-from service.domain.instructions import CallTools
-from service.domain.messages import ToolCall, ToolResult
-from service.domain.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
-from service.domain.tools import ToolContext
+from service.domain.history.events import ToolFinished, ToolStarted
+from service.domain.history.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.tools.approval import subject

@@ -11,11 +11,16 @@ from collections.abc import Sequence
 
 import anyio
 
+from service.domain.conversation.instructions import Compact
+from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
-from service.domain.events import CompactionFinished, CompactionStarted, ErrorOccurred, LLMRetry
-from service.domain.instructions import Compact
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
+from service.domain.history.events import (
+    CompactionFinished,
+    CompactionStarted,
+    ErrorOccurred,
+    LLMRetry,
+)
+from service.domain.history.state import RunLoopState
 from service.llm.generate import generate
 from service.llm.retry import retrying
 from service.llm.usage_events import usage_of

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, get_args
 
+from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError, OwnCodeError, RondoError
-from service.domain.instructions import InstructionKind
 from service.loop import unexpected_errors
 from service.loop.execution import Executor, Loop
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.domain.events import RunLoopFailed, RunLoopIdle
-from service.domain.instructions import Finish
+from service.domain.conversation.instructions import Finish
+from service.domain.history.events import RunLoopFailed, RunLoopIdle
 from service.loop.execution import Loop
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from service.domain.messages import Message, ToolResult
+from service.domain.conversation.messages import Message, ToolResult
 from service.tools.model_text import fitted
 from service.tools.registry import WHOLE_LIMIT
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
 from service.domain.errors import ConfigurationError, Problem, RondoError
-from service.domain.events import ErrorOccurred
-from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.history.events import ErrorOccurred
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.loop.execution import Loop

@@ -11,7 +11,7 @@ run on the event loop: what blocks, such as a slow request, belongs in a thread 
 
 from __future__ import annotations
 
-from service.domain.messages import Message, ToolCall, ToolResult
+from service.domain.conversation.messages import Message, ToolCall, ToolResult
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.loop.execution import Loop

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConfigurationError
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.routing.open_loop_vectors import EmbedQueries, embedded_text
 from service.tuning import PERSONAL_CARRIES, PERSONAL_LOOKED_AT
 

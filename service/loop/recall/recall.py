@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 import anyio
 
 from service.domain.anchors import AnchorRef, MemoryHit, SearchResult, Segment
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
-from service.domain.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
-from service.domain.state import RunLoopState
-from service.domain.token_estimates import estimate_tokens
+from service.domain.history.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
+from service.domain.history.state import RunLoopState
 from service.llm.abilities import size_of
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.answer_match import answering

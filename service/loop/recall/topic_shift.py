@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from service.domain.anchors import MemoryHit, SearchResult
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.ledger.terms import terms
 from service.routing.open_loop_vectors import EmbedQueries, embedded_text
 from service.tuning import (

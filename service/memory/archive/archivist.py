@@ -18,11 +18,11 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskStatus
 
-from service.domain.closed_part import closed_part
 from service.domain.errors import InvalidInputError, NotFoundError, Problem, RondoError
-from service.domain.events import MessageMoved, RunLoopResumed
+from service.domain.history.closed_part import closed_part
+from service.domain.history.events import MessageMoved, RunLoopResumed
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.archive.backlog import Backlog
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.journal import Journal

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 import anyio.to_thread
 
-from service.domain.closed_part import closed_part
 from service.domain.errors import RondoError
-from service.domain.events import RunLoopImported
-from service.domain.imported import last_moment, standing
+from service.domain.history.closed_part import closed_part
+from service.domain.history.events import RunLoopImported
+from service.domain.history.imported import last_moment, standing
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RunLoop
-from service.domain.state import RunLoopState
 from service.memory.journal import receipt_table
 from service.memory.journal.imported_loops import Import
 from service.memory.journal.journal import Journal

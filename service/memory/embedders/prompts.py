@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from service.domain.conversation.token_estimates import prefix_within
 from service.domain.errors import EmbeddingError
-from service.domain.token_estimates import prefix_within
 from service.memory.memory_tuning import EMBEDDED_TOKENS
 from service.memory.protocol import Vectors
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from anyio import CapacityLimiter, to_thread
 
-from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError
-from service.domain.events import RunLoopImported
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.domain.imported import Standing, standing, without_forgotten
+from service.domain.history.closed_part import closed_part
+from service.domain.history.events import RunLoopImported
+from service.domain.history.imported import Standing, standing, without_forgotten
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from service.memory.memory_tuning import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS

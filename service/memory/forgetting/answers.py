@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from service.domain.events import Event, EventBody, MemoryRecalled, RunLoopImported, ToolFinished
+from service.domain.conversation.tool_definitions import MEMORY_TOOLS
 from service.domain.forgetting_terms import PartOfPlace, PlaceThatSaw
-from service.domain.tools import MEMORY_TOOLS
+from service.domain.history.events import (
+    Event,
+    EventBody,
+    MemoryRecalled,
+    RunLoopImported,
+    ToolFinished,
+)
 from service.memory.forgetting.descent import Doomed
 from service.memory.forgetting.pieces import Ref
 from service.memory.forgetting.recognition import IsCommon, Traits

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service.domain.events import (
+from service.domain.forgetting_terms import CopyKind
+from service.domain.history.events import (
     Event,
     EventBody,
     InputReceived,
@@ -18,7 +19,6 @@ from service.domain.events import (
     RunLoopImported,
     RunLoopStarted,
 )
-from service.domain.forgetting_terms import CopyKind
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.moves import Move, moves_to

@@ -20,7 +20,6 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from service.domain.closed_part import closed_part
 from service.domain.errors import NotFoundError, RondoError, StorageError
 from service.domain.forgetting_terms import (
     ForgetConflictError,
@@ -29,6 +28,7 @@ from service.domain.forgetting_terms import (
     ForgetRequest,
     PlaceOfWords,
 )
+from service.domain.history.closed_part import closed_part
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from service.domain.events import (
+from service.domain.history.events import (
     CompactionFinished,
     CompactionStarted,
     Event,
@@ -23,9 +23,9 @@ from service.domain.events import (
     RunLoopStarted,
     Usage,
 )
-from service.domain.fold import begin, evolve
-from service.domain.imported import conversation
-from service.domain.state import RunLoopState
+from service.domain.history.fold import begin, evolve
+from service.domain.history.imported import conversation
+from service.domain.history.state import RunLoopState
 
 _OF_NO_ITERATION = (
     RunLoopStarted,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.journal.imported_loops import IMPORTED
 from service.memory.journal.journal import Journal
 from service.memory.journal.run_loop_table import millis_of, moment_of

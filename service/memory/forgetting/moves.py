@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.domain.events import MessageMoved, RouteDecided
+from service.domain.history.events import MessageMoved, RouteDecided
 from service.memory.forgetting.histories import History
 from service.memory.journal.journal_reads import JournalReads
 

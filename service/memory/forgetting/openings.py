@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from service.domain.events import (
+from service.domain.history.events import (
     Event,
     EventBody,
     InputReceived,

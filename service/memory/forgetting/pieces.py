@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Container, Iterator
 
 from service.domain.anchors import AnchorRef
+from service.domain.conversation.messages import ToolResult
+from service.domain.conversation.quoting import MARK, in_one_line
+from service.domain.conversation.tool_definitions import MEMORY_EXPAND, MEMORY_TOOLS
 from service.domain.errors import BadAnchorError
-from service.domain.events import EventBody, MemoryRecalled, ToolFinished
-from service.domain.messages import ToolResult
-from service.domain.quoting import MARK, in_one_line
+from service.domain.history.events import EventBody, MemoryRecalled, ToolFinished
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.tools import MEMORY_EXPAND, MEMORY_TOOLS
 from service.memory.forgetting.redaction import redacted
 from service.memory.ledger.segmenter import segments_of
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from service.domain.events import EventBody
 from service.domain.forgetting_terms import CopyKind, PlaceThatSaw
-from service.domain.state import RunLoopState
+from service.domain.history.events import EventBody
+from service.domain.history.state import RunLoopState
 from service.memory.forgetting.recognition import Traits
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from service.domain.anchors import Segment
-from service.domain.events import (
+from service.domain.forgetting_terms import CopyKind
+from service.domain.history.events import (
     Event,
     EventBody,
     InputReceived,
@@ -23,8 +24,7 @@ from service.domain.events import (
     RunLoopImported,
     RunLoopStarted,
 )
-from service.domain.fold import fold
-from service.domain.forgetting_terms import CopyKind
+from service.domain.history.fold import fold
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History

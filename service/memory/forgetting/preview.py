@@ -11,7 +11,7 @@ from service.domain.forgetting_terms import (
     NoteMention,
     RunLoopMention,
 )
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import clipped
 from service.memory.long_term import LongTermMemory

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from service.domain import events
+from service.domain.conversation.messages import Message, TextPart, ToolCall
 from service.domain.errors import Problem
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
-from service.domain.messages import Message, TextPart, ToolCall
+from service.domain.history import events
 from service.domain.run_loops import Iteration
 
 

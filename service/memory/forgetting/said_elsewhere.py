@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
 
 from service.domain.anchors import Segment
-from service.domain.state import RunLoopState
+from service.domain.history.state import RunLoopState
 from service.memory.forgetting.pieces import Ref
 from service.memory.forgetting.recognition import Traits, folded, has_pair, stands_in
 

@@ -11,7 +11,13 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from service.domain.events import Event, EventBody, MemoryRecalled, RouteDecided, ToolFinished
+from service.domain.history.events import (
+    Event,
+    EventBody,
+    MemoryRecalled,
+    RouteDecided,
+    ToolFinished,
+)
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.pieces import Ref, pieces_in
 from service.memory.forgetting.recognition import Traits

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.domain import events
-from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
-from service.domain.messages import (
+from service.domain.conversation.messages import (
     ContentPart,
     ImageUrlPart,
     Message,
@@ -18,6 +16,8 @@ from service.domain.messages import (
     ThinkPart,
     ToolCall,
 )
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
+from service.domain.history import events
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.words import strings_in

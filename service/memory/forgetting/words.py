@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from service.domain.events import CompactionFinished, EventBody, RunLoopImported, RunLoopStarted
-from service.domain.messages import IMAGE_WORDS
+from service.domain.conversation.messages import IMAGE_WORDS
+from service.domain.history.events import (
+    CompactionFinished,
+    EventBody,
+    RunLoopImported,
+    RunLoopStarted,
+)
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.openings import opens_with

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from service.domain.events import (
+from service.domain.history.events import (
     TRANSIENT,
     Event,
     EventBody,
@@ -20,8 +20,8 @@ from service.domain.events import (
     RouteDecided,
     ToolFinished,
 )
-from service.domain.fold import begin, evolve
-from service.domain.state import RunLoopState
+from service.domain.history.fold import begin, evolve
+from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Commit
 from service.memory.journal.journal_reads import JournalReads

@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple
 
 import anyio
 
-from service.domain.events import Event
+from service.domain.history.events import Event
+from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
-from service.domain.state import RunLoopState
 from service.storage.sqlite_file import Row, SqliteFile, insert
 
 SCHEMA = """

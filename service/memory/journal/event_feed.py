@@ -18,7 +18,7 @@ from typing import Self
 
 import anyio
 
-from service.domain.events import (
+from service.domain.history.events import (
     TERMINAL,
     Event,
     IterationAbandoned,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from service.domain import events
-from service.domain.messages import ToolCall
+from service.domain.conversation.messages import ToolCall
+from service.domain.history import events
 
 log = logging.getLogger(__name__)
 

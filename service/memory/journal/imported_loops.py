@@ -17,9 +17,9 @@ from typing import Protocol
 import anyio
 from anyio import to_thread
 
-from service.domain.events import Event, RunLoopImported
-from service.domain.fold import begin, evolve
-from service.domain.state import RunLoopState
+from service.domain.history.events import Event, RunLoopImported
+from service.domain.history.fold import begin, evolve
+from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeFeed
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.storage.run_to_end import run_to_end

@@ -24,9 +24,9 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.events import Event, EventBody, RunLoopResumed
+from service.domain.history.events import Event, EventBody, RunLoopResumed
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
-from service.domain.state import RunLoopState
 from service.memory.journal import (
     change_feed,
     inbox,

@@ -11,9 +11,9 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import Problem, StorageError
-from service.domain.events import BODY, Event, EventBody
-from service.domain.fold import fold
-from service.domain.state import RunLoopState
+from service.domain.history.events import BODY, Event, EventBody
+from service.domain.history.fold import fold
+from service.domain.history.state import RunLoopState
 from service.memory.journal.imported_loops import IMPORTED
 from service.memory.journal.run_loop_table import RunLoopTable, moment_of
 from service.storage.sql_conditions import Where

@@ -15,8 +15,8 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import NotFoundError
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoopSummary, Status
-from service.domain.state import RunLoopState
 from service.memory.journal.outline import Outline
 from service.storage.sql_conditions import Where
 from service.storage.sqlite_file import Row, SqliteFile

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from reactivex.abc import ObserverBase
 
-from service.domain.events import Event
+from service.domain.history.events import Event
 from service.memory.journal.event_feed import Feed, Mailbox
 from service.memory.journal.journal import Journal
 

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from service.domain.events import BODY, Event, Usage, UsagePurpose
+from service.domain.history.events import BODY, Event, Usage, UsagePurpose
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.memory.journal.run_loop_table import millis_of
 from service.storage.run_to_end import run_to_end

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from service.domain.anchors import Anchor, Segment, SegmentType
+from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.token_estimates import dense_prefix_within, estimate_dense_tokens
+from service.domain.conversation.tool_definitions import QUOTING_TOOLS
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
-from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.token_estimates import dense_prefix_within, estimate_dense_tokens
-from service.domain.tools import QUOTING_TOOLS
 from service.memory.memory_tuning import SEGMENT_TOKENS, SMALLEST_PIECE
 
 _BORDERS = tuple(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from service.domain.anchors import MemoryHit, SearchResult
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
-from service.domain.token_estimates import estimate_tokens
 from service.memory.ledger.ledger import Ledger
 from service.memory.memory_tuning import FOLD_AMONG, FOLD_WIDER, SEEDS
 from service.memory.protocol import NearSegment, SearchFilters, Vectors

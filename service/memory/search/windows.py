@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef, Segment
-from service.domain.token_estimates import estimate_tokens
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.memory.protocol import Unit
 
 

@@ -12,8 +12,8 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable
 
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError
-from service.domain.token_estimates import estimate_tokens
 from service.memory.memory_tuning import (
     EMBEDDING_BATCH,
     EMBEDDING_BATCH_TOKENS,

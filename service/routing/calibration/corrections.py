@@ -12,7 +12,7 @@ from datetime import datetime
 
 from anyio import to_thread
 
-from service.domain.events import Event, MessageMoved, RouteDecided, RunLoopStarted
+from service.domain.history.events import Event, MessageMoved, RouteDecided, RunLoopStarted
 from service.domain.routes import Route
 from service.memory.journal.journal import Journal
 

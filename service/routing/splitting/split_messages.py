@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from service.domain.conversation.messages import Message
 from service.domain.errors import NotFoundError
-from service.domain.events import RunLoopStarted
-from service.domain.messages import Message
+from service.domain.history.events import RunLoopStarted
 from service.memory.journal.inbox import InboxEntry, part_id
 from service.memory.journal.journal import Journal
 from service.routing.splitting.list_splitting import matters_of

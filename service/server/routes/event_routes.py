@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 from starlette.responses import StreamingResponse
 
 from service.domain.errors import InvalidInputError
-from service.domain.events import TERMINAL, Event, RunLoopImported
+from service.domain.history.events import TERMINAL, Event, RunLoopImported
 from service.server.daemon import TheDaemon
 from service.server.event_streams import EventStream, event_frames, place
 from service.server.security.bearer_auth import Owner

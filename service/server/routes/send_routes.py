@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from service.domain.errors import Problem
-from service.domain.events import Event, Recollection
-from service.domain.outcome import MessageOutcome
-from service.domain.own_part import OwnPart
+from service.domain.history.events import Event, Recollection
+from service.domain.history.outcome import MessageOutcome
+from service.domain.history.own_part import OwnPart
 from service.domain.routes import alternatives_of
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.event_streams import EventStream, accepts_stream, frame

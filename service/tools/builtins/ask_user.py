@@ -12,9 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from service.domain.instructions import Question, RequestHumanPrompt, RequestHumanSelect
-from service.domain.messages import ToolCall
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.instructions import (
+    Question,
+    RequestHumanPrompt,
+    RequestHumanSelect,
+)
+from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tools.arguments import read_arguments
 from service.tools.protocol import ToolFailure
 from service.tools.schema import parameters_schema

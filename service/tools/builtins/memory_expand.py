@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import AnchorRef, ExpandedWindow, Segment
-from service.domain.quoting import NO_INSTRUCTIONS, quoted
-from service.domain.tools import ToolContext
+from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
+from service.domain.conversation.tool_definitions import ToolContext
 from service.tools.decorator import FunctionTool, tool
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import MemoryHit, SegmentType
-from service.domain.quoting import NO_INSTRUCTIONS, quoted
-from service.domain.tools import ToolContext
+from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
+from service.domain.conversation.tool_definitions import ToolContext
 from service.storage.clock import local_now
 from service.tools.builtins.notes_in_words import notes_in_words
 from service.tools.decorator import FunctionTool, tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.anchors import MemoryNote
-from service.domain.quoting import in_one_line
+from service.domain.conversation.quoting import in_one_line
 
 _HEAD = (
     "Notes on this. A model wrote them from the words at their [anchors], and it is the words that"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.domain.messages import ToolResult
+from service.domain.conversation.messages import ToolResult
+from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.run_loops import RunLoop
-from service.domain.tools import ToolContext
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
 from service.tools.registry import OUTPUT_LIMIT, READ_RESULT

@@ -18,7 +18,7 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import Field
 
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure

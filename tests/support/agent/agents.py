@@ -13,11 +13,11 @@ import anyio
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMStatusError
-from service.domain.events import Event, InputRequired
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
-from service.domain.tools import ToolDefinition
+from service.domain.history.events import Event, InputRequired
 from service.llm.named_models import NamedModel
 from service.llm.protocol import LLMStatus
 from service.loop.brain import Limits

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.agent.agent import Agent
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     CompactionFinished,
     Event,
 )
-from service.domain.messages import Message
 from tests.support.agent.agents import (
     Answer,
     sent,

@@ -13,11 +13,11 @@ import anyio
 
 from service.agent.agent import Agent
 from service.agent.consolidation.consolidation_options import ConsolidationOptions
-from service.domain.events import RunLoopImported
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.history.events import RunLoopImported
 from service.domain.run_loops import RunLoop
-from service.domain.stream import StreamPart, TextDelta, TokenUsage
-from service.domain.tools import ToolDefinition
 from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from service.domain.events import (
+from service.domain.conversation.messages import ImageUrlPart, Message, TextPart, ToolCall
+from service.domain.history.events import (
     CompactionFinished,
     EventBody,
     IterationStarted,
@@ -16,9 +17,8 @@ from service.domain.events import (
     RunLoopStarted,
     ToolFinished,
 )
-from service.domain.fold import evolve, fold
-from service.domain.messages import ImageUrlPart, Message, TextPart, ToolCall
-from service.domain.state import RunLoopState
+from service.domain.history.fold import evolve, fold
+from service.domain.history.state import RunLoopState
 from service.loop.context.compaction_plan import (
     Piece,
     Room,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.messages import Message
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, sent
 from tests.support.agent.moving import opened

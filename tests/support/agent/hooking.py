@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from service.domain.events import ErrorOccurred, Event, ToolFinished
-from service.domain.messages import Message
-from service.domain.tools import ToolEffect
+from service.domain.conversation.messages import Message
+from service.domain.conversation.tool_definitions import ToolEffect
+from service.domain.history.events import ErrorOccurred, Event, ToolFinished
 from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, call

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import anyio
 
 from service.agent.agent import Agent
-from service.domain.events import InputRequired
-from service.domain.messages import Message
-from service.domain.tools import ToolContext
+from service.domain.conversation.messages import Message
+from service.domain.conversation.tool_definitions import ToolContext
+from service.domain.history.events import InputRequired
 from service.memory.journal.inbox import Inbox
 from service.memory.journal.journal import Journal
 from service.tools.decorator import FunctionTool, tool

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from service.agent.agent import Agent
-from service.domain.events import Event
-from service.domain.fold import begin, evolve
-from service.domain.state import RunLoopState
+from service.domain.history.events import Event
+from service.domain.history.fold import begin, evolve
+from service.domain.history.state import RunLoopState
 
 
 def assert_well_formed(events: list[Event]) -> RunLoopState:

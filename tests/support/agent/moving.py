@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from service.agent.agent import Agent
-from service.domain.events import MessageReceived
+from service.domain.history.events import MessageReceived
 from tests.support.agent.agents import running_agent, sent, until
 
 

@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from service.agent.callbacks import Callbacks
 from service.domain.errors import Problem
-from service.domain.events import ToolFinished, ToolStarted
+from service.domain.history.events import ToolFinished, ToolStarted
 
 
 class Notes:

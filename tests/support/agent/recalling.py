@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.agent.agent import Agent
-from service.domain.events import Event, MemoryRecalled, Recollection
+from service.domain.history.events import Event, MemoryRecalled, Recollection
 from service.memory.protocol import Embedder
 from tests.support.agent.agents import FunctionLLM, running_agent
 from tests.support.agent.continuations import Turns

@@ -8,7 +8,10 @@ from typing import Any
 
 import anyio
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
+from service.domain.conversation.tool_definitions import ToolDefinition
+from service.domain.history.events import (
     Event,
     EventBody,
     InputRequired,
@@ -17,11 +20,8 @@ from service.domain.events import (
     RunLoopIdle,
     RunLoopStarted,
 )
-from service.domain.fold import fold
-from service.domain.messages import Message
-from service.domain.state import RunLoopState
-from service.domain.stream import StreamPart, TextDelta
-from service.domain.tools import ToolDefinition
+from service.domain.history.fold import fold
+from service.domain.history.state import RunLoopState
 from service.llm.protocol import LLMStatus
 from service.memory.protocol import Vectors
 from tests.support.histories import BEGINNING, received

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from service.agent.agent import Agent
-from service.domain.events import InputRequired
-from service.domain.messages import Message
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, ToolCallDelta
+from service.domain.history.events import InputRequired
 from service.domain.run_loops import RunLoop
-from service.domain.stream import StreamPart, ToolCallDelta
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, Respond, sent, until
 

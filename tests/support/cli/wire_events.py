@@ -7,7 +7,7 @@ import json
 from pydantic import JsonValue
 
 from service.cli.daemon.stream_items import SeenEvent
-from service.domain.events import BODY
+from service.domain.history.events import BODY
 from service.wire.send_bodies import Accepted
 
 LOOP = "01jd3v6k2m9x4q8w"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import MessageAssembler, StreamPart
 from service.domain.errors import LLMError
-from service.domain.messages import Message
-from service.domain.stream import MessageAssembler, StreamPart
 from service.llm.anthropic.anthropic_messages import AnthropicModel
 from tests.support.llm.endpoint import Call, Handler, endpoint
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
 from service.domain.errors import LLMError
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
 from service.llm.openai.openai_compatible import OpenAIModel
 from tests.support.llm.endpoint import Handler, endpoint
 

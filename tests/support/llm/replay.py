@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import httpx2
 
+from service.domain.conversation.messages import Message, TextPart, ThinkPart
+from service.domain.conversation.stream_parts import MessageAssembler, TokenUsage
 from service.domain.errors import LLMError
-from service.domain.messages import Message, TextPart, ThinkPart
-from service.domain.stream import MessageAssembler, TokenUsage
 from service.llm.protocol import LLM
 
 QUESTION = (Message.user("Hello"),)

@@ -11,7 +11,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from service.domain.events import (
+from service.domain.conversation.messages import Message
+from service.domain.history.events import (
     IterationStarted,
     MessageCompleted,
     RunLoopCompleted,
@@ -19,7 +20,6 @@ from service.domain.events import (
     RunLoopStarted,
 )
 from service.domain.ids import new_id
-from service.domain.messages import Message
 from service.memory.journal.journal import Journal
 from service.memory.memory import Memory
 from tests.support.histories import received

@@ -12,8 +12,8 @@ import numpy as np
 
 from service.config import MemorySettings
 from service.domain.anchors import SearchResult
+from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.errors import EmbeddingError
-from service.domain.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration, RunLoop, Status
 from service.memory.ledger.terms import terms
 from service.memory.long_term import LongTermMemory

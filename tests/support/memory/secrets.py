@@ -11,7 +11,9 @@ from pathlib import Path
 import anyio
 
 from service.domain.anchors import Anchor, SegmentType
-from service.domain.events import (
+from service.domain.conversation.messages import Message, TextPart, ThinkPart, ToolCall
+from service.domain.forgetting_terms import ForgetReceipt, ForgetRequest
+from service.domain.history.events import (
     EventBody,
     InputReceived,
     InputRequired,
@@ -28,8 +30,6 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.forgetting_terms import ForgetReceipt, ForgetRequest
-from service.domain.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.routes import Route, RouteCandidate
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.standing_approvals import StandingApproval

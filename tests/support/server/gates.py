@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from service.domain.messages import Message
-from service.domain.stream import StreamPart, TextDelta, ToolCallDelta
-from service.domain.tools import ToolContext, ToolDefinition, ToolEffect
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from tests.support.server.http_daemon import PatientLLM
 
 

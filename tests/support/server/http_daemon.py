@@ -17,8 +17,8 @@ from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.config import EmbedderSettings, ServerSettings, Settings
-from service.domain.messages import Message
-from service.domain.stream import StreamPart
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart
 from service.llm.named_models import NamedModel
 from service.llm.protocol import LLM, LLMStatus
 from service.llm.scripted.script_language import parse_script

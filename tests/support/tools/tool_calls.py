@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from service.domain.messages import ToolCall, ToolResult
-from service.domain.tools import ToolContext
+from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.tool_definitions import ToolContext
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 

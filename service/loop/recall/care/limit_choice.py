@@ -15,8 +15,8 @@ import numpy as np
 
 from service.domain.anchors import Anchor, Segment
 from service.domain.errors import RondoError
-from service.domain.events import Recollection
-from service.domain.state import RunLoopState
+from service.domain.history.events import Recollection
+from service.domain.history.state import RunLoopState
 from service.loop.recall.care.limit_model import CareModel, shipped
 from service.loop.recall.care.sentences import own_words, sentences, told_in
 from service.loop.recall.topic_shift import says_something

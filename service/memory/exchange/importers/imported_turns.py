@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from service.domain.messages import ToolCall, ToolResult
+from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.run_loops import Iteration
 from service.memory.exchange.importers.message_pieces import Node, Piece, paragraphs
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from service.domain.forgotten import iteration_may_have_been, may_have_been
-from service.domain.growing import Growing
-from service.domain.messages import ContentPart, Message, TextPart, ThinkPart, ToolResult
+from service.domain.conversation.messages import (
+    ContentPart,
+    Message,
+    TextPart,
+    ThinkPart,
+    ToolResult,
+)
+from service.domain.history.forgotten import iteration_may_have_been, may_have_been
+from service.domain.history.growing import Growing
+from service.domain.history.state import RunLoopState, changed
 from service.domain.run_loops import Iteration, RunLoop
-from service.domain.state import RunLoopState, changed
 
 if TYPE_CHECKING:
-    from service.domain.events import Event
+    from service.domain.history.events import Event
 
 NO_RESULT = "There is no result: what was imported does not hold one."
 """What the model is shown for a call whose result the file lacks. The iteration stays as it was."""

@@ -14,8 +14,8 @@ import binascii
 import re
 from urllib.parse import urlsplit
 
+from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError
-from service.domain.messages import ImageUrlPart
 
 LARGEST_IMAGE = 5_000_000
 """Bytes of one image (https://platform.claude.com/docs/en/build-with-claude/vision)."""

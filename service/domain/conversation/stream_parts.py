@@ -19,9 +19,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from service.domain.errors import LLMStreamError
-from service.domain.ids import new_id
-from service.domain.messages import (
+from service.domain.conversation.messages import (
     ContentPart,
     FinishReason,
     Message,
@@ -29,6 +27,8 @@ from service.domain.messages import (
     ThinkPart,
     ToolCall,
 )
+from service.domain.errors import LLMStreamError
+from service.domain.ids import new_id
 from service.domain.text import well_formed
 
 

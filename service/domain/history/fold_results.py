@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.domain.events import ToolFinished, ToolStarted
-from service.domain.growing import Growing
-from service.domain.messages import Message, ToolResult
-from service.domain.run_loops import Iteration
-from service.domain.state import (
+from service.domain.conversation.messages import Message, ToolResult
+from service.domain.history.events import ToolFinished, ToolStarted
+from service.domain.history.growing import Growing
+from service.domain.history.state import (
     OUTCOME_UNKNOWN,
     PendingCall,
     RunLoopState,
@@ -16,6 +15,7 @@ from service.domain.state import (
     open_iteration,
     with_messages,
 )
+from service.domain.run_loops import Iteration
 
 
 def with_started(state: RunLoopState, began: ToolStarted) -> RunLoopState:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, assert_never
 
-from service.domain.answered import answered, asked
+from service.domain.conversation.messages import Message, NotePart
 from service.domain.errors import LLMContextError
-from service.domain.events import (
+from service.domain.history.events import (
     CompactionFinished,
     CompactionRequested,
     CompactionStarted,
@@ -46,13 +46,12 @@ from service.domain.events import (
     ToolStarted,
     Usage,
 )
-from service.domain.growing import Growing
-from service.domain.imported import grown, imported
-from service.domain.messages import Message, NotePart
-from service.domain.moved import moved_away
-from service.domain.results import with_closed_calls, with_finished, with_started
-from service.domain.run_loops import Iteration, Status
-from service.domain.state import (
+from service.domain.history.fold_answers import answered, asked
+from service.domain.history.fold_moves import moved_away
+from service.domain.history.fold_results import with_closed_calls, with_finished, with_started
+from service.domain.history.growing import Growing
+from service.domain.history.imported import grown, imported
+from service.domain.history.state import (
     PendingCall,
     Recalled,
     RunLoopState,
@@ -62,6 +61,7 @@ from service.domain.state import (
     open_iteration,
     with_messages,
 )
+from service.domain.run_loops import Iteration, Status
 
 
 def fold(events: Iterable[Event]) -> RunLoopState | None:

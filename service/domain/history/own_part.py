@@ -4,7 +4,7 @@ A message joins a loop that may be at work on others, before it and after it. It
 an iteration observes it: from there on the model sees it, and what it says is said to it, too. It
 is *answered* when the model says something without wanting to call a tool.
 
->>> from service.domain.messages import Message
+>>> from service.domain.conversation.messages import Message
 >>> part, answer = OwnPart("m2"), MessageCompleted(message=Message.assistant("Yes."))
 >>> for ids in (("m1",), ("m2", "m3")):
 ...     part.add(IterationStarted(index=0, message_ids=ids))
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.domain.events import (
+from service.domain.history.events import (
     TERMINAL,
     ErrorOccurred,
     Event,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from service.domain.events import MessageMoved
-from service.domain.growing import Growing
+from service.domain.history.events import MessageMoved
+from service.domain.history.growing import Growing
+from service.domain.history.state import BeforeAnswer, RunLoopState, changed
 from service.domain.run_loops import Iteration, Status
-from service.domain.state import BeforeAnswer, RunLoopState, changed
 
 
 def moved_away(state: RunLoopState, moved: MessageMoved) -> RunLoopState:

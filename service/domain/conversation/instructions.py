@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from service.domain.conversation.messages import ToolCall
 from service.domain.errors import Problem
-from service.domain.messages import ToolCall
 
 LastAnswerReason = Literal["iterations", "failures", "repetition"]
 """Why no more tool calls are allowed: all steps are used up, too many calls in a row failed, or the

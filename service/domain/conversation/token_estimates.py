@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from service.domain.tools import ToolDefinition
+from service.domain.conversation.tool_definitions import ToolDefinition
 
 BYTES_PER_TOKEN = 4
 

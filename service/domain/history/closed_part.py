@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
-from service.domain.state import RunLoopState
 
 
 def closed_part(state: RunLoopState) -> RunLoop:

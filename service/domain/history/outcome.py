@@ -3,7 +3,7 @@
 What its loop said before the message landed was said to others, and so is what it says after it has
 turned to the next one.
 
->>> from service.domain.messages import Message
+>>> from service.domain.conversation.messages import Message
 >>> outcome = MessageOutcome(OwnPart("m2"))
 >>> for body in (
 ...     MessageCompleted(message=Message.assistant("Yes, m1.")),
@@ -21,8 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from service.domain.conversation.messages import FinishReason
 from service.domain.errors import Problem
-from service.domain.events import (
+from service.domain.history.events import (
     ErrorOccurred,
     EventBody,
     InputReceived,
@@ -39,8 +40,7 @@ from service.domain.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
-from service.domain.messages import FinishReason
-from service.domain.own_part import OwnPart
+from service.domain.history.own_part import OwnPart
 from service.domain.routes import Route
 from service.domain.run_loops import Status
 
@@ -51,7 +51,7 @@ OutcomeKind = Literal["open", "answered", "waiting", "cancelled", "failed"]
 class Spoken:
     """The words of the last answer, its parts joined: one that was cut off is gone on with.
 
-    >>> from service.domain.messages import Message
+    >>> from service.domain.conversation.messages import Message
     >>> answer = Spoken()
     >>> for continues, text, reason in ((False, "Hel", "length"), (True, "lo!", None)):
     ...     answer.begin(IterationStarted(index=0, continues=continues))

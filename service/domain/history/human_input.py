@@ -1,4 +1,5 @@
-"""What a run loop asks a person, and what they answer: events of `service.domain.events`."""
+"""What a run loop asks a person, and what they answer: events of
+`service.domain.history.events`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.domain.messages import ToolCall
+from service.domain.conversation.messages import ToolCall
 
 
 class _Said(BaseModel):

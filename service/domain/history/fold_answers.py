@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.domain.events import InputReceived, InputRequired
-from service.domain.messages import Message
-from service.domain.quoting import quoted
-from service.domain.state import (
+from service.domain.conversation.messages import Message
+from service.domain.conversation.quoting import quoted
+from service.domain.history.events import InputReceived, InputRequired
+from service.domain.history.state import (
     BeforeAnswer,
     PendingCall,
     RunLoopState,

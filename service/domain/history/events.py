@@ -12,16 +12,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from service.domain.anchors import Anchor
+from service.domain.conversation.messages import FinishReason, Message
 from service.domain.errors import Problem
 
 # Events as all others, and imported from here as all others are.
-from service.domain.human_input import NEW_MATTER as NEW_MATTER
-from service.domain.human_input import CallDecision as CallDecision
-from service.domain.human_input import InputReceived as InputReceived
-from service.domain.human_input import InputRequired as InputRequired
-from service.domain.human_input import Remember as Remember
+from service.domain.history.human_input import NEW_MATTER as NEW_MATTER
+from service.domain.history.human_input import CallDecision as CallDecision
+from service.domain.history.human_input import InputReceived as InputReceived
+from service.domain.history.human_input import InputRequired as InputRequired
+from service.domain.history.human_input import Remember as Remember
 from service.domain.json_values import Metadata
-from service.domain.messages import FinishReason, Message
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
 

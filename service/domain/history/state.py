@@ -1,4 +1,5 @@
-"""A run loop's state: all that is known of it after some event. `service.domain.fold` makes it.
+"""A run loop's state: all that is known of it after some event. `service.domain.history.fold` makes
+it.
 
 Valid means that each tool call in `history` has exactly one result, except those in `pending`.
 """
@@ -10,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import Problem
-from service.domain.events import ForkPoint, InputReceived, InputRequired, Recollection
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.growing import Growing
-from service.domain.messages import Message, ToolCall
+from service.domain.history.events import ForkPoint, InputReceived, InputRequired, Recollection
+from service.domain.history.growing import Growing
 from service.domain.run_loops import (
     ACTIVE,
     Iteration,
