@@ -21,7 +21,7 @@ The packages, from the ground up (imports run downwards only):
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what type checkers and editors read; `_NAMES_IN` has the same for the rest
+if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the same for the rest
     from service.agent.agent import Agent
     from service.agent.agent_factory import agent_from_settings, create_agent
     from service.agent.agent_options import AgentOptions, Waits
@@ -230,7 +230,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "load_settings", "parse_script", "tool",
 ]
 
-_NAMES_IN = {
+NAMES_IN = {
     "service.config_sections":
         "AgentSettings ConsolidationSettings EmbedderSettings LLMSettings MemorySettings "
         "PriceSettings RerankerSettings RouterSettings ServerSettings ToolsSettings",
@@ -303,7 +303,7 @@ _NAMES_IN = {
     "service.tools.registry": "ToolRegistry",
 }
 # fmt: on
-_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in NAMES_IN.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

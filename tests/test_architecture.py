@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parents[1] / "service"
 
@@ -75,3 +78,69 @@ def test_no_callback_is_assigned_from_outside() -> None:
 def test_an_assigned_callback_is_noticed() -> None:
     tree = ast.parse("memory.on_rest = router.clear\nself.a = router.clear\nb.c = lambda: None")
     assert [node.lineno for node in callbacks_assigned(tree, {"clear"})] == [1, 3]
+
+
+TESTS = Path(__file__).parent
+PRIVATE = re.compile(r"_[A-Za-z]\w*")
+PUBLIC_IN_THE_LIBRARY = {"_replace", "_asdict", "_fields", "_exit"}
+"""Of named tuples, and of `os`: the underscore keeps them apart from names of others."""
+NOT_YET = {
+    "tests/memory/test_forgetting_answers.py",
+    "tests/memory/test_forgetting_copies.py",
+    "tests/memory/test_forgetting_failures.py",
+    "tests/memory/test_forgetting_meanwhile.py",
+    "tests/memory/test_forgetting_reach.py",
+}
+"""They write histories step by step, and count the steps themselves."""
+
+
+def private_reach(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """Where a private attribute of another object is used, also by its name in a text."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=owner, attr=name) if not (
+                isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+            ):
+                pass
+            case ast.Call(
+                func=ast.Attribute(attr="setattr"),
+                args=[ast.Constant(value=str(name)), *_] | [_, ast.Constant(value=str(name)), *_],
+            ):
+                name = name.rpartition(".")[2]
+            case ast.ImportFrom(names=names) if any(PRIVATE.fullmatch(n.name) for n in names):
+                yield node
+                continue
+            case _:
+                continue
+        if PRIVATE.fullmatch(name) and name not in PUBLIC_IN_THE_LIBRARY:
+            yield node
+
+
+def test_no_test_reaches_into_what_is_private() -> None:
+    """What a test needs to be different is a parameter of the constructor."""
+    found = [
+        f"{where}:{node.lineno}: {ast.unparse(node)}"
+        for path in sorted(TESTS.rglob("*.py"))
+        if (where := path.relative_to(TESTS.parent).as_posix()) not in NOT_YET
+        for node in private_reach(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "journal._lock.locked()",
+        "agent.memory._ledger = 1",
+        "from service.x import _PAUSE",
+        "monkeypatch.setattr(module, '_PAUSE', 1)",
+        "monkeypatch.setattr('service.module._PAUSE', 1)",
+    ],
+)
+def test_reaching_into_what_is_private_is_noticed(line: str) -> None:
+    assert len(list(private_reach(ast.parse(line)))) == 1
+
+
+def test_what_is_one_s_own_or_public_is_nobody_s_concern() -> None:
+    tree = ast.parse("self._lock\ncase._replace(a=1)\nmonkeypatch.setattr(Router, 'route', broken)")
+    assert list(private_reach(tree)) == []

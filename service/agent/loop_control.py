@@ -173,7 +173,7 @@ class Control:
         return await run_to_end(self._fork(run_loop_id, owner, at))
 
     async def _fork(self, run_loop_id: str, owner: str, at: int | None) -> RunLoop:
-        copies = await self._in_thread(_copies, self._journal, run_loop_id, at)
+        copies = await self._in_thread(history_to_copy, self._journal, run_loop_id, at)
         fork = await self._journal.append_copies(new_id(), copies, owner=owner)
         self._scheduler.wake(fork.state.id)
         return fork.state.run_loop()
@@ -240,7 +240,7 @@ def _no_event(run_loop_id: str, at: int | None) -> InvalidInputError:
     )
 
 
-def _copies(journal: Journal, run_loop_id: str, at: int | None) -> list[Event]:
+def history_to_copy(journal: Journal, run_loop_id: str, at: int | None) -> list[Event]:
     """What a fork begins with: the same events, but for what was for the first loop alone.
 
     That is what it has paid for, and a person's yes to calls that have not begun: it was for one

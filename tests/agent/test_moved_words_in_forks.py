@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from service.agent.loop_control import _copies
+from service.agent.loop_control import history_to_copy
 from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
@@ -60,7 +60,7 @@ async def test_what_a_fork_is_about_goes_with_an_unobserved_message_that_told_it
         )
         await agent.reroute("garden", message_id="first")
         # As an agent forks; but nothing goes on in it before its words are moved out of it, too.
-        copies = await anyio.to_thread.run_sync(_copies, journal, "garden", None)
+        copies = await anyio.to_thread.run_sync(history_to_copy, journal, "garden", None)
         fork = (await journal.append_copies("fork", copies, owner="me")).state
         assert (fork.goal, len(fork.unseen)) == (f"The {SECRET}", 2)
         gone = [await agent.reroute(each, message_id="second") for each in ("garden", "fork")]

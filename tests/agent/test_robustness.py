@@ -21,6 +21,7 @@ from service.domain.routes import Route
 from service.loop.hooks.hooks import Hooks
 from service.memory.journal.change_feed import Commit
 from service.memory.journal.inbox import Delivery, InboxEntry
+from service.routing.router import Router
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,
@@ -90,14 +91,16 @@ async def test_a_full_disk_while_a_loop_lapses_ends_nothing(tmp_path: Path) -> N
         assert refused
 
 
-async def test_a_router_that_breaks_still_lets_every_message_be_answered(tmp_path: Path) -> None:
+async def test_a_router_that_breaks_still_lets_every_message_be_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_agent(tmp_path) as agent:
         await sent(agent, "first")
 
         async def broken(*args: Any, **options: Any) -> Route:
             raise KeyError("a bug")
 
-        agent.engine.reception._router.route = broken  # type: ignore[method-assign]
+        monkeypatch.setattr(Router, "route", broken)
         events = await sent(agent, "second")
         assert answer_of(events) == "You said: second"
         assert answer_of(await sent(agent, "third")) == "You said: third"

@@ -19,7 +19,7 @@ from service.routing.calibration.probability_calibration import UNCALIBRATED, Ca
 from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
 from service.routing.router import Router
 from service.routing.routing_options import RouterOptions
-from service.routing.text import text_reading, word_pieces
+from service.routing.text import text_reading
 from service.routing.text.text_reading import Candidate, Turn, clear_cache, read
 from tests.support.agent.routing_loops import BERLIN, LISBON, NOW, Judge, no_embedder
 
@@ -38,14 +38,7 @@ def without_llm(embed: EmbedQueries) -> Router:
 
 
 def kept_readings() -> list[int]:
-    caches = (
-        text_reading._read,
-        text_reading._vocabulary,
-        word_pieces._known,
-        word_pieces._spaced,
-        terms._stem,
-    )
-    return [cache.cache_info().currsize for cache in caches]
+    return [cache.cache_info().currsize for cache in (*text_reading.KEPT, *terms.KEPT)]
 
 
 async def test_words_that_were_forgotten_while_a_message_was_judged_are_not_kept() -> None:

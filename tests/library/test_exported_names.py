@@ -64,7 +64,7 @@ def test_type_checkers_are_told_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    loaded = {name: module for module, names in service._NAMES_IN.items() for name in names.split()}
+    loaded = {name: module for module, names in service.NAMES_IN.items() for name in names.split()}
     assert told == loaded
     assert set(service.__all__) == {"__version__", *loaded}
     assert len(service.__all__) == len(set(service.__all__))

@@ -118,7 +118,7 @@ async def embedded(weights: ModelStore) -> AsyncIterator[EmbeddedLLM]:
 
 
 def pid(llm: EmbeddedLLM) -> int:
-    process = llm._process
+    process = llm.process
     assert process is not None
     assert process.pid is not None
     return process.pid
@@ -289,7 +289,7 @@ from service.models.weight_store import ModelStore
 async def main():
     llm = EmbeddedLLM(store=ModelStore(Path({str(weights.models_dir)!r})))
     await llm.warm_up([])
-    print(llm._process.pid, flush=True)
+    print(llm.process.pid, flush=True)
     await anyio.sleep_forever()
 anyio.run(main)
 """
@@ -313,7 +313,7 @@ async def test_closing_while_the_model_loads_leaves_nothing_behind(weights: Mode
             await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     await llm.aclose()
-    process = llm._process
+    process = llm.process
     assert process is not None
     assert process.phase == "over"
     assert process.pid is None or not is_running(process.pid)

@@ -21,13 +21,12 @@ from service.domain.errors import (
     LLMStreamError,
     LLMTimeoutError,
 )
-from service.llm.remote import bounded_body
 from service.llm.remote.bounded_body import (
-    MOST_ANSWER_BYTES,
     MOST_EVENT_BYTES,
     MOST_EVENT_LINES,
     MOST_WHOLE_BODY_BYTES,
 )
+from service.llm.remote.endpoints import MOST_ANSWER_BYTES
 from tests.support.llm import anthropic_endpoint as anthropic_support
 from tests.support.llm import openai_client as openai_support
 from tests.support.llm.anthropic_endpoint import answer, stream_of, without_abilities
@@ -95,11 +94,10 @@ async def test_an_endless_line_or_event_is_broken_off(
 
 @KINDS
 async def test_an_answer_whose_chunks_never_end_is_broken_off(
-    failing: Failing, monkeypatch: pytest.MonkeyPatch
+    failing: Failing,
 ) -> None:
-    monkeypatch.setattr(bounded_body, "MOST_ANSWER_BYTES", 16 * MIB)
     comment = Pouring((b": " + b"x" * 1000 + b"\n\n") * 100)
-    error = await failing(comment)
+    error = await failing(comment, most_answer_bytes=16 * MIB)
     assert isinstance(error, LLMStreamError)
     assert not error.retryable
     assert f"{16 * MIB:,} bytes" in error.detail

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -129,10 +131,8 @@ async def test_a_start_that_was_killed_while_opening_a_sound_index_costs_nothing
 ) -> None:
     folder = tmp_path / "home"
     shutil.copytree(sound, folder)
-    memory = LongTermMemory(folder, None)
-    await memory.start()
-    memory._ledger.embedding.generations.set_closed(1, "")
-    await memory.aclose()
+    with closing(sqlite3.connect(folder / "memory.sqlite3")) as db, db:
+        db.execute("UPDATE generations SET closed_as = ''")  # as while it is open
     async with remembering(folder, DistinctEmbedder()) as memory:
         assert (await index_of(memory)).generation == 1
     ((closed_as,),) = rows(folder, "SELECT closed_as FROM generations")

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from service.domain.errors import EmbeddingError, RerankingError
-from service.memory.embedders import bounded_bodies, openai_endpoint
-from service.memory.embedders.openai_endpoint import OpenAIEmbedder
+from service.memory.embedders import bounded_bodies
+from service.memory.embedders.openai_endpoint import QUERY_SECONDS, OpenAIEmbedder
 from service.memory.rerankers.endpoint import EndpointReranker
 
 MIB = 2**20
@@ -63,8 +63,8 @@ def pouring(
         server.server_close()
 
 
-def embed(url: str) -> None:
-    OpenAIEmbedder("m", base_url=url).embed_queries(["a"])
+def embed(url: str, query_seconds: float = QUERY_SECONDS) -> None:
+    OpenAIEmbedder("m", base_url=url, query_seconds=query_seconds).embed_queries(["a"])
 
 
 def rerank(url: str) -> None:
@@ -108,13 +108,12 @@ def test_what_a_small_answer_blows_up_to_is_counted(ask: Callable[[str], None]) 
         ask(url)
 
 
-def test_an_answer_that_drips_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_endpoint, "_QUERY_TIMEOUT", 0.5)
+def test_an_answer_that_drips_is_broken_off() -> None:
     with (
         pouring(dripping, 200) as (url, _),
         pytest.raises(EmbeddingError, match=r"not ended its answer after 0.5 s"),
     ):
-        embed(url)
+        embed(url, query_seconds=0.5)
     with (
         pouring(dripping, 200) as (url, _),
         pytest.raises(RerankingError, match=r"not ended its answer after 0.5 s"),

@@ -20,10 +20,10 @@ from service.domain.history.events import (
     RunLoopStarted,
     ToolFinished,
 )
-from service.memory.exchange import importing
 from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
 from service.memory.run_loop_lines import lines_of
+from service.storage.sqlite_file import SqliteFile
 from tests.support.memory.exchanging import (
     MOMENT,
     at_work,
@@ -270,13 +270,12 @@ async def test_a_line_that_is_too_long_is_told_and_never_held() -> None:
 
 
 async def test_an_import_in_many_batches_is_the_same_as_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(importing, "IMPORT_BATCH_LOOPS", 7)
     async with at_work(tmp_path) as memory:
         file = [loop(f"loop {number}", turn(f"Number {number}")) for number in range(50)]
         twice = [*file[:30], loop("loop 3", turn("Number 3"), turn("grown")), *file[30:]]
-        assert counts(await bring_in(memory, *twice)) == (50, 1, 0, 0)
+        assert counts(await bring_in(memory, *twice, batch_loops=7)) == (50, 1, 0, 0)
         assert len((await exported(memory)).splitlines()) == 50
 
 
@@ -313,8 +312,12 @@ async def test_a_history_that_cannot_be_read_leaves_a_line_that_says_so(tmp_path
     async with Memory(tmp_path, None) as memory:  # nothing is archived: no copy of it is elsewhere
         memory.append_imports = memory.journal.imports.append  # type: ignore[method-assign]
         await bring_in(memory, loop("a"), loop("b"))
-        with memory.journal._file.transaction(durable=False) as db:
-            db.execute("""UPDATE events SET body = '{"type": "odd"}' WHERE run_loop_id = 'a'""")
+
+        def damage(file: SqliteFile) -> None:
+            with file.transaction(durable=False) as db:
+                db.execute("""UPDATE events SET body = '{"type": "odd"}' WHERE run_loop_id = 'a'""")
+
+        await memory.journal.in_turn(damage)
         first, second = (json.loads(line) for line in (await exported(memory)).splitlines())
         assert (first["id"], second["id"]) == ("a", "b")
         assert "cannot be read" in first["problem"]

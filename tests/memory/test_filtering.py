@@ -12,6 +12,8 @@ from service.domain.run_loops import Iteration
 from service.memory.ledger.ledger import Ledger
 from service.memory.memory_tuning import DISTINCT_METADATA
 from service.memory.protocol import SearchFilters
+from service.storage.sqlite_file import Row, SqliteFile
+from tests.support.memory.indexing import rows
 from tests.support.memory.remembering import NOON, run_loop
 
 SENT: Mapping[str, Mapping[str, Any]] = {
@@ -82,18 +84,27 @@ def passing(ledger: Ledger, owner: str = "me", **filters: Any) -> set[str]:
     assert len(set(numbers)) == len(numbers)
     assert found.among(numbers) == set(numbers)
     assert len(found.first(1)) == min(1, len(numbers))
-    rows = ledger._file.select("SELECT id, owner, run_loop_id, type FROM segments")
-    known = {number: (of, loop) for number, of, loop, _ in rows}
-    assert {known[number][0] for number in numbers} <= {owner}
+    segments = ledger.segments_numbered(numbers, owner=owner)
+    assert set(segments) == set(numbers), "another owner's segment passed"
+    known = {number: each.anchor.run_loop_id for number, each in segments.items()}
     if "types" not in filters:
-        loops = [known[number][1] for number in numbers]
+        loops = list(known.values())
         assert all(loops.count(loop) == 2 for loop in set(loops)), "question and answer"
-    return {known[number][1] for number in numbers}
+    return set(known.values())
 
 
 def names_them_one_by_one(ledger: Ledger, owner: str = "me") -> bool:
-    filters = SearchFilters(metadata={"day": 1})
-    return ledger.passing(owner, filters)._by_known_metadata() is not None
+    asked: list[str] = []
+    select = SqliteFile.select
+
+    def noted(file: SqliteFile, query: str, values: Any = ()) -> list[Row]:
+        asked.append(query)
+        return select(file, query, values)
+
+    with pytest.MonkeyPatch.context() as watched:
+        watched.setattr(SqliteFile, "select", noted)
+        ledger.passing(owner, SearchFilters(metadata={"day": 1})).first(1)
+    return "s.metadata IN" in asked[-1]
 
 
 def test_few_metadata_and_many_give_the_same_answer_for_every_kind_of_value(
@@ -139,9 +150,11 @@ def test_owners_are_kept_apart_and_so_is_how_many_metadata_they_have(
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_segments_without_metadata_never_pass_a_filter_on_them(ledger: Ledger, many: bool) -> None:
+def test_segments_without_metadata_never_pass_a_filter_on_them(
+    ledger: Ledger, tmp_path: Path, many: bool
+) -> None:
     ledger.archive(run_loop("bare", ("lamp", "lit"), ("oil", "bought")))
-    assert ledger._file.select("SELECT DISTINCT metadata FROM segments") == [(None,)]
+    assert rows(tmp_path, "SELECT DISTINCT metadata FROM segments") == [(None,)]
     if many:
         remember_others(ledger, DISTINCT_METADATA + 1, owner="me")
     nothing: tuple[Any, ...] = (None, "", 0, False, [], {})

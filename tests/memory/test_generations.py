@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio import from_thread
 
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import EMBEDDING_BATCH
@@ -15,6 +17,8 @@ from service.memory.protocol import IndexEntry
 from service.memory.vectors.chroma_index import ChromaIndex
 from service.memory.vectors.chroma_places import EmbeddedPlace
 from service.memory.vectors.embedding_queue import EmbeddingQueue
+from service.memory.vectors.embedding_states import EmbeddingStates
+from service.memory.vectors.generations import Generations
 from tests.support.memory.indexing import (
     DistinctEmbedder,
     assert_whole,
@@ -64,18 +68,17 @@ async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
     await memory.start()
     for loop in LOOPS:
         await memory.archive(loop)
-    states = memory.index.queue._states
 
     def crash(*_: object, **__: object) -> None:
         raise CrashError
 
     with monkeypatch.context() as broken:
         if where == "before the vectors":
-            broken.setattr(states, "store", crash)
+            broken.setattr(EmbeddingStates, "store", crash)
         elif where == "before the index":
             broken.setattr(ChromaIndex, "add", crash)
         else:
-            broken.setattr(states.generations, "mark_indexed", crash)
+            broken.setattr(Generations, "mark_indexed", crash)
         with pytest.raises(CrashError):
             await memory.embed_pending()
     await memory.aclose()
@@ -86,20 +89,21 @@ async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
     assert_whole(tmp_path, segments=40)
 
 
-async def test_a_segment_that_goes_while_it_is_embedded_leaves_no_vector(tmp_path: Path) -> None:
+async def test_a_segment_that_goes_while_it_is_embedded_leaves_no_vector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = LongTermMemory(tmp_path, WordEmbedder())
     await memory.start()
     await memory.archive(run_loop("r", ("apples", "pears"), status="idle"))
-    queue = memory.index.queue
     await memory.warm_up()
-    store = queue._states.store
+    store = EmbeddingStates.store
 
-    def replaced_meanwhile(*args: object) -> None:
-        memory._ledger.archive(run_loop("r", ("apples", "cherries")))
-        queue._states.store = store  # type: ignore[method-assign]
-        store(*args)  # type: ignore[arg-type]
+    def replaced_meanwhile(*args: Any) -> None:
+        monkeypatch.setattr(EmbeddingStates, "store", store)
+        from_thread.run(memory.archive, run_loop("r", ("apples", "cherries")))
+        store(*args)
 
-    queue._states.store = replaced_meanwhile  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(EmbeddingStates, "store", replaced_meanwhile)
     await memory.embed_pending()
     assert sorted(nearest(memory, tmp_path, "pears", limit=9)) == ["apples", "cherries"]
     await memory.aclose()
@@ -116,7 +120,7 @@ async def test_a_segment_that_goes_while_it_is_indexed_is_dropped_again(
 
     def replaced_meanwhile(self: ChromaIndex, entries: object) -> None:
         monkeypatch.setattr(ChromaIndex, "add", add)
-        memory._ledger.archive(run_loop("r", ("apples", "cherries")))
+        from_thread.run(memory.archive, run_loop("r", ("apples", "cherries")))
         add(self, entries)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ChromaIndex, "add", replaced_meanwhile)

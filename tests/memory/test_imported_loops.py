@@ -18,7 +18,6 @@ from service.domain.history.events import (
 from service.domain.history.fold import fold
 from service.domain.history.imported import NO_RESULT
 from service.domain.run_loops import RunLoop
-from service.memory.exchange import importing
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import (
     at_work,
@@ -47,15 +46,14 @@ def received(text: str) -> MessageReceived:
 
 
 async def test_two_imports_of_the_same_file_at_once_bring_in_each_loop_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(importing, "IMPORT_BATCH_LOOPS", 3)
     file = [loop(f"loop {number}", turn(f"Number {number}")) for number in range(30)]
     reports = []
     async with at_work(tmp_path) as memory:
 
         async def bring() -> None:
-            reports.append(await bring_in(memory, *file))
+            reports.append(await bring_in(memory, *file, batch_loops=3))
 
         async with anyio.create_task_group() as group:
             for _ in range(3):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import anyio
 import pytest
 
 from service.domain.conversation.messages import Message
-from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.inbox import SCHEMA, Inbox, InboxEntry
 from service.memory.journal.journal import Journal
+from service.storage.sqlite_file import SqliteFile
 
 pytestmark = pytest.mark.anyio
 
@@ -19,17 +21,17 @@ def _entry(message_id: str) -> InboxEntry:
 
 
 async def test_messages_of_one_moment_come_back_in_the_order_of_acceptance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     clock = iter([10**18, 10**18, 10**18 - 10**12, 10**18])  # it is set back in between
-    monkeypatch.setattr("service.memory.journal.inbox.time.time_ns", lambda: next(clock))
     wanted = ["d", "b", "c", "a"]
-    journal = Journal(tmp_path / "journal.sqlite3")
-    journal.open(lambda commit: None)
+    file = SqliteFile(tmp_path / "inbox.sqlite3", SCHEMA, when_damaged="")
+    file.open()
+    inbox = Inbox(file, anyio.Lock(), anyio.CapacityLimiter(1), clock=lambda: next(clock))
     for message_id in wanted:
-        await journal.inbox.accept(_entry(message_id))
-    assert [each.message_id for each in await journal.inbox.undelivered()] == wanted
-    await journal.aclose()
+        await inbox.accept(_entry(message_id))
+    assert [each.message_id for each in await inbox.undelivered()] == wanted
+    file.close()
 
 
 @pytest.mark.parametrize(

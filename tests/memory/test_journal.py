@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -30,7 +33,8 @@ from service.domain.history.fold import fold
 from service.memory.journal.appends import Append, Rewriting
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.inbox import InboxEntry
-from service.memory.journal.journal import _COMMITS_BETWEEN_LOOKS, Journal
+from service.memory.journal.journal import COMMITS_BETWEEN_LOOKS, Journal
+from service.storage.sqlite_file import SqliteFile
 from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
@@ -39,9 +43,9 @@ pytestmark = pytest.mark.anyio
 class Opened:
     """A journal and what its listener heard."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **sizes: Any) -> None:
         self.commits: list[Commit] = []
-        self.journal = Journal(path)
+        self.journal = Journal(path, **sizes)
         self.active = self.journal.open(self._hear)
 
     def _hear(self, change: Change) -> None:
@@ -130,14 +134,16 @@ async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreeme
 ) -> None:
     opened = Opened(path)
     writing = threading.Event()
-    write = opened.journal._write
+    transaction = SqliteFile.transaction
 
-    def slowly(commits: Any, wanted: Any, *, durable: bool) -> None:
+    @contextmanager
+    def slowly(file: SqliteFile, *, durable: bool) -> Iterator[sqlite3.Connection]:
         writing.set()
         time.sleep(0.2)
-        write(commits, wanted, durable=durable)
+        with transaction(file, durable=durable) as db:
+            yield db
 
-    monkeypatch.setattr(opened.journal, "_write", slowly)
+    monkeypatch.setattr(SqliteFile, "transaction", slowly)
     if natively:
         task = asyncio.create_task(begin_loop(opened.journal))
         assert await anyio.to_thread.run_sync(writing.wait, 20)
@@ -154,75 +160,85 @@ async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreeme
     assert [e.run_loop_id for e in await opened.journal.read()] == ["a", "a", "b", "b"]
 
 
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    """A disk that takes files up to a size, for all that this process writes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 async def test_a_log_that_cannot_be_taken_in_does_not_undo_a_commit(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened = Opened(path)
-
-    class Refusing:
-        def execute(self, statement: str) -> None:
-            raise sqlite3.OperationalError("disk I/O error")
-
-    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.journal.journal._COMMITS_BETWEEN_LOOKS", 1)
-    monkeypatch.setattr("service.storage.sqlite_file._opened", lambda connection, path: connection)
-    file = opened.journal._file
-    keeper, file._keeper = file._keeper, cast(sqlite3.Connection, Refusing())
-    await begin_loop(opened.journal)
-    commit = await opened.journal.append("a", received("more"), durable=True)
-    assert fold(await opened.journal.read()) == commit.state
-    await anyio.sleep(0.05)
-    await opened.journal.append("a", received("and more"))
-    file._keeper = keeper
+    await begin_loop(opened.journal, goal="x" * 2_000_000)
     await opened.journal.aclose()
+    opened = Opened(path, checkpoint_bytes=0, commits_between_looks=1)
+    assert path.stat().st_size > 4 * 2**20  # what is taken in would be written behind the limit
+    with no_file_longer_than(2**20):  # the log stays shorter
+        commit = await opened.journal.append("a", received("more"), durable=True)
+        assert fold(await opened.journal.read()) == commit.state
+        with anyio.fail_after(20):
+            while "cannot be taken in yet" not in caplog.text:
+                await anyio.sleep(0.01)
+        last = await opened.journal.append("a", received("and more"))
+    await opened.journal.aclose()
+    again = Opened(path)
+    assert again.active == [last.state]
+    await again.journal.aclose()
 
 
-async def test_the_log_is_taken_in_while_others_write_and_starts_anew(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 200_000)
-    journal = Opened(path).journal
+async def test_the_log_is_taken_in_while_others_write_and_starts_anew(path: Path) -> None:
+    journal = Opened(path, checkpoint_bytes=200_000).journal
     await begin_loop(journal)
     wal = path.with_name(path.name + "-wal")
-    for number in range(1, _COMMITS_BETWEEN_LOOKS):  # the first commit began the loop
+    for number in range(1, COMMITS_BETWEEN_LOOKS):  # the first commit began the loop
         await journal.append("a", received(f"{number} " + "x" * 2000))
     assert wal.stat().st_size > 200_000
     assert path.stat().st_size < 100_000
     while_tidying = 0
     with anyio.fail_after(30):
-        while journal._tidying is not None:
+        while wal.stat().st_size > 200_000:  # until the log starts anew
             await journal.append("a", received("meanwhile"))
             while_tidying += 1
             await anyio.sleep(0.01)
     assert while_tidying
     assert path.stat().st_size > 100_000, "the log was never taken in"
-    await journal.append("a", received("more"))
-    assert wal.stat().st_size < 200_000, "the log did not start anew"
-    assert len(await journal.read()) == 1 + _COMMITS_BETWEEN_LOOKS + while_tidying + 1
+    assert len(await journal.read()) == 1 + COMMITS_BETWEEN_LOOKS + while_tidying
     await journal.aclose()
 
 
 async def test_closing_waits_for_the_log_and_begins_nothing_more(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.storage.sqlite_file._CHECKPOINT_BYTES", 0)
-    monkeypatch.setattr("service.memory.journal.journal._COMMITS_BETWEEN_LOOKS", 1)
-    journal = Opened(path).journal
-    checkpoint, late = journal._file.checkpoint, []
+    journal = Opened(path, checkpoint_bytes=0, commits_between_looks=1).journal
+    checkpoint, close = SqliteFile.checkpoint, SqliteFile.close
+    noted: list[str] = []
 
-    def noted() -> None:
-        if journal._file._keeper is None:
-            late.append("the file was closed")
-        checkpoint()
+    def checkpointing(file: SqliteFile) -> None:
+        noted.append("begins")
+        checkpoint(file)
+        noted.append("ends")
 
-    monkeypatch.setattr(journal._file, "checkpoint", noted)
+    def closing(file: SqliteFile) -> None:
+        noted.append("closed")
+        close(file)
+
+    monkeypatch.setattr(SqliteFile, "checkpoint", checkpointing)
+    monkeypatch.setattr(SqliteFile, "close", closing)
+    await begin_loop(journal, "first")
     async with anyio.create_task_group() as group:
         for number in range(5):
             group.start_soon(begin_loop, journal, f"loop{number}")
         await anyio.lowlevel.checkpoint()
         group.start_soon(journal.aclose)
-    assert journal._tidying is None
-    assert not late
+    await anyio.sleep(0.05)  # whatever would still come
+    assert noted[-1] == "closed"
+    assert noted.count("begins") == noted.count("ends") > 0
 
 
 async def test_copies_are_the_history_of_a_fork_but_only_its_beginning_is_news(
@@ -287,10 +303,13 @@ async def test_what_cannot_be_folded_is_not_written(path: Path) -> None:
 async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> None:
     opened = Opened(path)
     await begin_loop(opened.journal)
-    writer = opened.journal._file._writer
-    assert writer is not None
-    pages = writer.execute("PRAGMA page_count").fetchone()[0]
-    writer.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill_up(file: SqliteFile) -> None:
+        with file.transaction(durable=False) as db:
+            pages = db.execute("PRAGMA page_count").fetchone()[0]
+            db.execute(f"PRAGMA max_page_count = {pages}")
+
+    await opened.journal.in_turn(fill_up)
     big = MessageCompleted(message=Message.assistant("x" * 1_000_000))
     await opened.journal.append("a", IterationStarted(index=0))
     with pytest.raises(StorageError) as error:
@@ -298,7 +317,12 @@ async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> Non
     assert "disk is full" in error.value.problem().in_words()
     assert "Free some space" in error.value.problem().in_words()
     assert fold(await opened.journal.read()) == opened.commits[-1].state
-    writer.execute("PRAGMA max_page_count = 1000000")
+
+    def make_room(file: SqliteFile) -> None:
+        with file.transaction(durable=False) as db:
+            db.execute("PRAGMA max_page_count = 1000000")
+
+    await opened.journal.in_turn(make_room)
     await opened.journal.append("a", big)
     assert fold(await opened.journal.read()) == opened.commits[-1].state
 

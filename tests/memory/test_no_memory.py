@@ -59,9 +59,9 @@ async def _texts(memory: Memory, run_loop_id: str) -> dict[str, str]:
 
 async def _calling(loop: Loop, *, begun: bool) -> None:
     """A tool is called in a loop; no result yet."""
-    await loop._add(MessageCompleted(message=Message.assistant("", tool_calls=(_CALL,))))
+    await loop.add(MessageCompleted(message=Message.assistant("", tool_calls=(_CALL,))))
     if begun:
-        await loop._add(
+        await loop.add(
             ToolStarted(call_id="c1", name="water", arguments=_CALL.arguments, idempotency_key="k")
         )
 
@@ -108,7 +108,7 @@ async def test_what_a_cancelled_call_came_to_is_not_found(tmp_path: Path, begun:
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=begun)
-        await loop._add(RunLoopCancelled())
+        await loop.add(RunLoopCancelled())
         await archived(memory)
         state = await memory.journal.replay("r")
         (result,) = state.iterations[0].tool_results
@@ -129,14 +129,14 @@ async def test_in_an_older_journal_what_no_tool_and_no_person_said_is_a_notice(
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
-        await loop._add(_finished("The person did not allow this call."))
-        await loop._add(IterationStarted(index=1, message_ids=()))
+        await loop.add(_finished("The person did not allow this call."))
+        await loop.add(IterationStarted(index=1, message_ids=()))
         await _calling(loop, begun=True)
-        await loop._add(_finished(OUTCOME_UNKNOWN))
-        await loop._add(IterationStarted(index=2, message_ids=()))
+        await loop.add(_finished(OUTCOME_UNKNOWN))
+        await loop.add(IterationStarted(index=2, message_ids=()))
         await _calling(loop, begun=True)
-        await loop._add(_finished("The hose is not connected."))
-        await loop._add(IterationStarted(index=3, message_ids=()))
+        await loop.add(_finished("The hose is not connected."))
+        await loop.add(IterationStarted(index=3, message_ids=()))
         await loop.answer("No water.")
         await loop.end()
         await archived(memory)
@@ -152,7 +152,7 @@ async def test_a_ledger_of_an_earlier_version_loses_its_notices_and_embeds_nothi
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
-        await loop._add(RunLoopCancelled())
+        await loop.add(RunLoopCancelled())
         await archived(memory)
     with sqlite3.connect(tmp_path / "memory.sqlite3") as db:
         db.execute(
@@ -180,7 +180,7 @@ async def test_a_notice_that_was_exported_is_no_memory_where_it_is_brought_in(
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
-        await loop._add(RunLoopCancelled())
+        await loop.add(RunLoopCancelled())
         await archived(memory)
         here = await _texts(memory, "r")
         exported = b"".join([each async for each in Exporting(memory, owner="me").lines()])

@@ -49,7 +49,7 @@ async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
         await failed(memory, loop, "apples")
         await archived(memory)
     async with Memory(tmp_path, None) as memory:  # nobody archives here: as if it were killed
-        loop._journal = memory.journal
+        loop.goes_on_in(memory)
         await memory.journal.append("r", RunLoopResumed(), owner="me")
         if says_more:
             await failed(memory, loop, "walruses")
@@ -177,7 +177,7 @@ async def test_what_a_restored_journal_lacks_of_a_loop_is_back(tmp_path: Path) -
         await archived(memory)
     backup(tmp_path)
     async with house(tmp_path) as memory:
-        loop._journal = memory.journal
+        loop.goes_on_in(memory)
         await memory.journal.append("r", RunLoopResumed(), owner="me")
         await failed(memory, loop, "walruses")
         await archived(memory)

@@ -13,9 +13,10 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import ConflictError, InvalidInputError, RerankingError
 from service.domain.run_loops import Iteration
+from service.memory.ledger.ledger import Ledger
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters
-from service.memory.search import candidates
+from service.memory.search.searching import Search, Searcher
 from tests.support.memory.remembering import (
     NOON,
     WordEmbedder,
@@ -82,9 +83,7 @@ async def test_all_but_one_run_loop_can_be_asked_for(
         assert await found(memory, "lamp", without_run_loop_id="b", run_loop_id="b") == set()
 
 
-async def test_each_way_of_filtering_finds_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_way_of_filtering_finds_the_same(tmp_path: Path) -> None:
     words = ["lamp", "oil", "boat", "rope", "tea", "cup", "door"]
     loops = [
         run_loop(
@@ -96,17 +95,23 @@ async def test_each_way_of_filtering_finds_the_same(
     ]
     filters = SearchFilters(types=frozenset({"response"}), since=NOON + timedelta(days=60))
     async with remembering(tmp_path, WordEmbedder(), *loops) as memory:
+        result = await memory.search("oil is 91", owner="me", limit=5, filters=filters)
+        assert result.mode == "hybrid"
+        by_comparing_the_few_that_pass = anchors(result)
+        ledger = Ledger(tmp_path / "memory.sqlite3")
+        ledger.open()
 
-        async def hits() -> list[str]:
-            result = await memory.search("oil is 91", owner="me", limit=5, filters=filters)
-            assert result.mode == "hybrid"
-            return anchors(result)
+        async def hits(**bounds: Any) -> list[str]:
+            searcher = Searcher(ledger, memory.index.dense, waiting=lambda owner: 0, **bounds)
+            asked = Search("oil is 91", "me", limit=5, filters=filters)
+            found = await anyio.to_thread.run_sync(searcher.search, asked)
+            searcher.close()
+            assert found.mode == "hybrid"
+            return anchors(found)
 
-        by_comparing_the_few_that_pass = await hits()
-        monkeypatch.setattr(candidates, "FILTERED_EXACTLY", 10)
-        by_sifting_what_the_index_offers = await hits()
-        monkeypatch.setattr(candidates, "SIFTED_AT_MOST", 1)
-        by_comparing_all_that_pass = await hits()
+        by_sifting_what_the_index_offers = await hits(filtered_exactly=10)
+        by_comparing_all_that_pass = await hits(filtered_exactly=10, sifted_at_most=1)
+        ledger.close()
     assert len(by_comparing_the_few_that_pass) == 5
     assert by_sifting_what_the_index_offers == by_comparing_the_few_that_pass
     assert by_comparing_all_that_pass == by_comparing_the_few_that_pass

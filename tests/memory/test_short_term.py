@@ -208,4 +208,4 @@ async def test_a_reader_of_one_loop_or_owner_gets_nothing_of_others(store: Store
         with anyio.move_on_after(0.2):
             await anext(events)
             pytest.fail("another owner's event was given out")
-    assert not store.feed._mailboxes
+    assert not store.feed.readers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -109,9 +111,9 @@ async def test_one_that_is_revoked_twice_at_once_is_revoked_once(tmp_path: Path)
 
 async def test_a_journal_without_the_table_gets_it(tmp_path: Path) -> None:
     journal = await waiting(tmp_path)
-    with journal._file.transaction(durable=True) as db:
-        db.execute("DROP TABLE standing_approvals")  # as an older version has left it
     await journal.aclose()
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as db:
+        db.execute("DROP TABLE standing_approvals")  # as an older version has left it
     journal = await opened(tmp_path)
     assert journal.standing_approvals.of("me") == ()
     await journal.append("a", YES, granting=[standing()])

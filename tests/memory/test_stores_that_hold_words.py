@@ -73,7 +73,7 @@ async def fill(memory: Memory, folder: Path) -> None:
     message = Message.user(f"and the other {WORD}?")
     entry = InboxEntry("by-hand", "me", message)
     await memory.journal.inbox.accept(entry, idempotency_key=f"{WORD}-key", request_hash="hash")
-    await loop._add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
+    await loop.add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
     await loop.end()
     await told(memory, "other", "how do tulips grow?", "they like sun")
     await archived(memory)

@@ -140,4 +140,4 @@ def test_a_folder_that_goes_while_it_is_looked_at_is_left_out(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    assert wheels._bytes_in(tmp_path) == 5
+    assert wheels.bytes_in(tmp_path) == 5

@@ -24,7 +24,7 @@ from service.llm.anthropic.anthropic_thinking import (
 )
 from service.llm.anthropic.anthropic_wire import goes_on_from_a_thought, signatures, wire_request
 from service.llm.remote.answer_limit import longest_of
-from service.llm.remote.endpoints import Endpoint, from_environment
+from service.llm.remote.endpoints import MOST_ANSWER_BYTES, Endpoint, from_environment
 from service.llm.remote.remote_model import RemoteLLM, SdkStream
 from service.llm.remote.sdk_errors import said_by
 
@@ -63,6 +63,7 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
         transport: httpx2.AsyncBaseTransport | None = None,
         configured_as: str = "",
         api_key_env: str = "",
+        most_answer_bytes: int = MOST_ANSWER_BYTES,
     ) -> None:
         """Describe the endpoint.
 
@@ -84,6 +85,7 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
             transport: what carries the requests; None for connections of its own.
             configured_as: see `Endpoint`.
             api_key_env: see `Endpoint`.
+            most_answer_bytes: see `Endpoint`.
 
         Raises:
             ConfigurationError: Anthropic's SDK is not installed.
@@ -105,6 +107,7 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
             max_call_seconds,
             configured_as,
             api_key_env,
+            most_answer_bytes,
         )
         super().__init__(
             endpoint,

@@ -127,9 +127,14 @@ class EmbeddedLLM:
         """How many tokens a call may hold."""
         return self._window
 
+    @property
+    def process(self) -> ModelProcess | None:
+        """The process that holds the model; None before the first message."""
+        return self._process
+
     def status(self) -> LLMStatus:
         """What the process is doing, or why it is not there."""
-        process = self._process
+        process = self.process
         if process is None:
             words = "is fetched if missing, and loaded, with the first message"
             return LLMStatus(False, f"{self._name} {words}")

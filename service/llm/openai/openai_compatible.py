@@ -13,7 +13,7 @@ from service.llm.abilities import without_images
 from service.llm.openai.openai_chunks import ChunkReader
 from service.llm.openai.openai_wire import wire_messages, wire_response_format, wire_tools
 from service.llm.remote.answer_limit import UNBOUNDED, longest_of
-from service.llm.remote.endpoints import Endpoint, from_environment
+from service.llm.remote.endpoints import MOST_ANSWER_BYTES, Endpoint, from_environment
 from service.llm.remote.remote_model import RemoteLLM, SdkStream
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class OpenAIModel(RemoteLLM["openai.AsyncOpenAI"]):
         transport: httpx2.AsyncBaseTransport | None = None,
         configured_as: str = "",
         api_key_env: str = "",
+        most_answer_bytes: int = MOST_ANSWER_BYTES,
     ) -> None:
         """Describe the endpoint.
 
@@ -58,6 +59,7 @@ class OpenAIModel(RemoteLLM["openai.AsyncOpenAI"]):
             max_call_seconds: the longest that a call may take as a whole.
             configured_as: see `Endpoint`.
             api_key_env: see `Endpoint`.
+            most_answer_bytes: see `Endpoint`.
             takes_images: whether the model is shown images; else it is told of them.
             transport: what carries the requests; None for connections of its own.
         """
@@ -70,6 +72,7 @@ class OpenAIModel(RemoteLLM["openai.AsyncOpenAI"]):
             max_call_seconds=max_call_seconds,
             configured_as=configured_as,
             api_key_env=api_key_env,
+            most_answer_bytes=most_answer_bytes,
         )
         super().__init__(
             endpoint,

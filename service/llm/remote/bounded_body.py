@@ -21,8 +21,6 @@ MOST_EVENT_BYTES = 8 * 2**20
 """Of one event: some endpoints send a whole answer, or an image, as one."""
 MOST_EVENT_LINES = 1000
 """Of one event, which has two or three: with each, Anthropic's SDK copies those before it."""
-MOST_ANSWER_BYTES = 256 * 2**20
-"""Of one answer: 128,000 tokens, each in a chunk of its own with two kilobytes around it."""
 MOST_WHOLE_BODY_BYTES = 2**20
 """Of what is no stream: the words of an error, a model's description."""
 _PIECE_BYTES = 2**16  # as they come from a socket: what is in one piece is not bounded further
@@ -114,8 +112,8 @@ class StreamedBody(httpx2.AsyncByteStream):
             raise self._broken(self._endless(f"a line or an event of {MOST_EVENT_BYTES:,} bytes"))
         if self._open_lines > MOST_EVENT_LINES:
             raise self._broken(self._endless(f"an event of {MOST_EVENT_LINES:,} lines"))
-        if self._bytes > MOST_ANSWER_BYTES:
-            raise self._broken(self._endless(f"{MOST_ANSWER_BYTES:,} bytes"))
+        if self._bytes > self._endpoint.most_answer_bytes:
+            raise self._broken(self._endless(f"{self._endpoint.most_answer_bytes:,} bytes"))
 
     def _broken(self, failure: LLMError) -> LLMError:
         self.failure = failure

@@ -15,6 +15,9 @@ Vendor = Literal["openai", "anthropic"]
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
 
+MOST_ANSWER_BYTES = 256 * 2**20
+"""Of one answer: 128,000 tokens, each in a chunk of its own with two kilobytes around it."""
+
 _KEY = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai)-[\w*-]{4,}"
     r"|(?<=bearer )(?=\S*\d)[^\s\"',;]{8,}"
@@ -51,6 +54,8 @@ class Endpoint:
     """The model's name in the setting ``models``, where it has an endpoint of its own there."""
     api_key_env: str = ""
     """The variable that the key is taken from, where a setting names one."""
+    most_answer_bytes: int = MOST_ANSWER_BYTES
+    """Of one streamed answer; then it is broken off."""
 
     @property
     def place(self) -> str:

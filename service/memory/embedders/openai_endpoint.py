@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _BATCH = 64
 _RETRIES = 3
 _PASSAGE_TIMEOUT = 60.0
-_QUERY_TIMEOUT = 10.0
+QUERY_SECONDS = 10.0
+"""How long a search waits for the vector of a question."""
 _QUERY_RETRIES = 1  # somebody waits, and search by words is there instead
 
 
@@ -37,6 +38,7 @@ class OpenAIEmbedder:
         api_key: str = "",
         query_prompt: str = "",
         passage_prompt: str = "",
+        query_seconds: float = QUERY_SECONDS,
     ) -> None:
         """Name the endpoint; it is not called yet.
 
@@ -47,6 +49,7 @@ class OpenAIEmbedder:
                 nowhere but where it belongs.
             query_prompt: written before each question.
             passage_prompt: written before each passage.
+            query_seconds: how long a question's vector is waited for.
         """
         self._model = model
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL", "")
@@ -54,6 +57,7 @@ class OpenAIEmbedder:
         self._api_key = api_key or environment_key
         self._query_prompt = query_prompt
         self._passage_prompt = passage_prompt
+        self._query_seconds = query_seconds
         self._lock = threading.Lock()
         self._client: OpenAI | None = None
         self._dimension: int | None = None
@@ -77,7 +81,9 @@ class OpenAIEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_queries`."""
-        client = self._connect().with_options(timeout=_QUERY_TIMEOUT, max_retries=_QUERY_RETRIES)
+        client = self._connect().with_options(
+            timeout=self._query_seconds, max_retries=_QUERY_RETRIES
+        )
         return self._embed(client, self._query_prompt, texts)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:

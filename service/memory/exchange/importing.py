@@ -45,7 +45,13 @@ class Importing:
     """One import: takes lines in, batch by batch, and counts what came of them."""
 
     def __init__(
-        self, memory: Memory, *, owner: str, source: str = OWN, dry_run: bool = False
+        self,
+        memory: Memory,
+        *,
+        owner: str,
+        source: str = OWN,
+        dry_run: bool = False,
+        batch_loops: int = IMPORT_BATCH_LOOPS,
     ) -> None:
         """Name where it goes.
 
@@ -54,11 +60,13 @@ class Importing:
             owner: whose the loops will be.
             source: where the file came from; in files of others, conversations can be renamed.
             dry_run: look at everything, and write nothing.
+            batch_loops: how many loops are written in one transaction, at most.
         """
         self._memory = memory
         self._owner = owner
         self._source = source
         self._dry_run = dry_run
+        self._batch_loops = batch_loops
         self._begun = memory.forgetting.late.count
         self._counts: dict[Standing | None, int] = {}
         self._failed: list[ImportProblem] = []
@@ -87,7 +95,7 @@ class Importing:
         async for line in lines_of(chunks):
             batch.append(line)
             size += len(line.content or b"")
-            if len(batch) >= IMPORT_BATCH_LOOPS or size >= IMPORT_BATCH_BYTES:
+            if len(batch) >= self._batch_loops or size >= IMPORT_BATCH_BYTES:
                 await self._take_batch(batch)
                 batch, size = [], 0
         await self._take_batch(batch)

@@ -32,6 +32,17 @@ from service.storage.sqlite_file import insert
 _QUOTING = (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)
 """Events that may hold words of other run loops."""
 
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice, also after forgetting
+    owner TEXT NOT NULL,
+    run_loop_id TEXT NOT NULL,
+    at INTEGER NOT NULL,                    -- milliseconds since the epoch
+    body TEXT NOT NULL                      -- JSON
+);
+CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Append:

@@ -140,6 +140,11 @@ class Feed:
         self._streaming: dict[str, _Streaming] = {}
         """By run loop."""
 
+    @property
+    def readers(self) -> int:
+        """How many read it just now, from first to last."""
+        return sum(len(each) for each in self._mailboxes.values())
+
     def update(self, change: Change) -> None:
         """Hand out what is new in a change; hold nothing where words were forgotten."""
         if isinstance(change, Commit):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,10 +81,17 @@ class Receipt:
 class Inbox:
     """Accepts messages. Shares the journal's file and its lock of one writer."""
 
-    def __init__(self, file: SqliteFile, lock: anyio.Lock, threads: anyio.CapacityLimiter) -> None:
+    def __init__(
+        self,
+        file: SqliteFile,
+        lock: anyio.Lock,
+        threads: anyio.CapacityLimiter,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._file = file
         self._lock = lock
         self._threads = threads
+        self._clock = clock
         self.unreadable: set[str] = set()
         """Messages that were found to be stored in a form that cannot be read."""
 
@@ -143,9 +150,9 @@ class Inbox:
                     )
                 if known is not None:
                     return Receipt(known[0], replayed=True, parts=_parts_of(db, known[0]))
-            _store(db, entry, key, request_hash)
+            _store(db, entry, key, request_hash, self._clock())
             for part in parts:
-                _store(db, part, None, None)
+                _store(db, part, None, None, self._clock())
         ids = tuple(part.message_id for part in parts)
         return Receipt(entry.message_id, replayed=False, parts=ids)
 
@@ -202,7 +209,11 @@ def part_id(message_id: str, number: int) -> str:
 
 
 def _store(
-    db: sqlite3.Connection, entry: InboxEntry, key: str | None, request_hash: str | None
+    db: sqlite3.Connection,
+    entry: InboxEntry,
+    key: str | None,
+    request_hash: str | None,
+    now_ns: int,
 ) -> None:
     db.execute(
         # Later than all that wait, whatever the clock says: it tells their order.
@@ -211,7 +222,7 @@ def _store(
         (
             entry.message_id,
             entry.owner,
-            time.time_ns() // 1_000_000,
+            now_ns // 1_000_000,
             _Request.of(entry).model_dump_json(),
             key,
             request_hash,

@@ -28,6 +28,7 @@ from service.domain.history.events import Event, EventBody, RunLoopResumed
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.memory.journal import (
+    appends,
     change_feed,
     inbox,
     receipt_table,
@@ -44,26 +45,18 @@ from service.memory.journal.run_loop_table import millis_of
 from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.journal.usage_table import UsageTable
 from service.storage.run_to_end import in_background, run_to_end
-from service.storage.sqlite_file import SqliteFile
+from service.storage.sqlite_file import CHECKPOINT_BYTES, SqliteFile
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_COMMITS_BETWEEN_LOOKS = 64  # at the length of the log
+COMMITS_BETWEEN_LOOKS = 64  # at the length of the write-ahead log
 _ENDED_HELD = 8
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice, also after forgetting
-    owner TEXT NOT NULL,
-    run_loop_id TEXT NOT NULL,
-    at INTEGER NOT NULL,                    -- milliseconds since the epoch
-    body TEXT NOT NULL                      -- JSON
-);
-CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
-"""
-
+_TABLES = (
+    *(appends, run_loop_table, usage_table, inbox),
+    *(standing_approvals, change_feed, receipt_table),
+)
 
 Listener = Callable[[Change], None]
 """Told each change within its commit, in the order of commits, on the event loop's thread, once
@@ -73,20 +66,23 @@ the states of active loops are those after it. MUST neither block nor raise."""
 class Journal(JournalReads):
     """Appends events, folds them, and reads them back."""
 
-    def __init__(self, path: Path, forgotten: Forgotten | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        forgotten: Forgotten | None = None,
+        *,
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
+        commits_between_looks: int = COMMITS_BETWEEN_LOOKS,
+    ) -> None:
+        """Name the file; the length of its write-ahead log is looked at every so many commits."""
         file = SqliteFile(
             path,
-            _SCHEMA
-            + run_loop_table.SCHEMA
-            + usage_table.SCHEMA
-            + inbox.SCHEMA
-            + standing_approvals.SCHEMA
-            + change_feed.SCHEMA
-            + receipt_table.SCHEMA,
+            "".join(each.SCHEMA for each in _TABLES),
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
             f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
             f" {path.parent}.",
             version=2,
+            checkpoint_bytes=checkpoint_bytes,
         )
         super().__init__(file)
         self._lock = anyio.Lock(fast_acquire=True)
@@ -94,6 +90,7 @@ class Journal(JournalReads):
         self._listener: Listener = lambda change: None
         self._last_seq = 0
         self._commits = 0
+        self._commits_between_looks = commits_between_looks
         self.changes = ChangeFeed(self._file)
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
@@ -315,7 +312,8 @@ class Journal(JournalReads):
         for change in published:
             self._listener(change)
         self._commits += 1
-        if self._commits % _COMMITS_BETWEEN_LOOKS == 0 and not (self._tidying or self._closing):
+        is_time = self._commits % self._commits_between_looks == 0
+        if is_time and not (self._tidying or self._closing):
             self._tidying = in_background(self._tidy_up())
 
     async def _tidy_up(self) -> None:

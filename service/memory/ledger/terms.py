@@ -136,7 +136,8 @@ def _wholes(text: str) -> Iterator[str]:
 
 def clear_cache() -> None:
     """Keep no words in the process's memory."""
-    _stem.cache_clear()
+    for each in KEPT:
+        each.cache_clear()
 
 
 @lru_cache(maxsize=65_536)
@@ -148,3 +149,7 @@ def _stem(word: str) -> str:
     with _stemming:  # the stemmer keeps its word in itself
         stem: str = _stemmer.stemWord(word)
     return stem.replace("'", "") or word.replace("'", "")
+
+
+KEPT = (_stem,)
+"""What keeps words in the process's memory."""

@@ -77,11 +77,19 @@ class CandidateSource:
     """Asks both indexes. The methods block and may be called from any thread."""
 
     def __init__(
-        self, ledger: Ledger, dense: DenseSide | None, waiting: Callable[[str], int]
+        self,
+        ledger: Ledger,
+        dense: DenseSide | None,
+        waiting: Callable[[str], int],
+        *,
+        filtered_exactly: int = FILTERED_EXACTLY,
+        sifted_at_most: int = SIFTED_AT_MOST,
     ) -> None:
         self._ledger = ledger
         self._dense = dense
         self._waiting = waiting
+        self._filtered_exactly = filtered_exactly
+        self._sifted_at_most = sifted_at_most
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rondo-search")
 
     def close(self) -> None:
@@ -156,8 +164,8 @@ class CandidateSource:
         """All segments that pass, where the filters leave few; else None."""
         if not narrows(filters):
             return None
-        few = passing.first(FILTERED_EXACTLY + 1)
-        return few if len(few) <= FILTERED_EXACTLY else None
+        few = passing.first(self._filtered_exactly + 1)
+        return few if len(few) <= self._filtered_exactly else None
 
     def _vectors_of_few(self, narrowed: Future[list[int] | None]) -> KnownVectors | None:
         if self._dense is None or self._dense.why_not():
@@ -218,14 +226,14 @@ class CandidateSource:
             kept = [each for each in offered if each.number in passed][: wanted.count]
             if len(kept) == wanted.count or len(offered) < asked:
                 return dict(kept)
-            if asked >= SIFTED_AT_MOST:
+            if asked >= self._sifted_at_most:
                 # What passes is far from the query, all of it: rare, and worth the time.
-                chunks = _chunks(passing.first(-1))
+                chunks = _chunks(passing.first(-1), self._filtered_exactly)
                 known = ((chunk, dense.vectors_of(chunk)) for chunk in chunks)
                 return _best(known, vector, wanted.count)
             # As many as hold half more than enough, if as large a share of the next ones passes.
             enough = 3 * wanted.count * asked // max(1, 2 * len(kept))
-            asked = min(SIFTED_AT_MOST, max(2 * asked, enough))
+            asked = min(self._sifted_at_most, max(2 * asked, enough))
 
 
 class _Narrowed(NamedTuple):
@@ -249,9 +257,9 @@ def _best(
     return {number: cosine for cosine, number in best}
 
 
-def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), FILTERED_EXACTLY):
-        yield numbers[start : start + FILTERED_EXACTLY]
+def _chunks(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]
 
 
 def all_rows(around: Iterable[Around]) -> dict[int, SegmentRow]:

@@ -10,7 +10,13 @@ from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
 from service.memory.ledger.ledger import Ledger
-from service.memory.memory_tuning import FOLD_AMONG, FOLD_WIDER, SEEDS
+from service.memory.memory_tuning import (
+    FILTERED_EXACTLY,
+    FOLD_AMONG,
+    FOLD_WIDER,
+    SEEDS,
+    SIFTED_AT_MOST,
+)
 from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, Wanted
@@ -53,6 +59,8 @@ class Searcher:
         waiting: Callable[[str], int],
         reranker: Reranker | None = None,
         clock: Callable[[], datetime] = local_now,
+        filtered_exactly: int = FILTERED_EXACTLY,
+        sifted_at_most: int = SIFTED_AT_MOST,
     ) -> None:
         """Name the parts.
 
@@ -63,11 +71,19 @@ class Searcher:
                 to `PENDING_COUNTED`.
             reranker: who may be asked for another order.
             clock: the moment of asking, in the person's time zone.
+            filtered_exactly: up to how many segments that pass the filters are compared one by one.
+            sifted_at_most: of how many that the index offers those that pass are taken.
         """
         self._ledger = ledger
         self._reranker = reranker
         self._clock = clock
-        self._source = CandidateSource(ledger, dense, waiting)
+        self._source = CandidateSource(
+            ledger,
+            dense,
+            waiting,
+            filtered_exactly=filtered_exactly,
+            sifted_at_most=sifted_at_most,
+        )
         self._scorer = Scorer(ledger, dense)
 
     def close(self) -> None:

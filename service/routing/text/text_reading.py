@@ -151,9 +151,8 @@ def _read(text: _Read) -> Reading:
 
 def clear_cache() -> None:
     """Keep no texts in the process's memory."""
-    _read.cache_clear()
-    _vocabulary.cache_clear()
-    word_pieces.clear_cache()
+    for each in KEPT:
+        each.cache_clear()
 
 
 def _ends(text: _Read) -> str:
@@ -245,3 +244,7 @@ class Loop:
             ).words,
             user_times=tuple(sorted(spoken)) or (candidate.goal.at,),
         )
+
+
+KEPT = (_read, _vocabulary, *word_pieces.KEPT)
+"""What keeps words of texts in the process's memory."""

@@ -62,8 +62,8 @@ def shared_pieces(
 
 def clear_cache() -> None:
     """Keep nothing of any text in the process's memory."""
-    _known.cache_clear()
-    _spaced.cache_clear()
+    for each in KEPT:
+        each.cache_clear()
 
 
 @lru_cache(maxsize=4096)
@@ -97,3 +97,7 @@ def _held(numbers: NDArray[np.uint64], each: Sequence[Texts], size: int) -> NDAr
             place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
             row[:] = known[place] == numbers
     return found
+
+
+KEPT = (_known, _spaced)
+"""What keeps words of texts in the process's memory."""

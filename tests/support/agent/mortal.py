@@ -5,10 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 
@@ -16,17 +17,17 @@ from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.history.events import InputRequired
-from service.memory.journal.inbox import Inbox
-from service.memory.journal.journal import Journal
+from service.storage.sqlite_file import SqliteFile
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, Respond, call, running_agent
 
 Moment = Literal["before", "after"]
+JOURNAL = "journal.sqlite3"
 KEY = "the one message"
 WORDS = "Look, stamp, post and pay."
 
-_forkserver = multiprocessing.get_context("forkserver")
-_forkserver.set_forkserver_preload(["tests.support.agent.mortal"])
+forkserver = multiprocessing.get_context("forkserver")
+forkserver.set_forkserver_preload(["tests.support.agent.mortal"])
 
 
 def live(
@@ -44,7 +45,7 @@ def live(
         moment: whether death comes just before that commit is written, or just after.
         respond: what the model answers: a function of a module; None: it calls the tools.
     """
-    process = _forkserver.Process(target=_live, args=(folder, die_at, moment, respond or _respond))
+    process = forkserver.Process(target=_live, args=(folder, die_at, moment, respond or _respond))
     process.start()
     process.join(30)
     if process.exitcode == -signal.SIGKILL:
@@ -55,28 +56,31 @@ def live(
 
 def _live(folder: Path, die_at: int | None, moment: Moment, respond: Respond) -> None:
     if die_at is not None:
-        _arm(die_at, moment)
+        arm(die_at, moment)
     anyio.run(_see_it_through, folder, respond)
 
 
-def _arm(die_at: int, moment: Moment) -> None:
+def arm(die_at: int, moment: Moment) -> None:
+    """Have this process be killed at its n-th commit of a journal, from 1."""
     commits = 0
 
-    def deadly(write: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*args: Any, **options: Any) -> Any:
-            nonlocal commits
+    transaction = SqliteFile.transaction
+
+    @contextmanager
+    def deadly(file: SqliteFile, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        nonlocal commits
+        is_fatal = False
+        if file.path.name == JOURNAL:
             commits += 1
-            if commits == die_at and moment == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = write(*args, **options)
-            if commits == die_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
+            is_fatal = commits == die_at
+        if is_fatal and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        with transaction(file, durable=durable) as db:
+            yield db
+        if is_fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        return wrapped
-
-    Journal._write = deadly(Journal._write)  # type: ignore[method-assign]
-    Inbox._accept = deadly(Inbox._accept)  # type: ignore[method-assign]
+    SqliteFile.transaction = deadly  # type: ignore[method-assign, assignment]
 
 
 async def _see_it_through(folder: Path, respond: Respond) -> None:

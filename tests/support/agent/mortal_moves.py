@@ -5,14 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 
 from service.agent.agent import Agent
-from service.memory.journal.journal import Journal
+from service.storage.sqlite_file import SqliteFile
 from tests.support.agent.agents import running_agent, sent
+from tests.support.agent.mortal import JOURNAL
 from tests.support.memory.remembering import WordEmbedder
 from tests.support.memory.secrets import archived
 
@@ -52,14 +56,19 @@ async def _move(folder: Path, moment: Moment, ended: bool, undo: bool) -> None:
         if undo:
             await agent.reroute(bill, to=trip)
         await archived(agent.memory)
-        write = Journal._write
+        transaction = SqliteFile.transaction
 
-        def deadly(*args: Any, **options: Any) -> None:
-            if moment == "after":
-                write(*args, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
+        @contextmanager
+        def deadly(file: SqliteFile, *, durable: bool) -> Iterator[sqlite3.Connection]:
+            is_fatal = file.path.name == JOURNAL
+            if is_fatal and moment == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            with transaction(file, durable=durable) as db:
+                yield db
+            if is_fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-        Journal._write = deadly  # type: ignore[method-assign]
+        SqliteFile.transaction = deadly  # type: ignore[method-assign, assignment]
         await (agent.undo_reroute(bill) if undo else agent.reroute(bill, to=trip))
 
 

@@ -61,7 +61,11 @@ class Loop:
         self._iterations = 0
         self._messages = 0
 
-    async def _add(
+    def goes_on_in(self, memory: Memory) -> None:
+        """Write on in the same run loop of a memory that was opened later."""
+        self._journal = memory.journal
+
+    async def add(
         self, *bodies: EventBody, delivering: str | None = None, granting: str | None = None
     ) -> None:
         given = granting and StandingApproval(self.owner, granting, granting, NOON, self.id)
@@ -73,6 +77,8 @@ class Loop:
             delivering=delivering,
             granting=[given] if given else [],
         )
+
+    _add = add  # as the tests of forgetting name it
 
     async def say(
         self,
@@ -100,13 +106,13 @@ class Loop:
         )
         opening = RunLoopStarted(goal=words, predecessor_id=predecessor_id)
         pieces = tuple(recalled)
-        await self._add(
+        await self.add(
             *([] if self._iterations else [opening]),
             MessageReceived(message_id=message_id, message=message, metadata=metadata),
             RouteDecided(message_id=message_id, route=route),
             delivering=message_id,
         )
-        await self._add(
+        await self.add(
             *([MemoryRecalled(recollections=pieces)] if pieces else []),
             IterationStarted(index=self._iterations, message_ids=(message_id,)),
         )
@@ -118,7 +124,7 @@ class Loop:
         call = ToolCall(id=f"call{self._iterations}", name=name, arguments=arguments)
         content = (ThinkPart(think=thought),) if thought else ()
         request = f"{self.id}-r{self._iterations}"
-        await self._add(
+        await self.add(
             MessageCompleted(
                 message=Message(role="assistant", content=content, tool_calls=(call,))
             ),
@@ -155,12 +161,12 @@ class Loop:
         """The model says something, and rests."""
         content = (*([ThinkPart(think=thought)] if thought else []), TextPart(text=words))
         message = Message(role="assistant", content=content)
-        await self._add(MessageCompleted(message=message, response_id=response_id), RunLoopIdle())
+        await self.add(MessageCompleted(message=message, response_id=response_id), RunLoopIdle())
         return self
 
     async def end(self) -> Loop:
         """It is completed."""
-        await self._add(RunLoopCompleted())
+        await self.add(RunLoopCompleted())
         return self
 
 

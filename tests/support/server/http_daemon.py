@@ -114,7 +114,7 @@ class House:
     @property
     def listeners(self) -> int:
         """How many read the feed."""
-        return len(self.agent.memory.feed._mailboxes)
+        return self.agent.memory.feed.readers
 
     async def loop_at_work(self) -> str:
         """Wait until there is an active run loop, and give its id."""
