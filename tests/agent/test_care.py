@@ -78,6 +78,7 @@ async def remember(
     await memory.embed_pending()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "asks"), HERE)
 async def test_a_limit_told_before_stands_behind_the_question_in_its_language(
     tmp_path: Path, bundled: SentenceTransformerEmbedder, said: str, asks: str
@@ -99,6 +100,7 @@ async def test_a_limit_told_before_stands_behind_the_question_in_its_language(
         assert [each.user_message for each in whole.iterations] == [said, *IDLE_WORDS, asks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "asks"), HERE)
 async def test_a_limit_told_in_another_loop_is_found_among_much_else(
     tmp_path: Path, bundled: SentenceTransformerEmbedder, said: str, asks: str
@@ -126,6 +128,7 @@ async def test_a_limit_told_in_another_loop_is_found_among_much_else(
         assert heeded.anchor.ref[:2] == ("limit", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "asks"),
     [
@@ -254,6 +257,7 @@ async def test_without_the_embedder_that_it_knows_nothing_is_picked(tmp_path: Pa
             assert llm.reminder == ""
 
 
+@pytest.mark.slow
 async def test_where_nothing_is_to_be_recalled_no_limit_is(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:

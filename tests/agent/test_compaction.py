@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_a_compacted_conversation_is_shorter_well_formed_and_keeps_the_newest_wo
         assert after.history == before.history
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 300))
 def test_any_history_stays_well_formed_when_it_is_compacted(
     history: list[Event], limit: int

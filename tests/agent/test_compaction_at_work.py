@@ -143,6 +143,7 @@ async def test_what_is_summarised_is_in_long_term_memory_before_the_conversation
         assert last[-1].type == "run_loop.idle"
 
 
+@pytest.mark.slow
 async def test_an_archive_that_never_comes_to_an_end_is_not_waited_for(tmp_path: Path) -> None:
     class Never(Hooks):
         async def before_archiving(self, run_loop: RunLoop) -> None:

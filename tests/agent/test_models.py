@@ -342,6 +342,7 @@ def test_it_is_ready_while_a_fallback_is() -> None:
     assert not Models(asleep, {"spare": NamedModel(Asleep(says("-")))}).status().ready
 
 
+@pytest.mark.slow
 async def test_the_advice_on_a_named_model_names_its_own_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

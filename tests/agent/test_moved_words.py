@@ -112,6 +112,7 @@ async def test_forgetting_the_loop_that_has_the_words_clears_where_they_came_fro
         await sent(agent, "Thanks", garden)
 
 
+@pytest.mark.slow
 async def test_forgetting_what_a_search_finds_clears_where_it_came_from(tmp_path: Path) -> None:
     async with house(tmp_path) as agent:
         garden, bank = await moved(agent)
@@ -124,6 +125,7 @@ async def test_forgetting_what_a_search_finds_clears_where_it_came_from(tmp_path
         assert heard(await whole(agent, bank))[:2] == ["What is a bank?", FORGOTTEN]
 
 
+@pytest.mark.slow
 async def test_forgetting_follows_a_message_that_was_moved_twice_and_its_forks(
     tmp_path: Path,
 ) -> None:
@@ -141,6 +143,7 @@ async def test_forgetting_follows_a_message_that_was_moved_twice_and_its_forks(
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_forgetting_follows_what_was_answered_only_after_another_message_was_moved_away(
     tmp_path: Path,
 ) -> None:
@@ -217,6 +220,7 @@ async def test_forgetting_follows_a_message_that_went_before_it_was_observed(
         assert heard(await whole(agent, source)) == ["Wait"]
 
 
+@pytest.mark.slow
 async def test_forgetting_follows_what_opened_a_loop_and_went_unobserved_to_its_forks(
     tmp_path: Path,
 ) -> None:
@@ -290,6 +294,7 @@ async def test_an_anchor_of_what_was_moved_tells_where_it_is(tmp_path: Path) -> 
         assert bank in refused.value.advice
 
 
+@pytest.mark.slow
 async def test_what_tells_what_a_loop_is_about_goes_with_the_words_that_tell_it(
     tmp_path: Path,
 ) -> None:

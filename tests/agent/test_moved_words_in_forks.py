@@ -22,6 +22,7 @@ from tests.support.memory.secrets import archived, traces
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 async def test_what_a_fork_is_about_is_forgotten_with_the_words_that_told_it_where_it_was_forked(
     tmp_path: Path,
 ) -> None:
@@ -42,6 +43,7 @@ async def test_what_a_fork_is_about_is_forgotten_with_the_words_that_told_it_whe
         assert heard(await whole(agent, fork.id))[-1] == "And crocuses?"
 
 
+@pytest.mark.slow
 async def test_what_a_fork_is_about_goes_with_an_unobserved_message_that_told_it(
     tmp_path: Path,
 ) -> None:
@@ -77,6 +79,7 @@ async def test_what_a_fork_is_about_goes_with_an_unobserved_message_that_told_it
             assert (await agent.run_loop(each)).goal == "And crocuses?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [f"Plan the {SECRET}", f"All about {SECRET}"])
 async def test_what_an_imported_loop_is_about_is_forgotten_in_its_fork_as_well(
     tmp_path: Path, goal: str

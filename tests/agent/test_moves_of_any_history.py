@@ -85,6 +85,7 @@ def all_that_was_said(*states: RunLoopState) -> str:
     return "\n".join(filter(None, said))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject) -> None:
@@ -124,6 +125,7 @@ def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject
     history_of(target_events)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_message_that_is_moved_back_is_as_it_was(data: st.DataObject) -> None:

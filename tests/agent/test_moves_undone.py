@@ -185,6 +185,7 @@ async def test_an_undo_is_there_whole_or_not_at_all_when_the_process_is_killed(
         assert {h.anchor.run_loop_id for h in found.hits if "coast" in h.content} == {bill.id}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["run loop", "words"])
 async def test_forgetting_what_was_moved_and_moved_back_leaves_no_word_of_it(
     tmp_path: Path, which: str

@@ -41,6 +41,7 @@ def having_heard(*said: str) -> RunLoopState:
     return state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "personal"),
     [
@@ -82,6 +83,7 @@ def test_it_knows_the_vectors_that_limits_are_told_by() -> None:
     assert len(weights["weights"]) == len(care_model().limit)
 
 
+@pytest.mark.slow
 def test_messages_that_it_was_not_fitted_to_are_told_rightly(
     bundled: SentenceTransformerEmbedder,
 ) -> None:

@@ -166,6 +166,7 @@ class _Counting(SentenceTransformerEmbedder):
         return super().embed_queries(texts)
 
 
+@pytest.mark.slow
 async def test_no_message_is_embedded_twice_for_routing_recall_and_search(tmp_path: Path) -> None:
     embedder = _Counting()
     long = "Please look for a hotel in Bonn. " + "It shall be quiet and near the river. " * 15

@@ -332,6 +332,7 @@ def conversations(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_conversations_go_through_the_real_parts_and_beside_them_the_bare_model(
     tmp_path: Path, conversations: Path
 ) -> None:

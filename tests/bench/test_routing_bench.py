@@ -157,6 +157,7 @@ def test_the_language_model_is_asked_for_every_message_where_it_is_to_be() -> No
     assert report["llm"] == saying(NEVER_JOINS).model
 
 
+@pytest.mark.slow
 def test_the_full_method_asks_it_where_the_settings_say_so() -> None:
     def methods(**options: Any) -> dict[str, int]:
         settings = RouterOptions(**options)
@@ -230,6 +231,7 @@ def test_the_figures_are_those_counted_by_hand() -> None:
     }
 
 
+@pytest.mark.slow
 def test_decisions_among_many_loops_are_timed_on_messages_that_nobody_said_before() -> None:
     said = list(conversations(20))
     asked = list(messages(20, 80, seed=0))
@@ -350,6 +352,7 @@ def test_the_command_routes_by_the_real_embedder_and_prints_json_alone() -> None
     assert "new_f1" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_measured_is_said_in_words(tmp_path: Path) -> None:
     done = bench("--data", str(tmp_path / "nowhere"))
     assert (done.returncode, done.stdout) == (1, "")

@@ -21,6 +21,7 @@ async def writes(steps: int, folder: Path, began: Callable[[], None]) -> None:
     (folder / "other").write_bytes(b"x" * 1000)
 
 
+@pytest.mark.slow
 def test_only_the_measured_loop_counts_and_not_the_one_that_warms_up(tmp_path: Path) -> None:
     seen = bench_worker.measure(writes, 3, tmp_path / "data", kept="journal*")
     assert len(seen["starts"]) == 4
@@ -36,6 +37,7 @@ def test_a_loop_that_takes_other_steps_than_it_was_to_is_an_error(tmp_path: Path
         bench_worker.measure(lazy, 5, tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_collections_of_garbage_are_seen_only_while_one_looks() -> None:
     with bench_worker.Pauses() as pauses:
         gc.collect()

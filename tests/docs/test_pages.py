@@ -51,6 +51,7 @@ def configured() -> Iterator[dict[str, str]]:
         }
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_is_short_and_prints_what_the_model_made_of_the_tool(
     tmp_path: Path, configured: dict[str, str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_the_example_of_the_readme_is_short_and_prints_what_the_model_made_of_th
     assert done.stdout == "In Lisbon: Sunny in Lisbon.\n", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), blocks("python"), ids=lambda value: value[:40])
 def test_a_python_example_runs(
     name: str, code: str, tmp_path: Path, configured: dict[str, str]

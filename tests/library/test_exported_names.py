@@ -48,6 +48,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert {each for each in loaded if each.startswith("service.")} == set()
 
 
+@pytest.mark.slow
 def test_a_name_loads_only_what_it_needs() -> None:
     loaded = loaded_after("from service import RondoError, Message")
     assert loaded.isdisjoint({"service.agent", "service.memory", "numpy", "anyio"})

@@ -77,6 +77,7 @@ async def player() -> AsyncIterator[tuple[AnthropicModel, Replay]]:
     await llm.aclose()
 
 
+@pytest.mark.slow
 async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
     player: tuple[AnthropicModel, Replay],
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
         assert await outcome(*player, one_by_one(variant)) == RICH_OUTCOME
 
 
+@pytest.mark.slow
 async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
     player: tuple[AnthropicModel, Replay],
 ) -> None:

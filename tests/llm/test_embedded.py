@@ -319,6 +319,7 @@ async def test_closing_while_the_model_loads_leaves_nothing_behind(weights: Mode
     assert process.pid is None or not is_running(process.pid)
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_cut_off_is_marked_and_ends_in_its_own_words(
     embedded: EmbeddedLLM,
 ) -> None:

@@ -214,6 +214,7 @@ async def test_a_compressed_answer_is_read_all_the_same() -> None:
     assert [part.text for part in parts if isinstance(part, TextDelta)] == ["Hel", "lo"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 async def test_comments_between_events_do_not_end_an_answer_however_it_is_cut(
     line_end: bytes,

@@ -63,6 +63,7 @@ async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
         assert await outcome(*player, one_by_one(variant)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_broken_stream_is_an_error_that_can_be_retried_wherever_it_is_cut(
     name: str, player: tuple[OpenAIModel, Replay]
@@ -75,6 +76,7 @@ async def test_a_broken_stream_is_an_error_that_can_be_retried_wherever_it_is_cu
         assert await outcome(*player, pieces) == whole, f"cut at {len(pieces[0])}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
     name: str, player: tuple[OpenAIModel, Replay]

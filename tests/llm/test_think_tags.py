@@ -81,6 +81,7 @@ def test_nothing_is_lost_but_leading_tags_and_the_white_space_around_them(answer
     assert words == think + answer[len(led) :]
 
 
+@pytest.mark.slow
 @given(answers)
 def test_words_come_as_soon_as_they_cannot_be_a_tag(answer: str) -> None:
     tags = ThinkTags()

@@ -49,6 +49,7 @@ async def test_each_commit_is_a_change_with_the_events_that_it_wrote(tmp_path: P
         assert memory.journal.changes.read(after=1, limit=10) == [second]
 
 
+@pytest.mark.slow
 async def test_imports_and_what_is_forgotten_are_changes_of_their_own_kinds(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await bring_in(memory, loop("a", turn("One?")), loop("b", turn("Two?")))
@@ -243,6 +244,7 @@ def killed(folder: Path, rng: random.Random) -> None:
         process.kill()
 
 
+@pytest.mark.slow
 async def test_nothing_is_missed_however_often_the_process_is_killed(tmp_path: Path) -> None:
     rng = random.Random(7)
     for _ in range(6):

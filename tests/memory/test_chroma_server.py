@@ -65,6 +65,7 @@ def collections_on(settings: MemorySettings) -> list[str]:
         client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_server_holds_the_index_and_nobody_elses_collections_are_touched(
     tmp_path: Path,
@@ -97,6 +98,7 @@ async def test_a_server_holds_the_index_and_nobody_elses_collections_are_touched
             assert (await memory.stats()).pending == 0
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_server_that_goes_away_loses_nothing_and_is_used_again(tmp_path: Path) -> None:
     settings = on_server(port := free_port())

@@ -108,6 +108,7 @@ def test_what_a_small_answer_blows_up_to_is_counted(ask: Callable[[str], None]) 
         ask(url)
 
 
+@pytest.mark.slow
 def test_an_answer_that_drips_is_broken_off() -> None:
     with (
         pouring(dripping, 200) as (url, _),

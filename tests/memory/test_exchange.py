@@ -206,6 +206,7 @@ async def test_other_words_under_a_known_id_are_a_conflict_and_stay_out(tmp_path
         assert await exported(memory, run_loop_id="a") == before
 
 
+@pytest.mark.slow
 async def test_conversations_of_other_services_may_be_renamed(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
         await bring_in(memory, loop("a", turn("One?", "Uno.")), source="chatgpt")
@@ -269,6 +270,7 @@ async def test_a_line_that_is_too_long_is_told_and_never_held() -> None:
     assert found == [(1, None), (2, b"short"), (3, None), (4, b"end")]
 
 
+@pytest.mark.slow
 async def test_an_import_in_many_batches_is_the_same_as_in_one(
     tmp_path: Path,
 ) -> None:

@@ -65,6 +65,7 @@ async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
         assert await memory.long_term.outdated(finished) == [], "and they are in step"
 
 
+@pytest.mark.slow
 async def test_growth_that_the_disk_refused_is_archived_while_the_house_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

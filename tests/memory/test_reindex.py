@@ -99,6 +99,7 @@ async def test_reindex_by_force_embeds_nothing_and_searches_go_on(tmp_path: Path
     assert_whole(tmp_path, segments=80)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_is_archived_during_a_reindex_is_not_lost(tmp_path: Path) -> None:
     async with remembering(tmp_path, WordEmbedder(), *LOOPS):

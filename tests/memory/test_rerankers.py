@@ -162,6 +162,7 @@ def test_an_endpoint_that_fails_is_told_in_words(status: int, answer: Any, words
     assert "secret" not in error.value.problem().in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_told_and_not_followed(status: int) -> None:
     with answering(200, {}) as (there, asked_there):

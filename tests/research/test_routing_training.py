@@ -114,6 +114,7 @@ def test_figures_are_those_counted_by_hand() -> None:
     assert [each["messages"] for each in calibration([Decision(0, 0, 1.0)])] == [1]
 
 
+@pytest.mark.slow
 def test_a_table_holds_the_same_projected_features_as_a_single_message(
     asked: list[list[Asked]],
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_table_holds_the_same_projected_features_as_a_single_message(
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_network_gives_the_same_scores_as_when_it_was_trained(asked: list[list[Asked]]) -> None:
     tables = [tabulated(each).weighing(1.0) for each in asked]
     for sees_vectors in (True, False):
@@ -222,6 +224,7 @@ def test_joined_tables_keep_each_message_with_its_candidates(asked: list[list[As
     np.testing.assert_array_equal(later.turns[later.last], two.turns[two.last])
 
 
+@pytest.mark.slow
 def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
     asked: list[list[Asked]],
 ) -> None:
@@ -274,6 +277,7 @@ def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
     assert measured(sure.decisions(4.72))["ece"] < 0.01 < measured(sure.decisions())["ece"]
 
 
+@pytest.mark.slow
 def test_each_message_is_judged_once_by_what_was_not_trained_on_its_file(
     asked: list[list[Asked]],
 ) -> None:

@@ -123,6 +123,7 @@ async def test_a_request_whose_headers_do_not_come_is_told_and_closed(
         assert "headers" in problem_in(await all_of(connection), 408)["detail"]
 
 
+@pytest.mark.slow
 async def test_headers_that_drip_are_cut_off_all_the_same(tmp_path: Path) -> None:
     async with running(tmp_path, limits=QUICK) as house, connected(house) as connection:
         await connection.send(b"GET / HTTP/1.1\r\nX: ")

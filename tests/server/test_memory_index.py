@@ -35,6 +35,7 @@ async def test_without_an_embedder_reindex_is_refused_in_words(tmp_path: Path) -
         assert stats["index"]["embedder"] is None
 
 
+@pytest.mark.slow
 async def test_another_embedder_is_told_everywhere_and_reindex_mends_it(tmp_path: Path) -> None:
     async with running(tmp_path, embedder=WordEmbedder()) as house:
         for number in range(5):

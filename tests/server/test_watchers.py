@@ -65,6 +65,7 @@ async def test_an_event_is_written_once_for_all_who_watch(
     assert len(journaled) < 3 * len(set(journaled))
 
 
+@pytest.mark.slow
 async def test_a_watcher_that_never_reads_is_let_go_in_words_and_holds_up_nobody(
     tmp_path: Path,
 ) -> None:

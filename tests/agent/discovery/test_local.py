@@ -169,6 +169,7 @@ async def test_what_is_no_model_server_is_left_out(answer: Answer) -> None:
     assert await found_of(answer) == []
 
 
+@pytest.mark.slow
 async def test_a_port_that_stays_silent_delays_nothing_else() -> None:
     with ExitStack() as stack:
         mute = [stack.enter_context(silent()) for _ in range(5)]
@@ -178,6 +179,7 @@ async def test_a_port_that_stays_silent_delays_nothing_else() -> None:
     assert [server.base_url for server in servers] == [served.base_url]
 
 
+@pytest.mark.slow
 async def test_what_comes_too_late_leaves_what_came_in_time() -> None:
     def slow_after_its_list(asked: Asked) -> None:
         if asked.path == "/api/show":
