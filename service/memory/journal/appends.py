@@ -23,7 +23,7 @@ from service.domain.history.events import (
 from service.domain.history.fold import begin, evolve
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
-from service.memory.journal.change_feed import Commit
+from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.memory.journal.standing_approvals import StandingApproval
@@ -77,6 +77,14 @@ class Rewriting:
     owner: str
     changed: Sequence[RunLoopState]
     removed: Sequence[str]
+
+    def changes(self, *, after: int) -> list[Change]:
+        """What is written into the change feed behind the change of this number."""
+        kinds: list[tuple[ChangeKind, str, str]] = [
+            *(("rewritten", self.owner, state.id) for state in self.changed),
+            *(("removed", self.owner, each) for each in self.removed),
+        ]
+        return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
 
 
 class Forgotten(Protocol):

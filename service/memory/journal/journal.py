@@ -15,7 +15,6 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -37,11 +36,10 @@ from service.memory.journal import (
     usage_table,
 )
 from service.memory.journal.appends import Append, Forgotten, Rewriting, stamped, write
-from service.memory.journal.change_feed import Change, ChangeFeed, ChangeKind, Commit, numbered
+from service.memory.journal.change_feed import Change, ChangeFeed, Commit
 from service.memory.journal.imported_loops import Imports
 from service.memory.journal.inbox import Inbox
 from service.memory.journal.journal_reads import JournalReads
-from service.memory.journal.run_loop_table import millis_of
 from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.journal.usage_table import UsageTable
 from service.storage.run_to_end import in_background, run_to_end
@@ -378,7 +376,7 @@ class Journal(JournalReads):
         def write() -> tuple[T, Rewriting, list[Change]]:
             with self._file.transaction(durable=True) as db:
                 outcome, rewriting = work(db)
-                rewritten = self._changes_of(rewriting)
+                rewritten = rewriting.changes(after=self.changes.last)
                 self.changes.write(db, rewritten)
             return outcome, rewriting, rewritten
 
@@ -393,10 +391,3 @@ class Journal(JournalReads):
             self._publish(rewritten)
             await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
         return outcome
-
-    def _changes_of(self, rewriting: Rewriting) -> list[Change]:
-        kinds: list[tuple[ChangeKind, str, str]] = [
-            *(("rewritten", rewriting.owner, state.id) for state in rewriting.changed),
-            *(("removed", rewriting.owner, each) for each in rewriting.removed),
-        ]
-        return numbered(self.changes.last, kinds, at=millis_of(datetime.now(UTC)))
