@@ -84,6 +84,11 @@ def test_a_file_name_occurs_once() -> None:
     assert {name for name, count in names.items() if count > 1} <= SHARED_NAMES
 
 
+def test_no_file_is_long() -> None:
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert {str(path): count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
 @pytest.mark.parametrize("below", ["a", "b.c"])
 def test_a_circle_is_found(tmp_path: Path, below: str) -> None:
     package = tmp_path / "thing"

@@ -26,7 +26,8 @@ from service.agent.message_check import check_message
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, Problem
-from service.domain.history.events import NEW_MATTER, CallDecision, Event, Remember
+from service.domain.history.events import Event
+from service.domain.history.human_input import NEW_MATTER, CallDecision, Remember
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
 from service.llm.named_models import Models

@@ -31,20 +31,18 @@ from typing import TYPE_CHECKING, Protocol
 from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, Problem, error_of
 from service.domain.history.events import (
-    CallDecision,
     Event,
     EventBody,
-    InputRequired,
     IterationAbandoned,
     LLMFallback,
     LLMRetry,
     MessageCompleted,
     MessageDelta,
     MessageMoved,
-    Remember,
     ToolFinished,
     ToolStarted,
 )
+from service.domain.history.human_input import CallDecision, InputRequired, Remember
 from service.domain.history.outcome import MessageOutcome
 from service.domain.history.own_part import OwnPart
 from service.memory.journal.inbox import Delivery

@@ -7,12 +7,8 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from service.domain.errors import Problem
-from service.domain.history.events import (
-    ErrorOccurred,
-    Event,
-    InputRequired,
-    MessageMoved,
-)
+from service.domain.history.events import ErrorOccurred, Event, MessageMoved
+from service.domain.history.human_input import InputRequired
 from service.domain.history.own_part import is_last
 from service.memory.journal.event_feed import Reader
 from service.memory.journal.inbox import Delivery

@@ -18,8 +18,6 @@ from service.domain.history.events import (
     Event,
     EventBody,
     ForkPoint,
-    InputReceived,
-    InputRequired,
     MessageCompleted,
     MessageMoved,
     RunLoopCancelled,
@@ -31,6 +29,7 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import fold
 from service.domain.history.fold_moves import is_moved_out
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.run_loops import RESUMABLE, RunLoop

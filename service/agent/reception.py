@@ -26,13 +26,13 @@ from service.domain.errors import (
     StorageError,
 )
 from service.domain.history.events import (
-    NEW_MATTER,
     ErrorOccurred,
     EventBody,
     MessageReceived,
     RouteDecided,
     RunLoopStarted,
 )
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route

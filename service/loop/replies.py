@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from service.domain.conversation.messages import Message
 from service.domain.history.events import (
     EventBody,
-    InputReceived,
-    InputRequired,
     MessageReceived,
     RunLoopInterrupted,
     RunLoopResumed,
     ToolFinished,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route

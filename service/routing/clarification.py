@@ -6,7 +6,7 @@ before all work there. Whoever answers lets that loop go on, or has the message 
 
 from __future__ import annotations
 
-from service.domain.history.events import NEW_MATTER, InputReceived, InputRequired
+from service.domain.history.human_input import NEW_MATTER, InputReceived, InputRequired
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.routing.text.text_script import script

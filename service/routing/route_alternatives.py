@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.domain.history.events import NEW_MATTER
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.routes import Route
 from service.tuning import ROUTER_ALTERNATIVE_LEAST, ROUTER_MOST_ALTERNATIVES
 

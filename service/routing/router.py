@@ -19,7 +19,8 @@ import anyio.to_thread
 
 from service.domain.errors import LLMError
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.history.events import NEW_MATTER, Usage
+from service.domain.history.events import Usage
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.history.state import RunLoopState
 from service.domain.routes import Route, RouteCandidate, RouteMethod
 from service.domain.run_loops import RESUMABLE

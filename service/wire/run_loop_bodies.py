@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from service.domain.errors import Problem
-from service.domain.history.events import ForkPoint, InputRequired, Remember
+from service.domain.history.events import ForkPoint
+from service.domain.history.human_input import InputRequired, Remember
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, RunLoopSummary, Timestamp
 from service.domain.usage import LoopUsage

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from service.domain.conversation.messages import FinishReason, ImageUrlPart, Message, TextPart
 from service.domain.errors import Problem
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
 

@@ -10,7 +10,7 @@ import pytest
 from service.agent.callbacks import Callbacks
 from service.domain.errors import ConflictError, InvalidInputError
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.routing.calibration.corrections import labelled_routes
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import sent, until

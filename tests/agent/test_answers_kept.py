@@ -10,12 +10,12 @@ from service.agent.agent import Agent
 from service.domain.errors import Problem
 from service.domain.history.events import (
     EventBody,
-    InputReceived,
     RunLoopCancelled,
     RunLoopFailed,
     RunLoopInterrupted,
     ToolFinished,
 )
+from service.domain.history.human_input import InputReceived
 from service.loop.replies import withdrawn
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.agents import running_agent, sent

@@ -11,7 +11,8 @@ import pytest
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.history.events import CallDecision, InputReceived, MessageReceived
+from service.domain.history.events import MessageReceived
+from service.domain.history.human_input import CallDecision, InputReceived
 from service.memory.journal.change_feed import Commit
 from tests.support.agent.agents import request_of, running_agent, sending, sent, types, until
 from tests.support.agent.waiting import (

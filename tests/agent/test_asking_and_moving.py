@@ -13,7 +13,7 @@ from service.agent.callbacks import Callbacks
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import TextDelta
 from service.domain.errors import Problem
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, call, running_agent, until
 from tests.support.agent.moving import opened

@@ -22,7 +22,7 @@ from service.domain.errors import (
     LLMStreamError,
     RondoError,
 )
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
 from service.tools.decorator import tool

@@ -11,8 +11,9 @@ import pytest
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.history.events import CompactionRequested, InputRequired
+from service.domain.history.events import CompactionRequested
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputRequired
 from service.memory.memory import Memory
 from service.tools.decorator import tool
 from tests.support.agent.agents import (

@@ -13,8 +13,9 @@ from service.domain.conversation.messages import ImageUrlPart, Message, TextPart
 from service.domain.conversation.stream_parts import StreamPart, ToolCallDelta
 from service.domain.errors import ConflictError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.events import Event, InputReceived, InputRequired, MessageCompleted
+from service.domain.history.events import Event, MessageCompleted
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.run_loops import SendMode
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.agents import (

@@ -12,7 +12,8 @@ from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, LLMStatusError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.events import Event, InputRequired, MessageMoved, MessageReceived
+from service.domain.history.events import Event, MessageMoved, MessageReceived
+from service.domain.history.human_input import InputRequired
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, answer_of, running_agent, sent, until

@@ -25,7 +25,8 @@ from service.domain.conversation.instructions import (
 )
 from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import ConfigurationError, Problem
-from service.domain.history.events import Event, InputRequired, RunLoopFailed
+from service.domain.history.events import Event, RunLoopFailed
+from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.loop.brain import landing
 from service.memory.memory import Memory

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.history.events import CallDecision, Remember
+from service.domain.history.human_input import CallDecision, Remember
 from service.tools.approval import ApprovalMode, ApprovalPolicy
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import FunctionTool, tool

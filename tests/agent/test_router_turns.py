@@ -8,12 +8,12 @@ from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.history.events import (
     EventBody,
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     RunLoopStarted,
 )
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputRequired
 from service.routing.candidate_loops import candidate_of
 from service.routing.text.text_reading import MOST_TURNS, Turn
 from tests.support.agent.conversations import Conversation

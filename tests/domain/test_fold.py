@@ -12,8 +12,6 @@ from service.domain.errors import Problem
 from service.domain.history.events import (
     CompactionFinished,
     Event,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -27,6 +25,7 @@ from service.domain.history.events import (
     Usage,
 )
 from service.domain.history.fold import evolve, fold
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from tests.support.histories import event_at, histories, received

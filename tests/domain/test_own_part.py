@@ -12,7 +12,6 @@ from service.domain.history.events import (
     ErrorOccurred,
     Event,
     EventBody,
-    InputRequired,
     IterationStarted,
     MessageMoved,
     RunLoopCancelled,
@@ -20,6 +19,7 @@ from service.domain.history.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
+from service.domain.history.human_input import InputRequired
 from service.domain.history.own_part import is_last
 
 PROBLEM = Problem(kind="disk", title="It is full")

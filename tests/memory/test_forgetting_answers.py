@@ -17,8 +17,6 @@ from service.domain.conversation.messages import Message, NotePart, ThinkPart, T
 from service.domain.forgetting_terms import FORGOTTEN, ForgetPreview, ForgetRequest
 from service.domain.history.events import (
     CompactionFinished,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     MessageReceived,
@@ -26,6 +24,7 @@ from service.domain.history.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
 from service.memory.memory import Memory

@@ -12,13 +12,12 @@ from service.domain.conversation.messages import Message
 from service.domain.exchange import ImportReport
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import (
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MessageReceived,
     RouteDecided,
     RunLoopImported,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.exchange.importing import Importing

@@ -15,13 +15,13 @@ from service.domain.anchors import AnchorRef, Segment
 from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import StorageError
 from service.domain.history.events import (
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     RunLoopCompleted,
     RunLoopIdle,
     RunLoopStarted,
 )
+from service.domain.history.human_input import InputRequired
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.ledger import ledger
 from service.memory.ledger.ledger import Ledger, count_run_loops

@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.history.events import InputReceived, InputRequired, RunLoopStarted
+from service.domain.history.events import RunLoopStarted
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.memory.journal.journal import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.agent.agent_options import AgentOptions
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.routing.routing_options import RouterOptions
 from tests.support.server.http_daemon import running
 

@@ -13,14 +13,11 @@ from service.agent.moving.moved_rounds import Round, round_of
 from service.domain.conversation.messages import Message, TextPart, ThinkPart, ToolCall
 from service.domain.errors import ConflictError, Problem
 from service.domain.history.events import (
-    CallDecision,
     CompactionFinished,
     CompactionStarted,
     ErrorOccurred,
     Event,
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationAbandoned,
     IterationStarted,
     MessageCompleted,
@@ -37,6 +34,7 @@ from service.domain.history.events import (
     Usage,
 )
 from service.domain.history.fold import begin, evolve
+from service.domain.history.human_input import CallDecision, InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RESUMABLE
 

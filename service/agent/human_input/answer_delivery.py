@@ -11,13 +11,8 @@ from service.agent.human_input.answer_reading import Answer, decisions_of, read_
 from service.agent.moving.mover import Mover
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.history.events import (
-    NEW_MATTER,
-    InputReceived,
-    InputRequired,
-    MessageMoved,
-    RouteDecided,
-)
+from service.domain.history.events import MessageMoved, RouteDecided
+from service.domain.history.human_input import NEW_MATTER, InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route

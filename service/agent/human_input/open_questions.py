@@ -14,7 +14,7 @@ from reactivex import operators as ops
 
 from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, RondoError
-from service.domain.history.events import CallDecision, InputRequired, Remember
+from service.domain.history.human_input import CallDecision, InputRequired, Remember
 from service.domain.history.state import RunLoopState
 from service.memory.memory import Memory
 

@@ -14,12 +14,12 @@ from service.agent.moving.moved_rounds import Round
 from service.domain.errors import ConflictError
 from service.domain.history.events import (
     Event,
-    InputReceived,
     MessageMoved,
     MessageReceived,
     RouteDecided,
     RunLoopStarted,
 )
+from service.domain.history.human_input import InputReceived
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from service.domain.conversation.messages import Message
 from service.domain.history.events import (
     Event,
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationAbandoned,
     IterationStarted,
     MemoryRecalled,
@@ -26,6 +24,7 @@ from service.domain.history.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.errors import ConflictError, NotFoundError
-from service.domain.history.events import Event, InputRequired, MessageMoved, ToolStarted
+from service.domain.history.events import Event, MessageMoved, ToolStarted
+from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RESUMABLE, Iteration
 from service.memory.forgetting.histories import History, history_of

@@ -23,7 +23,8 @@ from service.domain.errors import (
     NotFoundError,
     StorageError,
 )
-from service.domain.history.events import NEW_MATTER, InputReceived, MessageMoved, RouteDecided
+from service.domain.history.events import MessageMoved, RouteDecided
+from service.domain.history.human_input import NEW_MATTER, InputReceived
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.loop.scheduler import Scheduler

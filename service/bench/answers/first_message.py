@@ -14,7 +14,7 @@ from service.bench.answers.answer_figures import Figures
 from service.bench.answers.answer_subject import ask, fresh_agent
 from service.bench.benchmark_error import BenchmarkError
 from service.config import Settings
-from service.domain.history.events import NEW_MATTER
+from service.domain.history.human_input import NEW_MATTER
 
 _LATER_STARTS = 3
 _LONGEST_START_SECONDS = 900.0

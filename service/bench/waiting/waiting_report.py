@@ -16,13 +16,8 @@ from service import __version__
 from service.agent.agent import Agent
 from service.bench.waiting.waiting_dataset import LABELS, Case, Part, read_parts
 from service.bench.waiting.waiting_subject import subject, waiting
-from service.domain.history.events import (
-    Event,
-    InputReceived,
-    InputRequired,
-    MessageCompleted,
-    MessageReceived,
-)
+from service.domain.history.events import Event, MessageCompleted, MessageReceived
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.memory.protocol import Embedder
 from service.routing.expected_answers import VERSION
 from service.routing.routing_model import shipped

@@ -36,7 +36,8 @@ from service.cli.views.phrases import compaction_in_words
 from service.cli.views.run_loop_ids import resolve, run_loops
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError, RondoError
-from service.domain.history.events import NEW_MATTER, CompactionFinished
+from service.domain.history.events import CompactionFinished
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
 from service.wire.run_loop_bodies import Fork, ForkRequest, RunLoopDetails
 from service.wire.send_bodies import Accepted

@@ -19,7 +19,7 @@ from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, plain, short_id, visible
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.wire.run_loop_bodies import RunLoopDetails
 
 YES = frozenset(("y", "yes", "j", "ja", "是", "好", "同意"))

@@ -18,12 +18,8 @@ from service.cli.daemon.stream_items import END, Note, SeenEvent
 from service.cli.terminal.output import aside, one_line
 from service.cli.views.phrases import route_in_words
 from service.domain.errors import RondoError
-from service.domain.history.events import (
-    NEW_MATTER,
-    IterationStarted,
-    MessageReceived,
-    RouteDecided,
-)
+from service.domain.history.events import IterationStarted, MessageReceived, RouteDecided
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import Accepted

@@ -26,8 +26,6 @@ from service.domain.history.events import (
     CompactionStarted,
     ErrorOccurred,
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationAbandoned,
     IterationStarted,
     LLMFallback,
@@ -48,6 +46,7 @@ from service.domain.history.events import (
     ToolFinished,
     ToolStarted,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import DELIVERED, Accepted

@@ -16,7 +16,7 @@ from service.cli.views.phrases import (
     route_in_words,
 )
 from service.cli.views.route_views import hint, message_lines, whys_at
-from service.domain.history import events
+from service.domain.history import events, human_input
 from service.domain.run_loops import Iteration, RunLoop, Status
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 
@@ -219,9 +219,9 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
             return f"{name}({arguments_in_words(arguments)})", "cyan"
         case events.ToolFinished(name=name, content=content, is_error=is_error):
             return f"{name}: {content}", "red" if is_error else "green"
-        case events.InputRequired(prompt=prompt):
+        case human_input.InputRequired(prompt=prompt):
             return prompt, "bold yellow"
-        case events.InputReceived(approved=approved, text=text):
+        case human_input.InputReceived(approved=approved, text=text):
             said = "" if approved is None else ("yes" if approved else "no")
             return " ".join(filter(None, (said, text))), "yellow"
         case events.CompactionStarted(tokens=tokens, limit=limit):

@@ -14,13 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from service.domain.anchors import Anchor
 from service.domain.conversation.messages import FinishReason, Message
 from service.domain.errors import Problem
-
-# Events as all others, and imported from here as all others are.
-from service.domain.history.human_input import NEW_MATTER as NEW_MATTER
-from service.domain.history.human_input import CallDecision as CallDecision
-from service.domain.history.human_input import InputReceived as InputReceived
-from service.domain.history.human_input import InputRequired as InputRequired
-from service.domain.history.human_input import Remember as Remember
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.json_values import Metadata
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
@@ -399,11 +393,6 @@ class Event(BaseModel):
     def wire(self) -> dict[str, Any]:
         """The event as clients see it: the envelope, with the body's fields under ``data``."""
         whole = self.model_dump(mode="json")
-        body = whole.pop("body")
-        return {
-            "seq": whole["seq"],
-            "type": body.pop("type"),
-            "at": whole["at"],
-            "run_loop_id": whole["run_loop_id"],
-            "data": body,
-        }
+        body = whole["body"]
+        envelope = {"seq": whole["seq"], "type": body.pop("type"), "at": whole["at"]}
+        return {**envelope, "run_loop_id": whole["run_loop_id"], "data": body}

@@ -21,8 +21,6 @@ from service.domain.history.events import (
     CompactionStarted,
     ErrorOccurred,
     Event,
-    InputReceived,
-    InputRequired,
     IterationAbandoned,
     IterationStarted,
     LLMFallback,
@@ -50,6 +48,7 @@ from service.domain.history.fold_answers import answered, asked
 from service.domain.history.fold_moves import moved_away
 from service.domain.history.fold_results import with_closed_calls, with_finished, with_started
 from service.domain.history.growing import Growing
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.imported import grown, imported
 from service.domain.history.state import (
     PendingCall,

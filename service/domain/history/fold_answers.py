@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service.domain.conversation.messages import Message
 from service.domain.conversation.quoting import quoted
-from service.domain.history.events import InputReceived, InputRequired
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import (
     BeforeAnswer,
     PendingCall,

@@ -26,8 +26,6 @@ from service.domain.errors import Problem
 from service.domain.history.events import (
     ErrorOccurred,
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     LLMFallback,
     MemoryRecalled,
@@ -40,6 +38,7 @@ from service.domain.history.events import (
     RunLoopFailed,
     RunLoopIdle,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.own_part import OwnPart
 from service.domain.routes import Route
 from service.domain.run_loops import Status

@@ -26,8 +26,6 @@ from service.domain.history.events import (
     ErrorOccurred,
     Event,
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     MessageMoved,
@@ -35,6 +33,7 @@ from service.domain.history.events import (
     RunLoopImported,
     RunLoopInterrupted,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 
 _LAST = frozenset(
     body.model_fields["type"].default

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import Problem
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.history.events import ForkPoint, InputReceived, InputRequired, Recollection
+from service.domain.history.events import ForkPoint, Recollection
 from service.domain.history.growing import Growing
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.run_loops import (
     ACTIVE,
     Iteration,

@@ -7,7 +7,7 @@ from service.domain.conversation.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps

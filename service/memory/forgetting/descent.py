@@ -13,12 +13,12 @@ from service.domain.forgetting_terms import CopyKind
 from service.domain.history.events import (
     Event,
     EventBody,
-    InputReceived,
     MessageReceived,
     RouteDecided,
     RunLoopImported,
     RunLoopStarted,
 )
+from service.domain.history.human_input import InputReceived
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.moves import Move, moves_to

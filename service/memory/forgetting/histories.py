@@ -9,8 +9,6 @@ from service.domain.history.events import (
     CompactionFinished,
     CompactionStarted,
     Event,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MemoryRecalled,
     MessageMoved,
@@ -24,6 +22,7 @@ from service.domain.history.events import (
     Usage,
 )
 from service.domain.history.fold import begin, evolve
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.imported import conversation
 from service.domain.history.state import RunLoopState
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from service.domain.history.events import EventBody, InputRequired, RouteDecided, RunLoopStarted
+from service.domain.history.events import EventBody, RouteDecided, RunLoopStarted
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputRequired
 from service.domain.run_loops import RunLoop
 from service.memory.forgetting.pieces import Ref, pieces_in, without_pieces, without_stale
 from service.memory.forgetting.plan import Plan

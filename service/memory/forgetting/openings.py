@@ -7,11 +7,11 @@ from itertools import groupby
 from service.domain.history.events import (
     Event,
     EventBody,
-    InputReceived,
     MessageReceived,
     RunLoopImported,
     RunLoopStarted,
 )
+from service.domain.history.human_input import InputReceived
 from service.memory.forgetting.histories import History
 
 

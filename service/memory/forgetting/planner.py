@@ -17,14 +17,13 @@ from service.domain.forgetting_terms import CopyKind
 from service.domain.history.events import (
     Event,
     EventBody,
-    InputReceived,
-    InputRequired,
     MessageMoved,
     RouteDecided,
     RunLoopImported,
     RunLoopStarted,
 )
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History

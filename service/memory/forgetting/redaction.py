@@ -11,7 +11,7 @@ from collections.abc import Container
 from service.domain.conversation.messages import Message, TextPart, ToolCall
 from service.domain.errors import Problem
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
-from service.domain.history import events
+from service.domain.history import events, human_input
 from service.domain.run_loops import Iteration
 
 
@@ -38,7 +38,7 @@ def redacted(body: events.EventBody) -> events.EventBody:
             return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
         case events.ToolFinished():
             return body.model_copy(update={"content": FORGOTTEN, "whole": None})
-        case events.InputRequired() | events.InputReceived():
+        case human_input.InputRequired() | human_input.InputReceived():
             return _without_question(body)
         case events.CompactionFinished():
             return body.model_copy(update={"replacement": tuple(map(_message, body.replacement))})
@@ -95,8 +95,10 @@ def _iteration(iteration: Iteration) -> Iteration:
     )
 
 
-def _without_question(body: events.InputRequired | events.InputReceived) -> events.EventBody:
-    if isinstance(body, events.InputRequired):
+def _without_question(
+    body: human_input.InputRequired | human_input.InputReceived,
+) -> events.EventBody:
+    if isinstance(body, human_input.InputRequired):
         return body.model_copy(
             update={
                 "prompt": FORGOTTEN,

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable
 
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.domain.routes import Route
 
 _QUOTED = re.compile("“(.*)”", re.DOTALL)  # as far as possible: a goal may hold marks of its own

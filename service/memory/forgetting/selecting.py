@@ -15,7 +15,7 @@ import anyio.to_thread
 from service.domain.anchors import AnchorRef
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.events import InputReceived, InputRequired
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import loop_ids, loops_that_hold, owner_of

@@ -17,7 +17,7 @@ from service.domain.conversation.messages import (
     ToolCall,
 )
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
-from service.domain.history import events
+from service.domain.history import events, human_input
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.words import strings_in
@@ -43,7 +43,7 @@ def without_telling(body: events.EventBody, tells: Tells) -> events.EventBody:
             if messages == body.replacement:
                 return body
             return body.model_copy(update={"replacement": messages})
-        case events.InputReceived():
+        case human_input.InputReceived():
             return _without_scopes(body) if _scopes_tell(body, tells) else body
         case _:
             return redacted(body) if any(map(tells, _texts(body))) else body
@@ -56,7 +56,7 @@ def _texts(body: events.EventBody) -> list[str]:
             return [body.arguments]
         case events.ToolFinished():  # a notice is in words of Rondo's own
             return [] if body.notice else [body.content, body.whole or ""]
-        case events.InputRequired():
+        case human_input.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
             scopes = (each or "" for each in body.scopes.values())
             return [body.prompt, *body.options, *calls, *scopes, *strings_in(body.metadata)]
@@ -70,13 +70,13 @@ def _texts(body: events.EventBody) -> list[str]:
     return []
 
 
-def _scopes_tell(body: events.InputReceived, tells: Tells) -> bool:
+def _scopes_tell(body: human_input.InputReceived, tells: Tells) -> bool:
     decided = (each.arguments or "" for each in body.decisions)
     subjects = (each or "" for each in body.subjects.values())
     return any(map(tells, (*body.scopes, *subjects, *decided)))
 
 
-def _without_scopes(body: events.InputReceived) -> events.InputReceived:
+def _without_scopes(body: human_input.InputReceived) -> human_input.InputReceived:
     """A person's answer, without what it repeats of what was asked."""
     decisions = tuple(each.model_copy(update={"arguments": None}) for each in body.decisions)
     gone = {"decisions": decisions, "scopes": (), "subjects": {}}
@@ -165,9 +165,9 @@ def part_of(body: events.EventBody) -> tuple[PartOfPlace, str]:
             return "call", f"{body.name} {body.arguments}"
         case events.ToolFinished():
             return "result", body.content
-        case events.InputRequired():
+        case human_input.InputRequired():
             return "question", body.prompt
-        case events.InputReceived():
+        case human_input.InputReceived():
             return "approval", "; ".join(body.scopes)
         case events.CompactionFinished():
             return "summary", "\n".join(each.notes or each.text for each in body.replacement)

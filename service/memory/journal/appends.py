@@ -15,12 +15,12 @@ from service.domain.history.events import (
     TRANSIENT,
     Event,
     EventBody,
-    InputRequired,
     MemoryRecalled,
     RouteDecided,
     ToolFinished,
 )
 from service.domain.history.fold import begin, evolve
+from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered

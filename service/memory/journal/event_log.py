@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 
 from service.domain.conversation.messages import ToolCall
-from service.domain.history import events
+from service.domain.history import events, human_input
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +57,9 @@ def without_words(body: events.EventBody) -> str:
         case events.ToolFinished(name=name, call_id=call_id, content=content, is_error=is_error):
             failed = ", failed" if is_error else ""
             return f"{name[:80]!r} ({call_id[:80]}), {_length(content)}{failed}"
-        case events.InputRequired(kind=kind, request_id=request_id, tool_calls=calls):
+        case human_input.InputRequired(kind=kind, request_id=request_id, tool_calls=calls):
             return f"{request_id} ({kind}){f' {_names(calls)}' if calls else ''}"
-        case events.InputReceived(request_id=request_id, approved=approved, remember=remember):
+        case human_input.InputReceived(request_id=request_id, approved=approved, remember=remember):
             said = "answered" if approved is None else ("yes" if approved else "no")
             return f"{request_id}: {said}{f', remembered ({remember})' if remember else ''}"
         case events.CompactionStarted(tokens=tokens, limit=limit):

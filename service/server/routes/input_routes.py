@@ -7,7 +7,7 @@ import json
 from fastapi import APIRouter
 from pydantic import JsonValue
 
-from service.domain.history.events import CallDecision
+from service.domain.history.human_input import CallDecision
 from service.domain.run_loops import RunLoop
 from service.server.daemon import TheDaemon
 from service.server.http.json_body import JSONRoute

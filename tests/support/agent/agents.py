@@ -17,7 +17,8 @@ from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMStatusError
-from service.domain.history.events import Event, InputRequired
+from service.domain.history.events import Event
+from service.domain.history.human_input import InputRequired
 from service.llm.named_models import NamedModel
 from service.llm.protocol import LLMStatus
 from service.loop.brain import Limits

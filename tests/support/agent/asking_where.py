@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.agent.agent import Agent
-from service.domain.history.events import Event, InputRequired
+from service.domain.history.events import Event
+from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import echo, request_of, running_agent, sent, until

@@ -16,7 +16,7 @@ import anyio
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.conversation.tool_definitions import ToolContext
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.storage.sqlite_file import SqliteFile
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, Respond, call, running_agent

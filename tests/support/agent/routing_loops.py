@@ -14,13 +14,13 @@ from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.history.events import (
     Event,
     EventBody,
-    InputRequired,
     IterationStarted,
     MessageCompleted,
     RunLoopIdle,
     RunLoopStarted,
 )
 from service.domain.history.fold import fold
+from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.llm.protocol import LLMStatus
 from service.memory.protocol import Vectors

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, ToolCallDelta
-from service.domain.history.events import InputRequired
+from service.domain.history.human_input import InputRequired
 from service.domain.run_loops import RunLoop
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, Respond, sent, until

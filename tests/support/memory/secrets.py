@@ -15,8 +15,6 @@ from service.domain.conversation.messages import Message, TextPart, ThinkPart, T
 from service.domain.forgetting_terms import ForgetReceipt, ForgetRequest
 from service.domain.history.events import (
     EventBody,
-    InputReceived,
-    InputRequired,
     IterationStarted,
     MemoryRecalled,
     MessageCompleted,
@@ -30,6 +28,7 @@ from service.domain.history.events import (
     ToolStarted,
     Usage,
 )
+from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.standing_approvals import StandingApproval
