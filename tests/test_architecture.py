@@ -64,6 +64,7 @@ def callbacks_assigned(tree: ast.Module, known: set[str]) -> Iterator[ast.stmt]:
             yield node
 
 
+@pytest.mark.slow
 def test_no_callback_is_assigned_from_outside() -> None:
     """Whoever is to be called is given to the constructor, or reads the change feed."""
     known = set[str]().union(*(methods(tree) for _, tree in sources()))
@@ -116,6 +117,7 @@ def private_reach(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             yield node
 
 
+@pytest.mark.slow
 def test_no_test_reaches_into_what_is_private() -> None:
     """What a test needs to be different is a parameter of the constructor."""
     found = [

@@ -70,10 +70,12 @@ def siblings(graph: Mapping[str, set[str]]) -> dict[str, dict[str, set[str]]]:
     return within
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other_in_a_circle() -> None:
     assert circle(imported(PACKAGE)) == []
 
 
+@pytest.mark.slow
 def test_no_folders_import_each_other_in_a_circle_at_any_depth() -> None:
     found = {folder: circle(graph) for folder, graph in siblings(imported(PACKAGE)).items()}
     assert {folder: members for folder, members in found.items() if members} == {}

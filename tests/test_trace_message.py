@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_it_names_the_modules_of_both_cases() -> None:
     told = subprocess.run(
         [sys.executable, "scripts/trace_message.py", "--list"],

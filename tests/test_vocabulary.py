@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 RETIRED_NAMES = {
@@ -56,6 +58,7 @@ def test_no_name_of_the_package_is_a_retired_one() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_page_and_no_line_of_code_uses_a_retired_word() -> None:
     found = []
     for path in files("service/*.py", "research/*.py", "scripts/*", "docs/*.md", "*.md"):

@@ -174,6 +174,7 @@ async def test_with_no_linger_a_loop_completes_at_once(tmp_path: Path) -> None:
                         break
 
 
+@pytest.mark.slow
 async def test_many_loops_at_once_each_get_their_own_answer(tmp_path: Path) -> None:
     answers: dict[str, str] = {}
 

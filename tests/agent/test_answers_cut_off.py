@@ -367,6 +367,7 @@ async def test_a_program_is_told_that_repeated_words_do_not_count(tmp_path: Path
 # --- tool calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
 @pytest.mark.parametrize("arguments", ['{"what": "mil', "", '{"what": "milk"'])
 async def test_half_a_call_is_not_run_and_the_model_is_told(

@@ -144,6 +144,7 @@ UNUSABLE: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", UNUSABLE, ids=lambda answer: str(answer)[:60])
 async def test_an_answer_that_is_not_clear_is_refused_and_decides_nothing(
     tmp_path: Path, answer: dict[str, Any]

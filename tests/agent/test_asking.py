@@ -76,6 +76,7 @@ async def test_the_words_of_an_option_are_a_choice_too(tmp_path: Path) -> None:
         assert results_of(await rested(agent, loop_id)) == ["milk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "answer", "words"),
     [

@@ -30,6 +30,7 @@ def decisions(true: Calibration, count: int, *, seed: int = 1) -> list[Case]:
     return cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "true",
     [Calibration(1.6, 0.0), Calibration(1.0, 1.2), Calibration(0.75, -0.8), UNCALIBRATED],

@@ -65,6 +65,7 @@ async def test_asking_needs_no_callbacks_and_can_name_the_run_loop(tmp_path: Pat
     assert again == "4 messages"  # the system's, and three of the conversation
 
 
+@pytest.mark.slow
 async def test_a_retry_takes_back_what_had_streamed(tmp_path: Path) -> None:
     answers: list[Answer] = [
         [TextDelta("Half an ans"), LLMStreamError("cut")],

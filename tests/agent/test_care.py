@@ -156,6 +156,7 @@ async def test_what_was_taken_back_comes_with_the_newest_first(
         assert llm.reminder.count(new) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "asks"),
     [
@@ -173,6 +174,7 @@ async def test_a_limit_that_is_denied_is_told_as_it_was_said(
         assert f"“{said}”" in llm.reminder
 
 
+@pytest.mark.slow
 async def test_what_is_told_of_stories_recipes_and_others_books_is_no_limit(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:
@@ -193,6 +195,7 @@ async def test_what_is_told_of_stories_recipes_and_others_books_is_no_limit(
             assert llm.reminder == "", words
 
 
+@pytest.mark.slow
 async def test_no_other_owners_limit_is_ever_shown(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:
@@ -205,6 +208,7 @@ async def test_no_other_owners_limit_is_ever_shown(
         assert "shellfish" in llm.reminder
 
 
+@pytest.mark.slow
 async def test_at_most_a_few_stand_there_and_words_of_the_quote_cannot_end_it(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:
@@ -223,6 +227,7 @@ async def test_at_most_a_few_stand_there_and_words_of_the_quote_cannot_end_it(
         assert "\n" not in llm.reminder
 
 
+@pytest.mark.slow
 async def test_a_limit_is_journaled_with_its_address_and_goes_when_it_is_forgotten(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:

@@ -37,6 +37,7 @@ def newest_words(state: RunLoopState) -> list[str]:
     return [m.text for m in state.history[slice(*newest)] if m.role == "user" and m.text]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(long_conversations(), st.integers(200, 20_000), st.integers(0, 3000))
 def test_a_compacted_conversation_is_shorter_well_formed_and_keeps_the_newest_words(
@@ -68,6 +69,7 @@ def test_any_history_stays_well_formed_when_it_is_compacted(
     assert newest_words(made.state) == newest_words(state)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(long_conversations(), st.integers(200, 8000))
 def test_compacting_again_comes_to_an_end(made: Conversation, limit: int) -> None:
@@ -78,6 +80,7 @@ def test_compacting_again_comes_to_an_end(made: Conversation, limit: int) -> Non
         raise AssertionError("it goes on and on")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(long_conversations())
 def test_each_message_is_traced_to_its_iteration_also_after_compactions(made: Conversation) -> None:

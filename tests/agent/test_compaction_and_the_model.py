@@ -58,6 +58,7 @@ async def test_where_the_model_fails_the_house_summarises_and_says_so(tmp_path: 
         assert "Answer to Question 0" in llm.calls[-1][2].notes
 
 
+@pytest.mark.slow
 async def test_a_model_that_cannot_be_reached_is_not_asked_for_each_of_many_rounds(
     tmp_path: Path,
 ) -> None:

@@ -120,6 +120,7 @@ async def test_the_model_can_expand_what_was_summarised(tmp_path: Path) -> None:
         assert secret.strip() in results[0].content
 
 
+@pytest.mark.slow
 async def test_what_is_summarised_is_in_long_term_memory_before_the_conversation_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -219,6 +220,7 @@ async def test_of_an_open_loop_what_is_done_is_remembered_and_of_an_ended_one_al
 # --- what is too long by itself
 
 
+@pytest.mark.slow
 async def test_a_million_bytes_of_chinese_are_cut_for_the_model_and_kept_for_the_person(
     tmp_path: Path,
 ) -> None:

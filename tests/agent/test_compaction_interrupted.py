@@ -152,6 +152,7 @@ async def test_a_message_that_is_moved_while_old_rounds_are_summarised_is_not_in
         assert 0 not in frozenset[int]().union(*history_of(events).summarised.values())
 
 
+@pytest.mark.slow
 async def test_two_loops_are_summarised_side_by_side(tmp_path: Path) -> None:
     async with running_agent(tmp_path, talks, context_tokens=LIMIT, auto_classify=False) as agent:
         ids: list[str] = []

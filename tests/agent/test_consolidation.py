@@ -104,6 +104,7 @@ async def test_a_message_ends_the_call_at_once_and_it_is_made_again_later(tmp_pa
         await until(lambda: texts(agent) == ["Ada lives in Basel."])
 
 
+@pytest.mark.slow
 async def test_stopping_in_the_middle_of_a_call_and_starting_again_goes_on(tmp_path: Path) -> None:
     never = anyio.Event()
     first = NotingLLM(facts)
@@ -146,6 +147,7 @@ async def test_two_owners_never_mix(tmp_path: Path) -> None:
         assert not ("Basel" in material and "Bern" in material)
 
 
+@pytest.mark.slow
 async def test_the_budget_of_a_day_stops_it_and_what_was_used_is_counted(tmp_path: Path) -> None:
     llm = NotingLLM(facts)
     llm.used = (3_000, 100)
@@ -178,6 +180,7 @@ async def test_the_budget_of_a_day_stops_it_and_what_was_used_is_counted(tmp_pat
 # --- failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [
@@ -212,6 +215,7 @@ async def test_a_failure_leaves_all_as_it_was_is_told_and_tried_again(
         assert status.problem is None
 
 
+@pytest.mark.slow
 async def test_a_passage_that_the_model_stumbles_over_does_not_keep_the_others_from_being_read(
     tmp_path: Path,
 ) -> None:

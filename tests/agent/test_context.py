@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def recollection(content: str) -> Recollection:
     return Recollection(anchor=anchor, content=content)
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 400))
 def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_stays(
     history: list[Event], budget: int
@@ -70,6 +72,7 @@ def test_whatever_is_left_out_every_result_keeps_its_call_and_the_newest_round_s
         assert messages[1].role == "user"
 
 
+@pytest.mark.slow
 @given(histories())
 def test_a_history_that_fits_is_shown_whole(history: list[Event]) -> None:
     state = state_of(history)
@@ -123,6 +126,7 @@ def test_a_count_of_a_call_that_showed_only_a_part_says_nothing_of_the_whole() -
     assert messages_tokens(messages) <= 1000
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 20_000), st.integers(100, 10_000))
 def test_what_counts_as_fitting_is_shown_whole_and_what_does_not_is_told(
     history: list[Event], measured: int, window: int

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.anyio
 NOTHING: Any = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before_model_call", "after_model_call", "after_tool_call"])
 @pytest.mark.parametrize("mishap", MISHAPS)
 async def test_a_hook_that_does_not_work_is_reported_once_a_time_and_the_loop_goes_on(
@@ -56,6 +57,7 @@ async def test_a_hook_that_does_not_work_is_reported_once_a_time_and_the_loop_go
         assert failures(journaled) == failures(events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", ["side_effects", "read_only"])
 @pytest.mark.parametrize("mishap", MISHAPS)
 async def test_a_check_that_does_not_work_has_not_allowed_anything(
@@ -81,6 +83,7 @@ CALL = ToolCall(id="c", name="look")
 LONELY = ToolResult(id="nobody", content="?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "given"),
     [
@@ -205,6 +208,7 @@ async def test_a_hook_that_fails_after_routing_is_told_in_the_loop(tmp_path: Pat
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before_archiving", "after_archiving"])
 @pytest.mark.parametrize("mishap", ["raises", "hangs"])
 async def test_an_archiving_hook_that_does_not_work_keeps_nothing_out_of_memory(

@@ -65,6 +65,7 @@ def named(preview: ForgetPreview) -> set[tuple[str, int | None]]:
     return {(each.run_loop_id, each.iteration) for each in preview.answers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("secret", "question", "part"), SECRETS)
 async def test_whatever_an_agent_did_with_a_secret_is_named_and_goes(
     tmp_path: Path, secret: str, question: str, part: str

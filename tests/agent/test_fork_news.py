@@ -56,6 +56,7 @@ async def test_a_fork_of_a_loop_that_was_once_cancelled_is_neither_announced_nor
         assert (await agent.replay(fork.id)).iteration_count == 3
 
 
+@pytest.mark.slow
 async def test_a_fork_that_rests_completes_when_no_follow_up_comes(tmp_path: Path) -> None:
     async with running_agent(tmp_path, linger_seconds=0.2) as agent:
         origin = (await sent(agent, "One"))[0].run_loop_id

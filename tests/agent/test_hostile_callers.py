@@ -139,6 +139,7 @@ class _SlowForTheFirst(Hooks):
         return words
 
 
+@pytest.mark.slow
 async def test_messages_to_one_loop_arrive_in_the_order_in_which_they_were_accepted(
     tmp_path: Path,
 ) -> None:

@@ -121,6 +121,7 @@ async def test_a_message_moved_to_a_matter_that_was_opened_later_was_new(tmp_pat
         assert (await labels(agent))["early"].right == 1
 
 
+@pytest.mark.slow
 async def test_a_correction_stays_one_when_the_loop_that_was_right_is_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -158,6 +158,7 @@ async def test_a_question_about_the_choice_reaches_the_model(tmp_path: Path) -> 
         assert answer_of(events) == "Results: What is the difference?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("words", ["Use the other file instead", "yes", "好的，运行吧"])
 async def test_a_message_withdraws_what_was_to_be_allowed_and_is_answered(
@@ -227,6 +228,7 @@ async def test_of_two_messages_at_once_one_is_the_answer_and_the_other_is_heard_
         assert len(answers) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wants",
     [
@@ -315,6 +317,7 @@ async def test_the_same_answer_again_by_another_door_changes_nothing(tmp_path: P
             await agent.answer(loop_id, text="Eve", request_id=request)
 
 
+@pytest.mark.slow
 async def test_an_answer_that_came_as_a_message_is_forgotten_in_every_byte(tmp_path: Path) -> None:
     secret = "Zanzibarquine"
     respond = telling(wanted("ask_user", question="What is your name?"))
@@ -328,6 +331,7 @@ async def test_an_answer_that_came_as_a_message_is_forgotten_in_every_byte(tmp_p
     assert traces(tmp_path, secret) == []
 
 
+@pytest.mark.slow
 async def test_a_reply_that_named_no_option_is_forgotten_in_every_byte(tmp_path: Path) -> None:
     secret = "Zanzibarquine"
     async with running_agent(tmp_path, TEA, choose) as agent:

@@ -189,6 +189,7 @@ async def test_words_of_the_model_that_broke_off_are_dropped(tmp_path: Path) -> 
         assert [each.response for each in loop.iterations] == ["Spare: Hello"]
 
 
+@pytest.mark.slow
 async def test_one_that_is_down_is_not_asked_again_at_once(tmp_path: Path) -> None:
     now = 0.0
     down = FunctionLLM(fails(DOWN))

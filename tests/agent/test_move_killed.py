@@ -15,6 +15,7 @@ from tests.support.memory.secrets import archived
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_move_is_there_whole_or_not_at_all(

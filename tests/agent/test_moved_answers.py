@@ -113,6 +113,7 @@ async def test_an_answer_that_belongs_elsewhere_is_answered_there_and_its_loop_a
         await whole(agent, trip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["new", "another", "ended", "waits", "chooses"])
 async def test_a_moved_answer_comes_back_as_the_answer(tmp_path: Path, where: str) -> None:
     async with house(tmp_path) as agent:
@@ -360,6 +361,7 @@ async def test_a_fork_and_a_restart_know_what_an_answer_followed_upon(tmp_path: 
         await whole(agent, table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["new", "waits", "moved on", "back"])
 async def test_a_moved_answer_is_forgotten_in_every_byte_where_it_is_now(
     tmp_path: Path, where: str
@@ -392,6 +394,7 @@ async def test_a_moved_answer_is_forgotten_in_every_byte_where_it_is_now(
             assert now.iterations[0].user_message == "book a table"
 
 
+@pytest.mark.slow
 async def test_with_what_had_been_asked_all_goes_that_was_taken_back(tmp_path: Path) -> None:
     async with house(tmp_path, embedder=WordEmbedder()) as agent:
         table = await opened(agent, f"book a table for {SECRET}")

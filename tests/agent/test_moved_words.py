@@ -34,6 +34,7 @@ from tests.support.memory.secrets import archived, traces
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [False, True])
 async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
     tmp_path: Path, ended: bool
@@ -58,6 +59,7 @@ async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
             assert await agent.memory.long_term.archive(state.run_loop()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [False, True])
 async def test_memory_follows_when_the_disk_is_there_again(
     tmp_path: Path, ended: bool, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +95,7 @@ async def test_what_was_said_when_is_found_at_its_time_in_its_new_loop(tmp_path:
         assert target.updated_at - source.updated_at < timedelta(seconds=5)
 
 
+@pytest.mark.slow
 async def test_forgetting_the_loop_that_has_the_words_clears_where_they_came_from(
     tmp_path: Path,
 ) -> None:
@@ -183,6 +186,7 @@ async def test_forgetting_follows_what_was_answered_only_after_another_message_w
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_forgetting_follows_a_message_that_went_before_it_was_observed(
     tmp_path: Path,
 ) -> None:
@@ -261,6 +265,7 @@ async def test_a_loop_that_has_nothing_left_is_not_forked(tmp_path: Path) -> Non
         assert heard(await whole(agent, fork.id)) == ["How do tulips grow?"]
 
 
+@pytest.mark.slow
 async def test_forgetting_the_loop_that_the_words_left_leaves_them_where_they_are(
     tmp_path: Path,
 ) -> None:
@@ -274,6 +279,7 @@ async def test_forgetting_the_loop_that_the_words_left_leaves_them_where_they_ar
         assert await places(agent, SECRET) == {(bank, 1)}
 
 
+@pytest.mark.slow
 async def test_forgetting_a_fork_leaves_what_was_moved_out_of_it_before(tmp_path: Path) -> None:
     async with house(tmp_path) as agent:
         garden, bank = await moved(agent)

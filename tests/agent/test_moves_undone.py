@@ -165,6 +165,7 @@ async def test_both_run_loops_tell_that_the_move_was_taken_back(tmp_path: Path) 
         assert (route.undo, route.moved_from, route.method) == (True, trip, "person")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_an_undo_is_there_whole_or_not_at_all_when_the_process_is_killed(
     tmp_path: Path, moment: Moment

@@ -69,6 +69,7 @@ class Ring:
         return [call("act_on_the_next")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shielded", [True, False])
 @pytest.mark.parametrize(
     "acts", [(move, move), (move, cancel), (cancel, cancel), (move, move, move)]

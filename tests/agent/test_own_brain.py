@@ -218,6 +218,7 @@ def answered(give: Callable[[RunLoopState], Any]) -> Callable[[RunLoopState], An
     return lambda state: give(state) if state.is_answered and not state.unseen else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("brain", "words"),
     [
@@ -281,6 +282,7 @@ async def test_a_brain_that_is_wrong_ends_its_loop_in_words_and_no_other(
             assert answer_of(await sent(agent, "Hello.")) == "Well."
 
 
+@pytest.mark.slow
 async def test_a_brain_that_never_comes_back_holds_up_no_other_loop(tmp_path: Path) -> None:
     free = threading.Event()
 

@@ -248,6 +248,7 @@ async def test_a_file_of_another_model_is_ignored_with_a_warning(
         assert "belongs to model an older one" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "written",
     [

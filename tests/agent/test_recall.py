@@ -122,6 +122,7 @@ async def test_a_greeting_recalls_nothing_however_often_it_was_said(
             assert recalled(await sent(agent, words)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["Where did I park?", "上次的血压是多少"])
 async def test_thanks_and_yes_of_other_conversations_are_recalled_to_no_question(
     tmp_path: Path, bundled: Embedder, asked: str
@@ -151,6 +152,7 @@ async def test_a_matter_that_comes_up_later_is_recalled_beside_its_words(tmp_pat
         assert not any(message.notes for message in shown[1:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedder", [None, WordEmbedder()], ids=["words", "meaning"])
 async def test_a_loop_is_given_none_of_its_own_words_by_recall_but_its_tool_finds_them(
     tmp_path: Path, embedder: Embedder | None
@@ -218,6 +220,7 @@ async def test_without_a_budget_nothing_is_recalled(tmp_path: Path) -> None:
         assert "memory.recalled" not in types([*first, *again])
 
 
+@pytest.mark.slow
 async def test_what_was_said_in_another_loop_just_now_is_recalled(tmp_path: Path) -> None:
     llm = FunctionLLM(echo)
     async with remembering_agent(tmp_path, llm, {}, WordEmbedder()) as agent:

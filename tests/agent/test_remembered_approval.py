@@ -40,6 +40,7 @@ def room_cleaner(cleaned: list[str]) -> FunctionTool:
     return clean
 
 
+@pytest.mark.slow
 async def test_a_yes_for_this_loop_holds_in_it_and_nowhere_else(tmp_path: Path) -> None:
     launches = Launches()
     async with running_agent(tmp_path, ROCKET, launches.tool(), **ALONE) as agent:

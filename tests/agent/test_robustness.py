@@ -114,6 +114,7 @@ async def test_an_image_without_words_is_a_message_too(tmp_path: Path) -> None:
         assert answer_of(await sent(agent, "and now words")) == "A picture."
 
 
+@pytest.mark.slow
 async def test_cancelling_waits_for_a_thread_that_changes_the_world(tmp_path: Path) -> None:
     started, finished = threading.Event(), threading.Event()
 

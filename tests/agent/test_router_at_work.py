@@ -136,6 +136,7 @@ async def test_the_whole_decision_is_journaled(tmp_path: Path) -> None:
         assert used == ["routing", "answer"]
 
 
+@pytest.mark.slow
 async def test_the_router_keeps_no_words_once_some_were_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

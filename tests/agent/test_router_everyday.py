@@ -50,6 +50,7 @@ def without_llm(embed: EmbedQueries) -> Router:
     return Router(Judge("{}"), embed, RouterOptions(use_llm=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "active", "right"),
     [

@@ -85,6 +85,7 @@ class Watched(str):
     """A text of which it can be told whether it is still kept."""
 
 
+@pytest.mark.slow
 def test_of_a_huge_text_no_more_is_kept_than_is_read() -> None:
     clear_cache()
     text = Watched("Rome? " * 100_000 + "And the hotel?")

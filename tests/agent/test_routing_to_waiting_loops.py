@@ -62,6 +62,7 @@ async def test_chinese_answers_reach_the_loop_that_asked(
         assert ((await sent(agent, words))[-1].run_loop_id == loop_id) is belongs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("respond", "matter"),
     [

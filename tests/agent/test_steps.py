@@ -87,6 +87,7 @@ async def test_that_a_call_began_early_is_journaled_once_and_with_the_answer(
     assert len({e.at for e in told[:3]}) == 1, "one commit has one time"
 
 
+@pytest.mark.slow
 async def test_what_has_side_effects_waits_until_the_answer_is_journaled(tmp_path: Path) -> None:
     ran = 0
 

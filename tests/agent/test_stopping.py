@@ -227,6 +227,7 @@ async def test_a_resumed_loop_is_remembered_as_it_ends_the_second_time(tmp_path:
     assert said[0] == "And my dog Bello."
 
 
+@pytest.mark.slow
 async def test_a_resumed_loop_is_not_remembered_as_ended_after_a_crash(tmp_path: Path) -> None:
     async with running_agent(tmp_path) as agent:
         first = await sent(agent, "My cat is called Momo.")

@@ -20,6 +20,7 @@ SECRET = "quagga-4711"
 LONG = f"{SECRET} sleeps in the third stable. " * 60
 
 
+@pytest.mark.slow
 async def test_verbose_tells_each_step_and_no_word_that_was_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -367,6 +367,7 @@ def test_conversations_go_through_the_real_parts_and_beside_them_the_bare_model(
     assert any("'can eat' is in it" in each for each in failures)
 
 
+@pytest.mark.slow
 def test_what_was_told_in_a_conversation_is_not_in_the_next_ones_memory(tmp_path: Path) -> None:
     asking = {
         "id": "asks",
@@ -393,6 +394,7 @@ def test_what_was_told_in_a_conversation_is_not_in_the_next_ones_memory(tmp_path
     assert "Mira" not in found["asks"]
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_fails_its_answers_and_not_the_benchmark(
     tmp_path: Path, conversations: Path
 ) -> None:

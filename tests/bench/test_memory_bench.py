@@ -34,6 +34,7 @@ def small(*, real: bool = False) -> dict[str, Any]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("real", [False, True], ids=["mostly drawn", "all by the model"])
 def test_each_size_has_its_figures_beside_those_of_the_baseline(real: bool) -> None:
     report = small(real=real)

@@ -63,6 +63,7 @@ def test_every_command_is_one_that_can_be_given(command: str) -> None:
     bench.commands[name].make_context(name, arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("python -m ")])
 def test_every_module_is_there(command: str) -> None:
     module, *arguments = shlex.split(command)[2:]

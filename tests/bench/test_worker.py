@@ -29,6 +29,7 @@ def test_only_the_measured_loop_counts_and_not_the_one_that_warms_up(tmp_path: P
     assert seen["disk_bytes"] == 30
 
 
+@pytest.mark.slow
 def test_a_loop_that_takes_other_steps_than_it_was_to_is_an_error(tmp_path: Path) -> None:
     async def lazy(steps: int, folder: Path, began: Callable[[], None]) -> None:
         began()

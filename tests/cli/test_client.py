@@ -145,6 +145,7 @@ def test_a_daemon_that_listens_everywhere_is_reached_on_this_machine(host: str, 
     assert base_url(Settings(server=ServerSettings(host=host))) == url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes_long", [True, False])
 def test_long_work_of_the_daemon_is_waited_for_beyond_the_usual_silence(
     tmp_path: Path, takes_long: bool

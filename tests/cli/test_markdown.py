@@ -74,6 +74,7 @@ def shown(answer: str, pieces: Iterator[str], *, height: int = 40) -> str:
     return left_on(out)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(size=st.integers(1, 60), height=st.integers(3, 40))
 def test_each_word_is_on_the_screen_once_however_it_streamed(size: int, height: int) -> None:

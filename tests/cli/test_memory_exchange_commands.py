@@ -49,6 +49,7 @@ def outcome(shell: Terminal, *arguments: str, **more: Any) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.slow
 def test_a_file_goes_in_and_comes_out_as_it_was(shell: Terminal, tmp_path: Path) -> None:
     file = saved(tmp_path, loop("whole", turn("Hello? 你好 🌍", "Hi.")))
     result = shell.run("memory", "import", file)
@@ -65,6 +66,7 @@ def test_a_file_goes_in_and_comes_out_as_it_was(shell: Terminal, tmp_path: Path)
     assert outcome(shell, str(out))["unchanged"] == 1
 
 
+@pytest.mark.slow
 def test_an_import_can_come_from_the_standard_input(shell: Terminal) -> None:
     report = outcome(shell, "-", stdin=lines(loop("piped", turn("From a pipe"))))
     assert (report["format"], report["imported"]) == ("rondo", 1)
@@ -169,6 +171,7 @@ def test_an_export_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None
     assert out.read_text() == "the last one"
 
 
+@pytest.mark.slow
 def test_an_export_to_a_place_that_cannot_be_written_says_so(
     shell: Terminal, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_window_marks_what_was_asked_for_and_tells_where_to_go_on(
     ]
 
 
+@pytest.mark.slow
 def test_at_least_one_anchor_is_asked_for(terminal: Terminal) -> None:
     result = terminal.run("memory", "expand")
     assert result.exit_code == 2

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.cli.commands import Terminal
 from tests.support.cli.scripted_daemon import sent
 
 
+@pytest.mark.slow
 def test_nothing_is_forgotten_without_a_clear_yes(terminal: Terminal) -> None:
     loop = sent(terminal, "The vermilion sextant is in the mill.")["run_loop_id"]
     terminal.run("loops", "complete", loop)
@@ -47,6 +50,7 @@ def test_an_active_run_loop_is_told_and_left_alone(terminal: Terminal) -> None:
     assert "teal quadrant" in terminal.run("loops", "show", loop).stdout
 
 
+@pytest.mark.slow
 def test_places_that_tell_it_are_told_from_those_that_only_saw_it(terminal: Terminal) -> None:
     loop = sent(terminal, "The umber padlock opens with 4711.")["run_loop_id"]
     sent(terminal, "Say 4711 again.", "--loop", loop)

@@ -44,6 +44,7 @@ def test_every_command_says_that_the_daemon_is_not_running_and_how_to_start_it(
     assert result.stdout == ""
 
 
+@pytest.mark.slow
 def test_another_program_on_the_port_is_told_apart_from_the_daemon(tmp_path: Path) -> None:
     with answering(lambda request: write(request, "<h1>It works!</h1>")) as port:
         for command in ASKING:
@@ -83,6 +84,7 @@ def test_a_refused_token_names_the_file_and_the_setting(tmp_path: Path) -> None:
     assert seen == ["/v1/send Bearer not-the-one"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["hush hush", "hush\nhush", "hush\x07hush", "hushü"])
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
 def test_a_file_that_holds_no_token_is_refused_and_never_shown(

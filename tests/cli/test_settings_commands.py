@@ -156,6 +156,7 @@ def test_a_data_folder_that_cannot_be_made_is_broken(terminal: Terminal, tmp_pat
     assert finding["verdict"] == "broken"
 
 
+@pytest.mark.slow
 def test_the_missing_web_search_key_is_explained(terminal: Terminal) -> None:
     finding = looked_at(terminal, "web search")
     assert finding["verdict"] == "note"

@@ -57,6 +57,7 @@ def failed(result: Result, *words: str, code: int = 1) -> None:
         assert each in result.stderr
 
 
+@pytest.mark.slow
 def test_json_lists_what_there_is_and_writes_nothing(
     terminal: Terminal, local: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def test_an_address_with_a_key_in_a_variable_is_written_by_the_variable_s_name(
     assert "The daemon needs MY_KEY" in result.stderr
 
 
+@pytest.mark.slow
 def test_openai_s_key_is_not_sent_to_a_server_that_wants_none(
     terminal: Terminal, local: Served
 ) -> None:
@@ -290,6 +292,7 @@ def test_flags_that_do_not_go_together_are_refused(
     assert terminal.run("setup", *arguments).exit_code == 2
 
 
+@pytest.mark.slow
 def test_doctor_proposes_it_for_the_embedded_model_and_for_an_endpoint_that_fails(
     terminal: Terminal,
 ) -> None:

@@ -66,6 +66,7 @@ def sent(served: Endpoint) -> list[dict[str, Any]]:
     return [call.body for call in served.calls if call.path == "/v1/messages"]
 
 
+@pytest.mark.slow
 async def test_words_and_usage_stream_as_they_come() -> None:
     events = [
         start(input_tokens=9, cache_read_input_tokens=100, cache_creation_input_tokens=20),
@@ -91,6 +92,7 @@ async def test_words_and_usage_stream_as_they_come() -> None:
     }
 
 
+@pytest.mark.slow
 async def test_a_thought_goes_back_unchanged_and_in_its_place_before_the_tool_call() -> None:
     answers = [THOUGHT_AND_CALL, answer("2")]
 

@@ -56,6 +56,7 @@ async def test_a_refusal_for_length_is_recognised(body: dict[str, Any], status: 
     assert error.problem().kind == "llm-context"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", TOO_LONG.values(), ids=TOO_LONG)
 async def test_a_refusal_for_length_in_mid_stream_is_recognised(body: dict[str, Any]) -> None:
     error = await failure(playing(chunk({"content": "Hel"}), {"error": body}))
@@ -95,6 +96,7 @@ async def test_too_many_calls_in_mid_stream_are_no_overflow() -> None:
     assert error.retryable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
     [

@@ -36,6 +36,7 @@ def test_an_embedded_model_that_nobody_knows_is_a_wrong_setting() -> None:
     assert "qwen2.5-coder-0.5b" in raised.value.advice
 
 
+@pytest.mark.slow
 def test_making_a_model_loads_nothing_heavy() -> None:
     code = (
         "import sys; from service.llm.factory import create_llm; from service.config import *\n"

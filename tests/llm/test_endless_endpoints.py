@@ -68,6 +68,7 @@ class Pouring:
             await anyio.sleep(self.seconds)
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize(
     ("first", "piece", "bound"),
@@ -92,6 +93,7 @@ async def test_an_endless_line_or_event_is_broken_off(
     assert pouring.sent[-1] < MOST_EVENT_BYTES + ON_THE_WAY
 
 
+@pytest.mark.slow
 @KINDS
 async def test_an_answer_whose_chunks_never_end_is_broken_off(
     failing: Failing,
@@ -108,6 +110,7 @@ def test_the_longest_answers_of_today_are_far_from_the_bound() -> None:
     assert MOST_ANSWER_BYTES >= 128_000 * 2_000
 
 
+@pytest.mark.slow
 @KINDS
 async def test_comments_are_no_progress(failing: Failing) -> None:
     heartbeat = Pouring(b": keep-alive\n\n", seconds=0.02)
@@ -118,6 +121,7 @@ async def test_comments_are_no_progress(failing: Failing) -> None:
     assert "RONDO_LLM__TIMEOUT_SECONDS" in error.advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "event"),
     [
@@ -137,6 +141,7 @@ async def test_a_model_may_think_behind_pings_as_long_as_a_call_may_take(
     assert "RONDO_LLM__MAX_CALL_SECONDS" in error.advice
 
 
+@pytest.mark.slow
 @KINDS
 async def test_headers_that_drip_end_with_the_call(failing: Failing) -> None:
     async def handler(call: Call) -> None:
@@ -150,6 +155,7 @@ async def test_headers_that_drip_end_with_the_call(failing: Failing) -> None:
     assert "after 1 s" in error.detail
 
 
+@pytest.mark.slow
 @KINDS
 async def test_the_words_of_an_error_are_read_as_far_as_they_help(failing: Failing) -> None:
     web = Pouring(b"so sorry " * 10_000, status="500 Internal Server Error")
@@ -161,6 +167,7 @@ async def test_the_words_of_an_error_are_read_as_far_as_they_help(failing: Faili
     assert web.sent[-1] < MOST_WHOLE_BODY_BYTES + ON_THE_WAY
 
 
+@pytest.mark.slow
 @KINDS
 async def test_an_error_that_drips_is_told_without_its_end(failing: Failing) -> None:
     drip = Pouring(b"so sorry ", status="503 Service Unavailable", seconds=0.05)
@@ -176,6 +183,7 @@ def bomb() -> bytes:
     return gzip.compress(gzip.compress(bytes(512 * MIB), 9), 9)
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("status", ["200 OK", "500 Internal Server Error"])
 async def test_what_a_small_body_blows_up_to_is_counted(
@@ -234,6 +242,7 @@ async def test_comments_between_events_do_not_end_an_answer_however_it_is_cut(
     assert "".join(part.text for part in parts if isinstance(part, TextDelta)) == "x" * 50
 
 
+@pytest.mark.slow
 async def test_the_time_that_the_reader_takes_is_no_silence() -> None:
     async def handler(call: Call) -> None:
         await call.begin()
@@ -250,6 +259,7 @@ async def test_the_time_that_the_reader_takes_is_no_silence() -> None:
     assert words == "ab"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 async def test_an_answer_is_whole_once_it_said_so_whatever_follows(vendor: str) -> None:
     events = answer("Hello")[:-1]  # without `message_stop`, after which nothing is read

@@ -44,6 +44,7 @@ def test_every_recording_is_listed() -> None:
     assert {path.stem for path in FOLDER.glob("*.sse")} == set(WHOLE) | set(BROKEN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 async def test_a_stream_comes_to_the_same_wherever_its_bytes_are_cut(
     name: str, player: tuple[OpenAIModel, Replay]

@@ -29,6 +29,7 @@ async def told(served: Endpoint, kind: str = "openai") -> LLMError:
     return raised.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "status",
     ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "308 P"],

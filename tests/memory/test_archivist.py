@@ -61,6 +61,7 @@ async def working(memory: LongTermMemory, journal: Journal) -> AsyncIterator[Arc
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_a_loop_that_has_ended_is_archived_and_embedded(tmp_path: Path) -> None:
     async with (
         kept(tmp_path) as journal,
@@ -89,6 +90,7 @@ async def test_a_loop_is_archived_as_it_is_when_its_turn_comes(tmp_path: Path) -
         assert len((await as_kept(journal, "apples")).iterations) == 2
 
 
+@pytest.mark.slow
 async def test_what_was_never_read_from_the_change_feed_is_found_by_comparing(
     tmp_path: Path,
 ) -> None:

@@ -132,6 +132,7 @@ async def test_a_server_that_goes_away_loses_nothing_and_is_used_again(tmp_path:
         await memory.aclose()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_collections_that_somebody_deleted_are_built_anew(tmp_path: Path) -> None:
     settings = on_server(port := free_port())
@@ -149,6 +150,7 @@ async def test_collections_that_somebody_deleted_are_built_anew(tmp_path: Path) 
             assert nearest(memory, home, "answer 7") == ["answer 7"]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_an_index_moves_from_the_folder_to_a_server_without_embedding_anything(
     tmp_path: Path,

@@ -63,6 +63,7 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -106,6 +107,7 @@ async def test_a_damaged_folder_is_set_aside_and_built_anew(
         assert folders(folder) == ["3"], "what was set aside holds vectors too"
 
 
+@pytest.mark.slow
 async def test_search_goes_by_words_until_the_new_index_is_there(
     sound: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ async def test_a_start_that_was_killed_while_opening_a_sound_index_costs_nothing
     assert closed_as == EmbeddedPlace(folder / "chroma").fingerprint(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_use", ["search", "add", "delete"])
 async def test_damage_that_shows_in_use_is_mended_while_words_are_searched(
     tmp_path: Path, in_use: str, monkeypatch: pytest.MonkeyPatch

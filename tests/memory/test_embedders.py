@@ -187,6 +187,7 @@ def endpoint() -> Iterator[Endpoint]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_an_endpoint_embeds_in_batches_with_prompts(endpoint: Endpoint) -> None:
     embedder = OpenAIEmbedder("m", base_url=endpoint.url, api_key="secret", query_prompt="b: ")
     vectors = embedder.embed_passages(["a" * (index + 1) for index in range(100)])
@@ -199,6 +200,7 @@ def test_an_endpoint_embeds_in_batches_with_prompts(endpoint: Endpoint) -> None:
     assert endpoint.keys[0] == "Bearer secret"
 
 
+@pytest.mark.slow
 def test_a_key_of_the_environment_goes_to_no_other_endpoint(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_key_of_the_environment_goes_to_no_other_endpoint(
     assert "secret" not in endpoint.keys[0]
 
 
+@pytest.mark.slow
 def test_a_busy_endpoint_is_asked_again(endpoint: Endpoint) -> None:
     statuses = [429, 503]
     endpoint.answer = lambda asked: (statuses.pop(), {}) if statuses else _letters(asked)
@@ -214,6 +217,7 @@ def test_a_busy_endpoint_is_asked_again(endpoint: Endpoint) -> None:
     assert len(endpoint.asked) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "answer", "words"),
     [
@@ -233,6 +237,7 @@ def test_what_an_endpoint_does_wrong_is_told_in_words(
     assert words in caught.value.advice
 
 
+@pytest.mark.slow
 def test_a_redirect_is_told_and_not_followed(endpoint: Endpoint) -> None:
     endpoint.answer = lambda _: (307, {})
     endpoint.location = "https://me:hush@elsewhere.example/api/v1/embeddings?key=hush"
@@ -245,17 +250,20 @@ def test_a_redirect_is_told_and_not_followed(endpoint: Endpoint) -> None:
     assert len(endpoint.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_password_in_the_address_is_not_shown() -> None:
     with pytest.raises(EmbeddingError, match=r"http://127.0.0.1:9/v1") as caught:
         OpenAIEmbedder("m", base_url="http://me:hush@127.0.0.1:9/v1").embed_queries(["a"])
     assert "hush" not in caught.value.problem().in_words()
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_away_is_told_in_words() -> None:
     with pytest.raises(EmbeddingError, match="cannot be reached"):
         OpenAIEmbedder("m", base_url="http://127.0.0.1:9/v1").embed_queries(["a"])
 
 
+@pytest.mark.slow
 def test_a_changed_dimension_is_an_error(endpoint: Endpoint) -> None:
     embedder = OpenAIEmbedder("m", base_url=endpoint.url)
     embedder.embed_queries(["a"])

@@ -84,6 +84,7 @@ def dripping(send: Send, gone: threading.Event) -> None:
         send(b" ")
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("status", [200, 400])
 def test_an_answer_without_an_end_is_broken_off(ask: Callable[[str], None], status: int) -> None:
@@ -97,6 +98,7 @@ def test_an_answer_without_an_end_is_broken_off(ask: Callable[[str], None], stat
     assert taken[0] < bounded_bodies.MOST_BYTES + ON_THE_WAY
 
 
+@pytest.mark.slow
 @BOTH
 def test_what_a_small_answer_blows_up_to_is_counted(ask: Callable[[str], None]) -> None:
     bomb = gzip.compress(gzip.compress(bytes(128 * MIB)))

@@ -96,6 +96,7 @@ async def live_a_little(memory: Memory) -> None:
     await memory.archivist.drain()
 
 
+@pytest.mark.slow
 async def test_an_export_into_an_empty_folder_gives_equal_loops_anchors_and_hits(
     tmp_path: Path,
 ) -> None:

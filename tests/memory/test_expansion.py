@@ -138,6 +138,7 @@ async def test_what_two_windows_share_is_paid_once(tmp_path: Path) -> None:
         assert shown(window) == "talk:2.0-talk:3.0"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     asked=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), min_size=1, max_size=6),

@@ -164,6 +164,7 @@ def test_segments_without_metadata_never_pass_a_filter_on_them(
     assert passing(ledger, metadata={"day": None}) == {"told"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [False, True])
 def test_all_other_filters_hold_beside_metadata(ledger: Ledger, many: bool) -> None:
     ledger.archive_many([run_loop(name, sent_with({"day": 1})) for name in ("a", "b")])

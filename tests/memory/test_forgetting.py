@@ -61,6 +61,7 @@ async def secret_loop(memory: Memory, run_loop_id: str = "secret") -> Loop:
     return await loop.end()
 
 
+@pytest.mark.slow
 async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -89,6 +90,7 @@ async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> No
     assert traces(tmp_path, "sourdough", "用酸面团")
 
 
+@pytest.mark.slow
 async def test_a_forgotten_iteration_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "mixed")
@@ -124,6 +126,7 @@ async def test_a_forgotten_iteration_leaves_the_others_as_they_are(tmp_path: Pat
         assert all(hit.anchor.iteration_index != 1 for hit in hits)
 
 
+@pytest.mark.slow
 async def test_the_first_iteration_takes_the_goal_with_it(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "mixed")
@@ -137,6 +140,7 @@ async def test_the_first_iteration_takes_the_goal_with_it(tmp_path: Path) -> Non
         assert [each.goal for each in summaries] == [FORGOTTEN]
 
 
+@pytest.mark.slow
 async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -185,6 +189,7 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
         assert words.user_message == "My Zwibbelquast clock is slow."
 
 
+@pytest.mark.slow
 async def test_other_owners_words_are_not_touched(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -213,6 +218,7 @@ class NoisyEmbedder(WordEmbedder):
         return unit
 
 
+@pytest.mark.slow
 async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None:
     embedder = NoisyEmbedder()
     async with house(tmp_path, embedder) as memory:
@@ -247,6 +253,7 @@ async def test_what_was_previewed_is_forgotten_or_nothing(tmp_path: Path) -> Non
         assert (await memory.journal.replay("secret")).run_loop().goal == QUESTION
 
 
+@pytest.mark.slow
 async def test_active_run_loops_stand_in_the_way_until_they_have_ended(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "secret")
@@ -270,6 +277,7 @@ async def test_active_run_loops_stand_in_the_way_until_they_have_ended(tmp_path:
         assert (await memory.long_term.stats()).run_loops == 0
 
 
+@pytest.mark.slow
 async def test_a_resting_run_loop_loses_an_iteration_and_goes_on(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "open")
@@ -285,6 +293,7 @@ async def test_a_resting_run_loop_loses_an_iteration_and_goes_on(tmp_path: Path)
         assert traces(tmp_path, "Zwibbelquast", "朱砂六分仪") == []
 
 
+@pytest.mark.slow
 async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "first", "Hello there", "Good day")

@@ -196,6 +196,7 @@ def named(preview: ForgetPreview) -> set[tuple[str, int | None]]:
     return {(each.run_loop_id, each.iteration) for each in preview.answers}
 
 
+@pytest.mark.slow
 async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,6 +224,7 @@ async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_an
     assert not [each for each in wanted if not each.isdigit() and each in caplog.text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SECRETS)))
 async def test_each_secret_alone_is_told_from_what_others_say(tmp_path: Path, number: int) -> None:
     secret = SECRETS[number]
@@ -247,6 +249,7 @@ async def test_each_secret_alone_is_told_from_what_others_say(tmp_path: Path, nu
 SECRET = SECRETS[0]
 
 
+@pytest.mark.slow
 async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_stays(
     tmp_path: Path,
 ) -> None:
@@ -290,6 +293,7 @@ async def test_what_one_wish_confirms_the_other_does_not(tmp_path: Path) -> None
         assert len(codes) == 3
 
 
+@pytest.mark.slow
 async def test_later_answers_of_the_same_run_loop_have_seen_it(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "one")
@@ -331,6 +335,7 @@ async def test_what_everybody_says_tells_nothing(tmp_path: Path) -> None:
         assert {each.run_loop_id for each in preview.saw} == {"vague"}
 
 
+@pytest.mark.slow
 async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_from(
     tmp_path: Path,
 ) -> None:
@@ -364,6 +369,7 @@ async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_fro
         assert traces(tmp_path, "4711") == []
 
 
+@pytest.mark.slow
 async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_began(
     tmp_path: Path,
 ) -> None:
@@ -383,6 +389,7 @@ async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_be
         assert traces(tmp_path, "4711") == []
 
 
+@pytest.mark.slow
 async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_after(
     tmp_path: Path,
 ) -> None:

@@ -52,6 +52,7 @@ async def fork(memory: Memory, run_loop_id: str, fork_id: str) -> Loop:
     return loop
 
 
+@pytest.mark.slow
 async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -73,6 +74,7 @@ async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_pat
             assert words in (found.iterations[-1].user_message or "")
 
 
+@pytest.mark.slow
 async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         loop = Loop(memory, "long")
@@ -101,6 +103,7 @@ async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
         assert state.iterations[1].user_message == "Tell me about tulips."
 
 
+@pytest.mark.slow
 async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path) -> None:
     turn = tool_turn(QUESTION, "look_up", '{"who": "Plinkhorst"}', "Ombrelune knows.", "Dorvaal.")
     plain = Iteration(user_message="What else?", response="Nothing.", timestamp=NOON)
@@ -123,6 +126,7 @@ async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path
         assert (await memory.long_term.run_loop("part", owner="me")) == kept
 
 
+@pytest.mark.slow
 async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "first", QUESTION, "Nobody knows.")
@@ -142,6 +146,7 @@ async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
         assert traces(tmp_path, "Zwibbelquast", "朱砂六分仪") == []
 
 
+@pytest.mark.slow
 async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path) -> None:
     contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings."
     async with house(tmp_path) as memory:
@@ -175,6 +180,7 @@ async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path)
         assert (await memory.journal.replay("fourth")).goal == "The sextant, please."
 
 
+@pytest.mark.slow
 async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "first", QUESTION, "Nobody knows.")
@@ -209,6 +215,7 @@ async def test_exact_words_are_found_however_they_are_written(tmp_path: Path) ->
         }
 
 
+@pytest.mark.slow
 async def test_two_at_once_both_happen(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -220,6 +227,7 @@ async def test_two_at_once_both_happen(tmp_path: Path) -> None:
         assert traces(tmp_path, *SECRETS, "sourdough") == []
 
 
+@pytest.mark.slow
 async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -232,6 +240,7 @@ async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> N
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         from service.memory.journal.event_feed import Reader
@@ -248,6 +257,7 @@ async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
         assert {event.run_loop_id for event in seen} == {"other"}
 
 
+@pytest.mark.slow
 async def test_logs_hold_none_of_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -259,6 +269,7 @@ async def test_logs_hold_none_of_the_words(
     assert not [word for word in SECRETS if word in caplog.text]
 
 
+@pytest.mark.slow
 async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -280,6 +291,7 @@ async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_p
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +316,7 @@ async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
         assert traces(tmp_path, "Zwibbelquast") == []
 
 
+@pytest.mark.slow
 async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
@@ -321,6 +334,7 @@ async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_the_fork_first", [True, False])
 async def test_a_fork_that_has_lost_words_of_its_own_is_still_known_as_one(
     tmp_path: Path, in_the_fork_first: bool

@@ -52,6 +52,7 @@ def _only_the_first(write: Callable[[Any, Record], None]) -> Callable[[Any, Reco
     return limited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [FULL, OSError(28, "No space left on device")])
 async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_at_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
@@ -78,6 +79,7 @@ async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_the_records_cannot_even_be_read_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ async def test_the_records_cannot_even_be_read_for_a_while(
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +116,7 @@ async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(
         assert traces(tmp_path, *SECRETS) == []
 
 
+@pytest.mark.slow
 async def test_somebody_else_who_takes_the_id_meanwhile_does_not_keep_the_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ class HeldEmbedder(WordEmbedder):
         return unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_at", [QUESTION, "late"], ids=["while embedded", "once embedded"])
 async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
     tmp_path: Path, held_at: str
@@ -133,6 +134,7 @@ SECOND = turn("What do tulips like?", "Sun.")
 THIRD = turn("And roses?", "Sun, too.")
 
 
+@pytest.mark.slow
 async def test_an_import_under_way_does_not_bring_back_a_forgotten_run_loop(
     tmp_path: Path,
 ) -> None:
@@ -150,6 +152,7 @@ async def test_an_import_under_way_does_not_bring_back_a_forgotten_run_loop(
         assert counts(await again.take(pieces(lines(loop("secret", FIRST))))) == (1, 0, 0, 0)
 
 
+@pytest.mark.slow
 async def test_an_import_that_has_yet_to_come_to_a_forgotten_run_loop_leaves_it_out(
     tmp_path: Path,
 ) -> None:
@@ -167,6 +170,7 @@ async def test_an_import_that_has_yet_to_come_to_a_forgotten_run_loop_leaves_it_
         assert traces(tmp_path, *WORDS) == []
 
 
+@pytest.mark.slow
 async def test_an_import_that_read_a_run_loop_before_it_lost_an_iteration_leaves_that_out(
     tmp_path: Path,
 ) -> None:
@@ -184,6 +188,7 @@ async def test_an_import_that_read_a_run_loop_before_it_lost_an_iteration_leaves
         assert [each.response for each in kept.iterations][1:] == ["Sun.", "Sun, too."]
 
 
+@pytest.mark.slow
 async def test_an_import_goes_on_when_another_run_loop_is_forgotten_meanwhile(
     tmp_path: Path,
 ) -> None:
@@ -196,6 +201,7 @@ async def test_an_import_goes_on_when_another_run_loop_is_forgotten_meanwhile(
         assert counted == (0, 1, 0, 0)
 
 
+@pytest.mark.slow
 async def test_what_was_imported_but_not_archived_yet_does_not_come_back(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         archive = memory.archivist.archive
@@ -224,6 +230,7 @@ def note(*sentences: NewSentence) -> NewSentences:
     return NewSentences("person", "Zwibbelquast", sentences)
 
 
+@pytest.mark.slow
 async def test_sentences_of_notes_fall_with_what_they_rest_on(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "secret", QUESTION, "Nobody knows.")
@@ -246,6 +253,7 @@ async def test_sentences_of_notes_fall_with_what_they_rest_on(tmp_path: Path) ->
         assert traces(tmp_path, *WORDS) == []
 
 
+@pytest.mark.slow
 async def test_a_note_that_was_being_written_when_its_words_were_forgotten_is_not(
     tmp_path: Path,
 ) -> None:
@@ -272,6 +280,7 @@ async def test_a_note_that_was_being_written_when_its_words_were_forgotten_is_no
 # --- logs
 
 
+@pytest.mark.slow
 async def test_no_log_of_the_house_nor_of_its_libraries_holds_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

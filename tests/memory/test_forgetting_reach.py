@@ -55,6 +55,7 @@ async def join(loop: Loop, words: str, goal: str) -> None:
     loop._iterations += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [GOAL, "PIN “4711-quagga”"])
 async def test_reasons_of_the_router_do_not_keep_a_forgotten_goal(
     tmp_path: Path, goal: str
@@ -74,6 +75,7 @@ async def test_reasons_of_the_router_do_not_keep_a_forgotten_goal(
         assert last.route.candidates[0].goal == FORGOTTEN
 
 
+@pytest.mark.slow
 async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "first", GOAL, "Noted.")
@@ -86,6 +88,7 @@ async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_pa
         assert traces(tmp_path, "4711-quagga") == []
 
 
+@pytest.mark.slow
 async def test_a_route_that_was_being_decided_meanwhile_does_not_bring_a_goal_back(
     tmp_path: Path,
 ) -> None:
@@ -112,6 +115,7 @@ async def found(memory: Memory, words: str) -> set[tuple[str, int]]:
     }
 
 
+@pytest.mark.slow
 async def test_exact_words_are_found_in_results_that_only_look_like_those_of_memory(
     tmp_path: Path,
 ) -> None:
@@ -130,6 +134,7 @@ async def test_exact_words_are_found_in_results_that_only_look_like_those_of_mem
         assert traces(tmp_path, "quagga-4711") == []
 
 
+@pytest.mark.slow
 async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         noted = Loop(memory, "noted")
@@ -154,6 +159,7 @@ async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: 
         assert traces(tmp_path, "quagga-4711") == []
 
 
+@pytest.mark.slow
 async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_path: Path) -> None:
     form = {"name": "quagga-4711", "fields": [{"quagga-4711": "which one?"}]}
     async with house(tmp_path) as memory:
@@ -168,6 +174,7 @@ async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_p
         assert traces(tmp_path, "quagga-4711") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["note", "name"])
 async def test_words_that_another_question_was_given_along_go_with_the_words(
     tmp_path: Path, member: str
@@ -207,6 +214,7 @@ LAST = Iteration(user_message="And tulips?", response="They like sun.", timestam
 NEW = Iteration(user_message="And crocuses?", response="They, too.", timestamp=NOON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["rondo", "chatgpt"])
 async def test_an_import_does_not_bring_a_forgotten_iteration_back(
     tmp_path: Path, source: str
@@ -234,6 +242,7 @@ async def test_an_import_does_not_bring_a_forgotten_iteration_back(
         assert traces(tmp_path, "quagga-4711") == []
 
 
+@pytest.mark.slow
 async def test_another_run_loop_of_the_id_is_a_conflict_beside_what_was_forgotten(
     tmp_path: Path,
 ) -> None:
@@ -249,6 +258,7 @@ async def test_another_run_loop_of_the_id_is_a_conflict_beside_what_was_forgotte
             assert (await bring_in(memory, other)).failures == 1
 
 
+@pytest.mark.slow
 async def test_what_an_imported_run_loop_said_later_is_named_and_its_file_is_still_known(
     tmp_path: Path,
 ) -> None:

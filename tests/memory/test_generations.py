@@ -60,6 +60,7 @@ class CrashError(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before the vectors", "before the index", "before the marks"])
 async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
@@ -196,6 +197,7 @@ async def test_a_scrub_that_was_asked_for_before_a_crash_is_done_at_the_next_sta
     assert_whole(tmp_path, segments=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedder", [None, "another"])
 async def test_a_scrub_needs_no_embedder(tmp_path: Path, embedder: str | None) -> None:
     other = WordEmbedder() if embedder else None
@@ -215,6 +217,7 @@ async def test_a_scrub_needs_no_embedder(tmp_path: Path, embedder: str | None) -
     assert_whole(tmp_path, segments=40)
 
 
+@pytest.mark.slow
 async def test_searches_go_on_while_the_index_is_built_anew(tmp_path: Path) -> None:
     async with remembering(tmp_path, WordEmbedder(), *LOOPS) as memory:
         done = False

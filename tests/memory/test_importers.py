@@ -327,6 +327,7 @@ def test_what_cannot_be_told_is_refused_in_words(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_long_archive_is_never_held_as_a_whole(tmp_path: Path) -> None:
     import tracemalloc
 

@@ -128,6 +128,7 @@ async def test_many_at_once_are_written_one_after_another_and_heard_in_order(pat
     assert seqs == list(range(1, 61))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("natively", [False, True])
 async def test_a_writer_cancelled_in_mid_commit_leaves_file_and_state_in_agreement(
     path: Path, monkeypatch: pytest.MonkeyPatch, natively: bool

@@ -89,6 +89,7 @@ def test_nothing_in_a_query_is_syntax(database: sqlite3.Connection, query: str) 
     assert found(database, f"some {query} here", f"{query} here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 200_000, "a." * 100_000, "1-" * 100_000, "我a" * 100_000])
 def test_a_very_long_text_is_indexed_in_time_for_its_length(text: str) -> None:
     assert list(terms(text))  # in the square of it, this would take hours

@@ -125,6 +125,7 @@ async def test_an_empty_query_is_refused_in_words(tmp_path: Path, query: str) ->
             await memory.search("x", owner="me", max_tokens=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ['"', "NEAR(", "\0", "\ud83d", "?!", "tomatoes " * 12_000])
 async def test_any_query_can_be_asked(tmp_path: Path, query: str) -> None:
     async with remembering(tmp_path, WordEmbedder(), GARDEN) as memory:
@@ -296,6 +297,7 @@ async def test_an_embedder_that_cannot_be_loaded_is_told_and_raises_nothing(tmp_
         assert "no/such/model" in ((await memory.search("May", owner="me")).notice or "")
 
 
+@pytest.mark.slow
 async def test_searching_goes_on_while_much_is_embedded(tmp_path: Path) -> None:
     loops = [run_loop(f"r{i}", (f"question {i}", f"answer {i}")) for i in range(100)]
     async with remembering(tmp_path, WordEmbedder(), *loops[:50]) as memory:

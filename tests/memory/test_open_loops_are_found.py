@@ -87,6 +87,7 @@ async def test_a_loop_does_not_find_itself_where_it_asks_not_to(tmp_path: Path) 
         assert {AnchorRef.parse(hit).run_loop_id for hit in hits} == {"other"}
 
 
+@pytest.mark.slow
 async def test_a_loop_that_rests_is_archived_without_being_asked_for(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
         await say(memory, "r", "Where does the heron nest?", "By the old mill.")
@@ -184,6 +185,7 @@ class Counted:
         return segments_of(loop, index)
 
 
+@pytest.mark.slow
 def test_the_thousandth_rest_costs_no_more_than_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ async def found(memory: Memory, words: str) -> list[str]:
     return [hit.anchor.text for hit in hits if words in hit.content]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says_more", [True, False])
 async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
     tmp_path: Path, says_more: bool
@@ -139,6 +140,7 @@ def restored(folder: Path) -> None:
     (folder / "backup").rename(folder / "journal.sqlite3")
 
 
+@pytest.mark.slow
 async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "old", "pears", "green")
@@ -190,6 +192,7 @@ async def test_what_a_restored_journal_lacks_of_a_loop_is_back(tmp_path: Path) -
         assert await memory.long_term.run_loop("r", owner="me") == journaled
 
 
+@pytest.mark.slow
 async def test_what_only_the_ledger_has_and_was_forgotten_does_not_come_back(
     tmp_path: Path,
 ) -> None:
@@ -222,6 +225,7 @@ async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
         assert await memory.load("s") is not None
 
 
+@pytest.mark.slow
 async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await told(memory, "r", "pears", "green")

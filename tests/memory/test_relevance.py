@@ -38,6 +38,7 @@ async def result_of(
         return await memory.search(query, owner="me", limit=5)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("much", [False, True], ids=["six segments", "eight hundred"])
 @pytest.mark.parametrize("embedder", [None, WordEmbedder()], ids=["words", "another embedder"])
@@ -51,6 +52,7 @@ async def test_what_was_said_is_about_it_in_a_small_store_and_a_large_one(
     assert await ends_at(query, tmp_path, embedder, much=much) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "query", ["Which noted painter lived near the harbour?", "记住单词有什么好方法？"]
@@ -97,6 +99,7 @@ def test_an_embedder_that_cannot_be_measured_leaves_it_to_the_words() -> None:
     assert found[0].related
 
 
+@pytest.mark.slow
 def test_by_words_alone_nine_of_ten_questions_are_told_right() -> None:
     overall = run(Plan(data=[OWN], make_embedder=lambda: None))["overall"]
     assert overall["auroc"] > 0.95

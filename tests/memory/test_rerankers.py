@@ -112,6 +112,7 @@ def answering(
         server.server_close()
 
 
+@pytest.mark.slow
 def test_an_endpoint_is_asked_once_and_its_scores_are_put_in_order() -> None:
     results = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.25}]
     with answering(200, {"model": "m", "results": results}) as (url, sent):
@@ -128,6 +129,7 @@ def test_an_endpoint_is_asked_once_and_its_scores_are_put_in_order() -> None:
     }
 
 
+@pytest.mark.slow
 def test_scores_beyond_1_are_brought_between_0_and_1_in_the_same_order() -> None:
     results = [{"index": 0, "relevance_score": -3.5}, {"index": 1, "relevance_score": 7}]
     with answering(200, {"results": results}) as (url, sent):
@@ -137,6 +139,7 @@ def test_scores_beyond_1_are_brought_between_0_and_1_in_the_same_order() -> None
     assert "model" not in sent[0][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "answer", "words"),
     [
@@ -178,6 +181,7 @@ def test_a_redirect_is_told_and_not_followed(status: int) -> None:
     assert "hush" not in error.value.problem().in_words()
 
 
+@pytest.mark.slow
 def test_a_password_in_the_address_is_not_shown() -> None:
     with answering(500, {}) as (url, _):
         reranker = EndpointReranker("m", base_url=url.replace("http://", "http://me:hush@"))
@@ -187,6 +191,7 @@ def test_a_password_in_the_address_is_not_shown() -> None:
     assert "hush" not in error.value.problem().in_words()
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_silent_or_not_there_is_told_in_words() -> None:
     silent = answering(200, {}, wait=threading.Event())
     with silent as (url, _), pytest.raises(RerankingError, match="did not answer"):

@@ -60,6 +60,7 @@ def _embedded(server: Endpoint) -> set[str]:
     }
 
 
+@pytest.mark.slow
 async def test_the_same_model_on_another_port_embeds_nothing_again(tmp_path: Path) -> None:
     with _serving(_model("a", "b")) as here, _serving(_model("a", "b")) as there:
         async with remembering(tmp_path, OpenAIEmbedder("m", base_url=here.url), LOOP):
@@ -72,6 +73,7 @@ async def test_the_same_model_on_another_port_embeds_nothing_again(tmp_path: Pat
             assert (await memory.search("abba", owner="me")).mode == "hybrid"
 
 
+@pytest.mark.slow
 async def test_another_model_of_the_same_name_is_noticed_and_the_first_one_known_again(
     tmp_path: Path,
 ) -> None:
@@ -88,6 +90,7 @@ async def test_another_model_of_the_same_name_is_noticed_and_the_first_one_known
             assert (await index_of(memory)).notice is None
 
 
+@pytest.mark.slow
 async def test_an_index_that_was_built_under_an_address_is_known_without_it(
     tmp_path: Path,
 ) -> None:

@@ -83,6 +83,7 @@ async def test_all_but_one_run_loop_can_be_asked_for(
         assert await found(memory, "lamp", without_run_loop_id="b", run_loop_id="b") == set()
 
 
+@pytest.mark.slow
 async def test_each_way_of_filtering_finds_the_same(tmp_path: Path) -> None:
     words = ["lamp", "oil", "boat", "rope", "tea", "cup", "door"]
     loops = [
@@ -142,6 +143,7 @@ async def test_what_has_no_vector_yet_is_not_buried(tmp_path: Path) -> None:
         assert anchors(narrowed)[0] == "new:0.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedder", EMBEDDERS)
 @pytest.mark.parametrize(
     ("query", "expected"),
@@ -211,6 +213,7 @@ async def test_a_call_names_its_result_and_a_result_its_call(tmp_path: Path) -> 
         assert partners.get("shop:0.2", ["shop:0.1"]) == ["shop:0.1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("embedder", EMBEDDERS)
 @pytest.mark.parametrize(
     "query", ["?!…", "。。。", "\0", "\ud83d", "\u200b", "a" * 1_000_000, "灯 " * 500_000]
@@ -223,6 +226,7 @@ async def test_an_empty_memory_can_be_asked_anything(
         assert result.hits == ()
 
 
+@pytest.mark.slow
 async def test_searches_go_on_at_once_and_while_much_is_archived(tmp_path: Path) -> None:
     async with remembering(
         tmp_path, WordEmbedder(), run_loop("first", ("the red lamp", "is on"))

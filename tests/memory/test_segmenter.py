@@ -203,6 +203,7 @@ def test_segmenting_is_the_same_each_time() -> None:
     assert segment(loop) == segment(loop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["a", " x", ".", "\"'", "天", "\n", "a\u0301\u0302", "🇩🇪", "A word. "]
 )

@@ -115,6 +115,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return anyio.run(live)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "table"), [(name, table) for name, tables in HOLD_WORDS.items() for table in tables]
 )

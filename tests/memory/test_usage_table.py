@@ -82,6 +82,7 @@ def change(folder: Path, statement: str) -> None:
         db.commit()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(calls, st.integers(0, 40))
 def test_the_table_adds_up_to_the_states_and_is_the_same_when_it_is_made_anew(
@@ -111,6 +112,7 @@ def test_the_table_adds_up_to_the_states_and_is_the_same_when_it_is_made_anew(
         anyio.run(check, Path(name))
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_journal_that_is_older_than_the_table_gets_one(folder: Path) -> None:
     first = Opened(folder)

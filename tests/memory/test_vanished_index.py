@@ -39,6 +39,7 @@ def exchanged(chroma: Path) -> None:
     chroma.with_name("copy").rename(chroma)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vanish", [shutil.rmtree, emptied, emptied_inside, moved, exchanged])
 async def test_an_index_that_vanishes_is_told_and_built_anew_without_a_restart(
     tmp_path: Path, vanish: Callable[[Path], object]

@@ -79,6 +79,7 @@ def test_a_publisher_that_can_be_reached_is_used_and_the_index_is_not_asked(
     assert "from localhost" in seen[0].in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [403, 404, 429, 500, 503])
 def test_a_publisher_that_answers_with_an_error_is_asked_once(
     tmp_path: Path, web: Web, index: Web, status: int
@@ -123,6 +124,7 @@ def never_answering() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("silent", [never_accepting, never_answering])
 def test_a_publisher_of_whom_nothing_is_heard_gives_way_and_is_told(
@@ -136,6 +138,7 @@ def test_a_publisher_of_whom_nothing_is_heard_gives_way_and_is_told(
     assert "tiny is not fetched from 127.0.0.1" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_name_server_that_does_not_answer_holds_nothing_up(
     tmp_path: Path, index: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_a_redirect_to_another_host_is_followed(tmp_path: Path, web: Web, index:
     assert index.ranges == []
 
 
+@pytest.mark.slow
 def test_a_redirect_that_goes_round_gives_way(tmp_path: Path, web: Web, index: Web) -> None:
     web.redirect_to = web.url
     assert pull(tmp_path, web.source, index.source)[0].read_bytes() == WEIGHTS
@@ -213,6 +217,7 @@ def test_a_redirect_out_of_https_is_not_followed(
     assert index.ranges == [None]
 
 
+@pytest.mark.slow
 def test_a_publisher_that_stalls_midway_gives_way(tmp_path: Path, web: Web, index: Web) -> None:
     web.stall.clear()
     stalled = replace(LONG, silence=2)
@@ -222,6 +227,7 @@ def test_a_publisher_that_stalls_midway_gives_way(tmp_path: Path, web: Web, inde
     assert web.ranges == [None, "bytes=100000-"]
 
 
+@pytest.mark.slow
 def test_what_a_publisher_gave_before_it_stalled_is_kept_for_the_next_time(
     tmp_path: Path, web: Web, index: Web
 ) -> None:
@@ -253,6 +259,7 @@ def test_where_all_else_fails_a_slow_publisher_is_waited_for(tmp_path: Path, web
     assert (web.ranges[1] or "").startswith("bytes=")
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_again_and_again_brings_it_all_the_same(
     tmp_path: Path, web: Web, index: Web
 ) -> None:
@@ -297,6 +304,7 @@ def test_where_the_disk_cannot_hold_both_what_one_source_gave_makes_room_for_the
     assert models.pull("tiny").read_bytes() == WEIGHTS
 
 
+@pytest.mark.slow
 def test_a_pull_that_was_killed_goes_on_with_the_publisher_where_it_was(
     tmp_path: Path, web: Web, index: Web
 ) -> None:

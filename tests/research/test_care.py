@@ -31,6 +31,7 @@ def test_limits_that_nobody_has_looked_at_are_found_and_told_where_they_matter(
     assert found["told"]["none"][0] <= 0.08
 
 
+@pytest.mark.slow
 def test_no_sentence_is_in_two_parts_and_both_languages_are_in_each() -> None:
     parts = [read_part(DATA, name) for name in PARTS]
     texts = [{each.text for each in part.sentences} for part in parts]

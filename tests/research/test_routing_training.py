@@ -155,6 +155,7 @@ def test_a_network_gives_the_same_scores_as_when_it_was_trained(asked: list[list
         np.testing.assert_allclose([s[1] for s in scores], new.numpy()[known], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_network_survives_turns_without_vectors(asked: list[list[Asked]]) -> None:
     network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
     each = asked[0][-1]
@@ -167,6 +168,7 @@ def test_a_network_survives_turns_without_vectors(asked: list[list[Asked]]) -> N
     assert np.isfinite([*join, new]).all()
 
 
+@pytest.mark.slow
 def test_a_projection_says_nothing_of_a_script_that_it_did_not_learn(
     asked: list[list[Asked]],
 ) -> None:
@@ -213,6 +215,7 @@ def test_a_matter_has_rested_only_where_the_message_names_it() -> None:
     assert min(each.candidates[0].goal.at for each in named) < 1000.0
 
 
+@pytest.mark.slow
 def test_joined_tables_keep_each_message_with_its_candidates(asked: list[list[Asked]]) -> None:
     one, two = (tabulated(each) for each in asked)
     both = joined([one, two])
@@ -258,6 +261,7 @@ def test_a_training_that_has_failed_writes_no_model(number: float) -> None:
         dumped({"weights": [[0.5, number]]})
 
 
+@pytest.mark.slow
 def test_a_network_that_sees_vectors_wants_that_of_the_message(asked: list[list[Asked]]) -> None:
     network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
     each = asked[0][-1]

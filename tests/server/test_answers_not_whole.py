@@ -66,6 +66,7 @@ async def _whole(house: House, run_loop_id: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 async def test_a_cut_answer_comes_whole_over_either_wire(tmp_path: Path, wire: str) -> None:
     cut, done = ("length", "stop") if wire == "openai" else ("max_tokens", "end_turn")
@@ -100,6 +101,7 @@ async def test_a_cut_answer_comes_whole_over_either_wire(tmp_path: Path, wire: s
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
 async def test_an_answer_that_stays_cut_is_marked_wherever_it_is_told(
     tmp_path: Path, reason: str
@@ -117,6 +119,7 @@ async def test_an_answer_that_stays_cut_is_marked_wherever_it_is_told(
     assert [each["finish_reason"] for each in whole["iterations"]] == [reason]
 
 
+@pytest.mark.slow
 async def test_what_was_cut_is_exported_and_comes_back_in(tmp_path: Path) -> None:
     parts = (("One, ", "length"), ("two.", "stop"))
     async with endpoint(openai_endpoint(*parts)) as served:

@@ -18,6 +18,7 @@ TRIP, VAGUE = "规划去里斯本的旅行", "那要多少钱？"
 KEY = {"Idempotency-Key": "the vague one"}
 
 
+@pytest.mark.slow
 async def test_the_answer_moves_the_message_and_the_same_request_then_gives_what_became_of_it(
     tmp_path: Path,
 ) -> None:

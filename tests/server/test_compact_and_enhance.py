@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 LONG = "The quick brown fox jumps over the lazy dog. " * 60
 
 
+@pytest.mark.slow
 async def test_a_run_loop_is_summarised_when_its_owner_wants_it(tmp_path: Path) -> None:
     async with running(tmp_path, options=AgentOptions(compaction="extract")) as house:
         loop = (await house.send(f"One. {LONG}"))["run_loop_id"]

@@ -28,6 +28,7 @@ async def journal_of(folder: Path) -> Path:
     return folder / "journal.sqlite3"
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_set_a_loop_aside_is_not_ready_and_says_what_to_do(
     tmp_path: Path,
 ) -> None:

@@ -23,6 +23,7 @@ async def history(house: House, loop: str) -> list[Frame]:
     return await house.frames("GET", f"/v1/run-loops/{loop}/events")
 
 
+@pytest.mark.slow
 async def test_a_run_loop_is_shown_as_it_was_after_each_of_its_events(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         loop = (await house.send("One"))["run_loop_id"]
@@ -108,6 +109,7 @@ async def test_what_a_fork_does_comes_after_the_last_event_that_was_copied(
     assert events == ["iteration.started", "message.completed", "usage", "run_loop.idle"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body", [{"at": 0}, {"at": -1}, {"at": "5"}, {"at": True}, {"at": 2**63}, {"seq": 3}, [], 7]
 )

@@ -47,6 +47,7 @@ async def seeing(folder: Path, **options: Any) -> AsyncIterator[tuple[House, End
             yield house, served
 
 
+@pytest.mark.slow
 async def test_an_image_reaches_the_model_with_its_words_and_still_does_in_a_follow_up(
     tmp_path: Path,
 ) -> None:
@@ -113,6 +114,7 @@ async def test_a_model_that_takes_no_images_is_told_of_them_and_so_is_the_person
         assert again["warnings"] == []  # said once, not with every message after it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
@@ -154,6 +156,7 @@ async def test_the_same_key_with_another_image_is_another_message(tmp_path: Path
         assert refused.status_code == 409
 
 
+@pytest.mark.slow
 async def test_a_forgotten_image_is_in_no_file_any_more(tmp_path: Path) -> None:
     marks = (URL[300:400], ADDRESS)
     async with running(tmp_path, llm=PatientLLM()) as house:
@@ -180,6 +183,7 @@ async def test_a_forgotten_image_is_in_no_file_any_more(tmp_path: Path) -> None:
         assert traces(tmp_path, *marks) == []
 
 
+@pytest.mark.slow
 async def test_memory_exports_and_searches_hold_a_word_for_an_image_and_not_its_bytes(
     tmp_path: Path,
 ) -> None:

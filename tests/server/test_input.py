@@ -39,6 +39,7 @@ def results(whole: dict[str, Any]) -> dict[str, str]:
     return {each["id"]: each["content"] for each in whole["iterations"][0]["tool_results"]}
 
 
+@pytest.mark.slow
 async def test_calls_are_decided_one_by_one_with_edited_arguments_and_reasons(
     tmp_path: Path,
 ) -> None:
@@ -131,6 +132,7 @@ async def test_an_answer_to_one_of_two_questions_says_to_which(tmp_path: Path) -
         assert launches.launched == ["the rocket", "the boat"]
 
 
+@pytest.mark.slow
 async def test_of_many_answers_at_once_one_kind_counts(tmp_path: Path) -> None:
     launches = Launches()
     async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[launches.tool()]) as house:
@@ -152,6 +154,7 @@ async def test_of_many_answers_at_once_one_kind_counts(tmp_path: Path) -> None:
         assert launches.launched == (["the rocket"] if won else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -173,6 +176,7 @@ async def test_a_field_that_is_wrong_is_named_and_nothing_is_decided(
         assert (await house.client.get(path)).json()["input_required"] is not None
 
 
+@pytest.mark.slow
 async def test_arguments_that_do_not_fit_are_refused_in_words(tmp_path: Path) -> None:
     async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[Launches().tool()]) as house:
         path, _ = await asked(house)

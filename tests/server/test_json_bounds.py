@@ -20,6 +20,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_VALUES)
 def test_what_json_holds_is_kept_and_read_back_as_it_was(value: object) -> None:
     assert unusable(value) is None  # type: ignore[arg-type]

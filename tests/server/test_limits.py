@@ -66,6 +66,7 @@ async def test_headers_without_end_are_refused_before_they_are_kept(tmp_path: Pa
     assert "headers" in problem_in(answer, 431)["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lines",
     [
@@ -114,6 +115,7 @@ async def test_usual_headers_of_a_browser_are_taken_in_any_pieces(tmp_path: Path
         assert (await all_of(connection)).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nX: ", b"\r\n\r\n"])
 async def test_a_request_whose_headers_do_not_come_is_told_and_closed(
     tmp_path: Path, begin: bytes
@@ -136,6 +138,7 @@ async def test_headers_that_drip_are_cut_off_all_the_same(tmp_path: Path) -> Non
                 pass
 
 
+@pytest.mark.slow
 async def test_a_body_that_does_not_come_is_told_and_leaves_nothing_behind(tmp_path: Path) -> None:
     async with running(tmp_path, limits=QUICK) as house, connected(house) as connection:
         lines = ("Content-Type: application/json", "Content-Length: 1000")
@@ -144,6 +147,7 @@ async def test_a_body_that_does_not_come_is_told_and_leaves_nothing_behind(tmp_p
         assert (await house.client.get("/v1/run-loops")).json()["run_loops"] == []
 
 
+@pytest.mark.slow
 async def test_a_body_that_drips_after_it_was_refused_is_cut_off(tmp_path: Path) -> None:
     async with running(tmp_path, limits=QUICK) as house, connected(house) as connection:
         await connection.send(b"POST /v1/send HTTP/1.1\r\nHost: localhost\r\n")
@@ -158,6 +162,7 @@ async def test_a_body_that_drips_after_it_was_refused_is_cut_off(tmp_path: Path)
                 pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closing", ["Connection: close", "X: keep-alive"])
 async def test_a_client_that_sends_all_before_it_reads_sees_why_its_body_is_too_long(
     tmp_path: Path, closing: str
@@ -178,6 +183,7 @@ async def test_a_client_that_sends_all_before_it_reads_sees_why_its_body_is_too_
             assert b"at most 1,000 bytes" in answer
 
 
+@pytest.mark.slow
 async def test_more_connections_than_there_is_room_for_take_the_place_of_silent_ones(
     tmp_path: Path,
 ) -> None:
@@ -202,6 +208,7 @@ async def _half(house: House) -> None:
         await all_of(connection)
 
 
+@pytest.mark.slow
 async def test_when_all_are_at_work_one_more_is_refused_in_words_and_health_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -62,6 +62,7 @@ async def found(house: House, query: str) -> list[tuple[str, str]]:
     return [(hit["anchor"]["text"], hit["content"]) for hit in hits]
 
 
+@pytest.mark.slow
 async def test_what_one_daemon_exports_another_one_has_just_so(tmp_path: Path) -> None:
     async with running(tmp_path / "a", llm=sailor(), tools=[tide]) as here:
         first = await here.send("When is the tide high at Brest? 布雷斯特", metadata={"boat": "Ra"})
@@ -132,6 +133,7 @@ async def test_a_failed_loop_that_was_imported_goes_on_when_a_message_names_it(
         assert [each["response"] for each in loops["iterations"]] == ["Me.", "Answer to Go on"]
 
 
+@pytest.mark.slow
 async def test_a_fork_has_the_words_of_a_loop_that_went_on_here_and_then_elsewhere(
     tmp_path: Path,
 ) -> None:
@@ -152,6 +154,7 @@ async def test_a_fork_has_the_words_of_a_loop_that_went_on_here_and_then_elsewhe
         assert [each["response"] for each in shown["iterations"]] == [*said, "Answer to And on"]
 
 
+@pytest.mark.slow
 async def test_a_long_import_streams_past_the_bound_of_bodies(tmp_path: Path) -> None:
     async with running(tmp_path, max_body_bytes=10_000) as house:
         sent = 0
@@ -170,6 +173,7 @@ async def test_a_long_import_streams_past_the_bound_of_bodies(tmp_path: Path) ->
         assert refused.status_code == 413
 
 
+@pytest.mark.slow
 async def test_bad_lines_are_reported_by_their_numbers(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         report = await bring_in(house, lines("nonsense", loop("a"), "{}"))
@@ -223,6 +227,7 @@ async def test_those_who_watch_everything_hear_nothing_of_an_import(tmp_path: Pa
         assert first.event == "run_loop.started"
 
 
+@pytest.mark.slow
 async def test_an_upload_that_breaks_off_leaves_whole_batches_and_is_taken_up_again(
     tmp_path: Path,
 ) -> None:
@@ -246,6 +251,7 @@ async def test_an_upload_that_breaks_off_leaves_whole_batches_and_is_taken_up_ag
         assert len({json.loads(line)["id"] for line in (await export(house)).splitlines()}) == 450
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_stops_does_not_wait_for_a_body_that_never_ends(
     tmp_path: Path,
 ) -> None:

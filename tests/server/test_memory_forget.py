@@ -29,6 +29,7 @@ async def forget(house: House, status: int = 200, **body: Any) -> dict[str, Any]
     return found
 
 
+@pytest.mark.slow
 async def test_a_preview_removes_nothing_and_its_code_removes_just_that(tmp_path: Path) -> None:
     async with running(tmp_path, llm=PatientLLM()) as house:
         secret = await said(house, "Zwibbelquast hid the vermilion sextant. 朱砂六分仪")
@@ -79,6 +80,7 @@ async def _refused_then_stopped(house: House, run_loop_id: str) -> None:
     assert (await house.client.get("/v1/run-loops")).json()["run_loops"] == []
 
 
+@pytest.mark.slow
 async def test_a_follow_up_to_a_forgotten_run_loop_opens_a_new_one(tmp_path: Path) -> None:
     async with running(tmp_path, llm=PatientLLM()) as house:
         secret = await said(house, "Zwibbelquast hid the vermilion sextant.")
@@ -95,6 +97,7 @@ async def test_a_follow_up_to_a_forgotten_run_loop_opens_a_new_one(tmp_path: Pat
                 await anyio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_answers_that_saw_the_words_are_named_and_go_where_that_is_wanted(
     tmp_path: Path,
 ) -> None:
@@ -115,6 +118,7 @@ async def test_answers_that_saw_the_words_are_named_and_go_where_that_is_wanted(
         assert left["iterations"][1]["response"] == "[forgotten]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status"),
     [

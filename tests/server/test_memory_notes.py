@@ -89,6 +89,7 @@ async def test_a_note_is_listed_found_counted_and_removed(tmp_path: Path) -> Non
         assert again.json()["advice"]
 
 
+@pytest.mark.slow
 async def test_a_note_of_another_owner_is_not_there(tmp_path: Path) -> None:
     async with running(tmp_path, llm=NotingLLM(), options=OPTIONS) as house:
         [note] = (await noted(house))["notes"]

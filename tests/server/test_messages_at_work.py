@@ -70,6 +70,7 @@ async def test_a_steering_message_is_seen_at_the_next_step_and_answered_with_the
     assert first["interrupted_by"] is None
 
 
+@pytest.mark.slow
 async def test_a_follow_up_is_answered_after_the_first_and_each_gets_its_own_answer(
     tmp_path: Path,
 ) -> None:
@@ -83,6 +84,7 @@ async def test_a_follow_up_is_answered_after_the_first_and_each_gets_its_own_ans
     assert [i["user_message"] for i in second["iterations"]] == ["Wash up."]
 
 
+@pytest.mark.slow
 async def test_an_interrupting_message_is_taken_once_the_work_has_really_stopped(
     tmp_path: Path,
 ) -> None:
@@ -163,6 +165,7 @@ async def test_words_that_were_cut_off_are_no_answer(tmp_path: Path) -> None:
     assert first["interrupted_by"] == second["message_id"]
 
 
+@pytest.mark.slow
 async def test_the_answers_before_and_after_are_streamed_but_are_not_the_senders_own(
     tmp_path: Path,
 ) -> None:
@@ -224,6 +227,7 @@ async def test_a_message_that_comes_while_the_last_words_stream_gets_an_answer_o
     assert second.answer["response"] == "You said Two"
 
 
+@pytest.mark.slow
 async def test_a_follow_up_to_a_loop_that_comes_to_ask_a_person_has_no_answer_yet(
     tmp_path: Path,
 ) -> None:
@@ -293,6 +297,7 @@ MODES: tuple[Callable[[int], str], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode_of", MODES, ids=["steer", "followup", "both", "all"])
 async def test_of_many_who_send_at_once_each_gets_the_answer_to_its_own_message(
     tmp_path: Path, mode_of: Callable[[int], str]

@@ -37,6 +37,7 @@ async def two_models(
             yield house, one, other
 
 
+@pytest.mark.slow
 async def test_a_message_names_its_model_and_only_its_endpoint_is_called(tmp_path: Path) -> None:
     async with two_models(tmp_path, saying("One."), saying("Other.")) as (house, one, other):
         answer = await house.send("Hello", model="large")

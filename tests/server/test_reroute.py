@@ -79,6 +79,7 @@ async def test_the_loop_tells_for_each_message_why_it_is_there(tmp_path: Path) -
         assert was.json()["routes"][-1]["moved_to"] is None
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_moved_is_refused_in_words(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         trip, bill = await two(house)
@@ -103,6 +104,7 @@ async def test_what_cannot_be_moved_is_refused_in_words(tmp_path: Path) -> None:
         assert (await move(house, bill, to=third, message_id=newest)).status_code == 409
 
 
+@pytest.mark.slow
 async def test_a_sender_who_waits_gets_the_answer_from_the_new_loop(tmp_path: Path) -> None:
     answers: list[Any] = []
 
@@ -138,6 +140,7 @@ async def test_a_list_shortens_a_long_goal_and_one_loop_tells_it_whole(tmp_path:
         assert (await house.client.get(f"/v1/run-loops/{loop}")).json()["goal"] == words
 
 
+@pytest.mark.slow
 async def test_both_streams_of_events_tell_of_the_move(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         trip, bill = await two(house)

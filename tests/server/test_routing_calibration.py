@@ -32,6 +32,7 @@ async def test_with_too_little_nothing_changes_and_it_says_so(tmp_path: Path) ->
         assert (await house.client.post(PATH, json={"rest": True})).status_code == 422
 
 
+@pytest.mark.slow
 async def test_a_calibration_from_before_counts_from_the_start_and_is_told_with_each_route(
     tmp_path: Path,
 ) -> None:
@@ -56,6 +57,7 @@ async def test_a_calibration_from_before_counts_from_the_start_and_is_told_with_
         assert not (tmp_path / "calibrated" / FILE).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", ["false", "true", 0, 1, 1.0, None, [], "yes"])
 async def test_only_true_and_false_say_whether_to_reset(tmp_path: Path, reset: object) -> None:
     in_use = {"temperature": 2.0, "new_offset": 3.0, "model": shipped().version}

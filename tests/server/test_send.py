@@ -34,6 +34,7 @@ async def test_a_message_is_answered(tmp_path: Path) -> None:
         assert response.headers["rondo-run-loop-id"] == answer["run_loop_id"]
 
 
+@pytest.mark.slow
 async def test_a_follow_up_joins_its_run_loop_and_gets_its_own_answer(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         first = await house.send("One")
@@ -86,6 +87,7 @@ async def test_a_stream_begins_with_the_receipt_and_ends_when_the_loop_rests(
             assert frame.id == (None if seq is None else str(seq))
 
 
+@pytest.mark.slow
 async def test_the_receipt_comes_before_the_route_is_decided(tmp_path: Path) -> None:
     options = AgentOptions(router=RouterOptions(sure_above=1))
     async with running(tmp_path, options=options) as house:
@@ -118,6 +120,7 @@ async def test_a_client_that_goes_away_cancels_nothing_and_leaves_nothing(tmp_pa
         assert run_loop.iterations[0].response == "Answer to Hello"
 
 
+@pytest.mark.slow
 async def test_a_waiting_client_that_goes_away_leaves_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         house.llm.hold()
@@ -137,6 +140,7 @@ async def test_the_same_key_and_body_give_the_same_answer(tmp_path: Path) -> Non
         assert len(house.llm.requests) == 1
 
 
+@pytest.mark.slow
 async def test_the_same_key_and_body_give_the_same_events(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         body = {"message": "Hello"}
@@ -146,6 +150,7 @@ async def test_the_same_key_and_body_give_the_same_events(tmp_path: Path) -> Non
         assert again[1:] == [frame for frame in first[1:] if frame.id is not None]
 
 
+@pytest.mark.slow
 async def test_the_same_key_with_another_body_is_a_conflict(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
         await house.client.post("/v1/send", json={"message": "Hello"}, headers=KEY)
@@ -195,6 +200,7 @@ async def test_a_run_loop_that_needs_a_person_says_what_it_asks_and_goes_on_with
         assert twice.status_code == 409
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [
@@ -217,6 +223,7 @@ async def test_an_answer_that_is_not_clearly_a_yes_is_never_one(
         assert (await house.client.get(path)).json()["input_required"] is not None
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_stops_tells_those_who_wait_that_their_message_is_safe(
     tmp_path: Path,
 ) -> None:
@@ -249,6 +256,7 @@ async def test_different_idempotency_keys_at_once_are_refused(tmp_path: Path) ->
         assert response.status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "accept", ["text/event-stream;q=0", "text/event-stream; q=0.0, application/json"]
 )

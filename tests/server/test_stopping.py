@@ -41,6 +41,7 @@ async def until_idle(house: House, loop: str) -> dict[str, Any]:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_loop_is_cancelled_in_the_middle_of_an_answer_and_keeps_its_words(
     tmp_path: Path,
 ) -> None:
@@ -78,6 +79,7 @@ async def test_a_loop_is_said_to_be_cancelled_only_when_its_tool_has_stopped(
         assert "unknown" in result["content"]
 
 
+@pytest.mark.slow
 async def test_a_cancelled_loop_goes_on_with_a_message_that_names_it(tmp_path: Path) -> None:
     llm = Listener()
     async with running(tmp_path, llm=llm) as house:
@@ -139,6 +141,7 @@ async def test_only_what_was_cancelled_or_has_failed_can_be_resumed(tmp_path: Pa
         assert (await house.client.post("/v1/run-loops/nothing/resume")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_of_two_who_resume_at_once_one_is_told_that_it_goes_on_already(
     tmp_path: Path,
 ) -> None:

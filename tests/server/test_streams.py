@@ -75,6 +75,7 @@ async def test_a_client_that_has_seen_the_end_is_told_not_to_come_again(tmp_path
         assert response.status_code == 204
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["x", "-1", "1.5", "٣", "9" * 30, "999999"])
 async def test_a_place_that_is_none_is_refused(tmp_path: Path, place: str) -> None:
     async with running(tmp_path) as house:
@@ -120,6 +121,7 @@ async def test_a_client_that_disconnects_is_forgotten_at_once(tmp_path: Path) ->
             await house.until(listeners=0)
 
 
+@pytest.mark.slow
 async def test_a_silent_stream_has_heartbeats(tmp_path: Path) -> None:
     async with (
         running(tmp_path, heartbeat_seconds=0.05) as house,

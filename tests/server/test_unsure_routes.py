@@ -30,6 +30,7 @@ async def shown(house: House, loop: str) -> Any:
     return (await house.client.get(f"/v1/run-loops/{loop}")).json()
 
 
+@pytest.mark.slow
 async def test_the_answer_and_the_stream_say_what_else_it_could_have_been(tmp_path: Path) -> None:
     async with running(tmp_path, options=UNSURE) as house:
         hotel = await house.send(FIRST)
@@ -103,6 +104,7 @@ async def charge(whom: str) -> str:
     return f"{whom} was charged"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_the_router_was_unsure_of_goes_wherever_it_is_said_to_go(
     tmp_path: Path,
 ) -> None:

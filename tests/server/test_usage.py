@@ -19,6 +19,7 @@ OPTIONS = AgentOptions(
 )
 
 
+@pytest.mark.slow
 async def test_usage_is_summed_up_as_asked_with_totals(tmp_path: Path) -> None:
     llm = PatientLLM("text: One\nusage: 1000 100", "text: Two\nusage: 50 5")
     async with running(tmp_path, llm=llm, options=OPTIONS) as house:
@@ -44,6 +45,7 @@ async def test_usage_is_summed_up_as_asked_with_totals(tmp_path: Path) -> None:
         assert (len(few["lines"]), few["more"], few["total"]["calls"]) == (1, True, 2)
 
 
+@pytest.mark.slow
 async def test_a_time_can_be_asked_for_and_nonsense_is_refused(tmp_path: Path) -> None:
     llm = PatientLLM("text: One\nusage: 1000 100")
     async with running(tmp_path, llm=llm, options=OPTIONS) as house:
@@ -72,6 +74,7 @@ async def test_a_run_loop_tells_what_it_has_used(tmp_path: Path) -> None:
     assert details["usage"]["currency"] == "EUR"
 
 
+@pytest.mark.slow
 async def test_without_prices_there_is_no_currency_and_no_cost(tmp_path: Path) -> None:
     async with running(tmp_path, llm=PatientLLM("text: One\nusage: 10 1")) as house:
         await house.send("First")

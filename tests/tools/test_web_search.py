@@ -78,6 +78,7 @@ async def search(tavily: Tavily, **arguments: object) -> ToolResult:
     return await result_of(tool, **arguments)
 
 
+@pytest.mark.slow
 async def test_each_result_has_title_address_and_excerpt(tavily: Tavily) -> None:
     result = await search(tavily, query="北京天气", max_results=2)
     assert not result.is_error
@@ -89,6 +90,7 @@ async def test_each_result_has_title_address_and_excerpt(tavily: Tavily) -> None
     assert (asked["query"], asked["max_results"]) == ("北京天气", 2)
 
 
+@pytest.mark.slow
 async def test_nothing_found_is_said(tavily: Tavily) -> None:
     tavily.body = b'{"results": []}'
     result = await search(tavily, query="q")
@@ -96,6 +98,7 @@ async def test_nothing_found_is_said(tavily: Tavily) -> None:
     assert "found nothing" in result.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
@@ -119,6 +122,7 @@ async def test_an_answer_that_is_a_failure_is_told_in_words(
     assert "tvly-secret" not in result.content
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_not_there_is_told_in_words(tavily: Tavily) -> None:
     tavily.close()
     result = await search(tavily, query="q")
@@ -126,6 +130,7 @@ async def test_a_server_that_is_not_there_is_told_in_words(tavily: Tavily) -> No
     assert "cannot be reached" in result.content
 
 
+@pytest.mark.slow
 async def test_a_server_that_stays_silent_is_given_up(tavily: Tavily) -> None:
     tavily.silent = True
     tool = web_search_tool(SecretStr("k"), api_base_url=tavily.url, timeout_seconds=0.1)
@@ -134,6 +139,7 @@ async def test_a_server_that_stays_silent_is_given_up(tavily: Tavily) -> None:
     assert "0.1 seconds" in result.content
 
 
+@pytest.mark.slow
 async def test_searches_run_side_by_side(tavily: Tavily) -> None:
     registry = registry_of(web_search_tool(SecretStr("k"), api_base_url=tavily.url))
     calls = [call_of("web_search", str(number), query=f"q{number}") for number in range(5)]
@@ -143,6 +149,7 @@ async def test_searches_run_side_by_side(tavily: Tavily) -> None:
     assert sorted(str(asked["query"]) for _, asked in tavily.asked) == [f"q{n}" for n in range(5)]
 
 
+@pytest.mark.slow
 async def test_the_number_of_results_is_bounded(tavily: Tavily) -> None:
     assert (await search(tavily, query="q", max_results=50)).is_error
     assert tavily.asked == []

@@ -147,6 +147,7 @@ def _is_garbage(asked: Asked) -> None:
     asked.close_connection = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

@@ -18,6 +18,7 @@ def settings(tmp_path: Path, base_url: str, model: str) -> Settings:
     return Settings(data_dir=tmp_path, llm=LLMSettings(base_url=base_url, model=model))
 
 
+@pytest.mark.slow
 async def test_a_model_answers_and_calls_a_tool(tmp_path: Path) -> None:
     with serving(ollama()) as served:
         chosen = settings(tmp_path, served.base_url, "qwen3:8b")
