@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SEGMENT_TOKENS = 256
-"""Most tokens in a segment, by `tokens.estimate_dense_tokens`: about 1,000 Latin letters or 340
+"""Most tokens in a segment, by `token_estimates.estimate_dense_tokens`: about 1,000 Latin letters
+or 340
 Chinese characters. Half of the bundled model's window of 512. By its own tokenizer, texts invented
 for the purpose come to at most 280 (English), 350 (Chinese), 280 (code), 280 (emoji), 430 (JSON,
 tables, addresses, hexadecimal), 490 (signs alone), 560 (words of random capitals) and 680 (base64):
 of the last two the end is not embedded."""
 
 EMBEDDED_TOKENS = 512
-"""How much of a text reaches the embedder, by `tokens.estimate_tokens`. Untuned; segments are
+"""How much of a text reaches the embedder, by `token_estimates.estimate_tokens`. Untuned; segments
+are
 shorter, so it bounds queries: the engine takes a minute for a quarter of a million characters."""
 
 SMALLEST_PIECE = 0.25

@@ -1,5 +1,5 @@
 """Whether answers are worth reading: conversations with checks, through the daemon's own parts.
 
-`dataset` reads them, `checks` tells whether an answer passes, `subject` and `bare` give answers,
-and `report` puts it together.
+`answer_dataset` reads them, `answer_checks` tells whether an answer passes, `answer_subject` and
+`bare_model` give answers, and `answer_report` puts it together.
 """

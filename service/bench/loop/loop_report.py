@@ -46,9 +46,9 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         tell: told in words, for a person, what goes on and what is left out.
 
     Returns:
-        ``{"steps": {"20": {…}, …}, …}``, see `figures.of_subject`; with peers also ``"peers":
-        {NAME: {"20": {…}, …}, …}``, see `figures.of_runs`; with concurrent loops also
-        ``"concurrent": {…}``, see `figures.of_crowds`.
+        ``{"steps": {"20": {…}, …}, …}``, see `loop_figures.of_subject`; with peers also ``"peers":
+        {NAME: {"20": {…}, …}, …}``, see `loop_figures.of_runs`; with concurrent loops also
+        ``"concurrent": {…}``, see `loop_figures.of_crowds`.
 
     Raises:
         BenchmarkError: a run failed.

@@ -1,5 +1,6 @@
 """`rondo bench memory`: archiving and searching beside the raw baseline, in the same run.
 
-`texts` makes up run loops, `vectors` decides what the model embeds and what is drawn, `baseline` is
-the bare Chroma, `subject` measures both in turn, and `report` makes one report of it.
+`generated_texts` makes up run loops, `drawn_vectors` decides what the model embeds and what is
+drawn, `memory_baseline` is the bare Chroma, `memory_subject` measures both in turn, and
+`memory_report` makes one report of it.
 """

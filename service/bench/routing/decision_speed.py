@@ -43,8 +43,8 @@ async def measure(
     other message is embedded alone first, the others afterwards.
 
     Returns:
-        ``messages``, ``loops``, and ``turns``, how many were said in each; and what `figures.times`
-        gives.
+        ``messages``, ``loops``, and ``turns``, how many were said in each; and what
+        `routing_figures.times` gives.
     """
     held = ActiveLoops("speed")
     said = list(conversations(loops))

@@ -62,7 +62,8 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
     Returns:
         ``{"sets": {SET: {METHOD: {…}}}, "speed": {…}, "inputs": {SET: {FILE: SHA-256}},
-        "notices": {SET: [WORDS]}, …}``; see `figures.of_decided` and `speed.measure`.
+        "notices": {SET: [WORDS]}, …}``; see
+        `routing_figures.of_decided` and `decision_speed.measure`.
 
     Raises:
         BenchmarkError: the data cannot be used, or the language model is not there.

@@ -46,7 +46,7 @@ class AnswerWriter:
         return self._streams and not self._looking_over and bool(text)
 
     def stream(self, text: str, *, whole: bool = False) -> None:
-        """Write a piece; see `streams`.
+        """Write a piece; see `standard_streams`.
 
         Args:
             text: the piece.

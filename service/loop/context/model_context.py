@@ -1,6 +1,6 @@
 """What the model is shown: what it remembers, and the conversation, within its window.
 
-What it begins with is in `opening.py`.
+What it begins with is in `system_prompt.py`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def build_context(
     message, and small models heed what stands next to the question.
 
     Where a limit of the person's matters, a small model is given the beginning of its answer, as
-    the last message (see `wording.py`).
+    the last message (see `limit_wording.py`).
 
     What does not fit, by `call_tokens`, is left out from the beginning, by whole rounds (a person's
     words and all that followed), so that no tool call is parted from its result; the model is told.

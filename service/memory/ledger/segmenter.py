@@ -72,7 +72,8 @@ def segments_of(run_loop: RunLoop, iteration_index: int) -> list[Segment]:
 def split(text: str, *, max_tokens: int = SEGMENT_TOKENS) -> list[str]:
     """Cut a text into pieces of at most `max_tokens`, at the best borders there are.
 
-    Tokens are estimated by `tokens.estimate_dense_tokens`, which bounds `tokens.estimate_tokens`.
+    Tokens are estimated by `token_estimates.estimate_dense_tokens`, which bounds
+    `token_estimates.estimate_tokens`.
 
     A character is never parted from the marks that combine with it, unless those alone are longer
     than a piece. A blank piece is left with its neighbour, whatever its length. Takes time in

@@ -13,7 +13,7 @@ score depends on which unit an index counts in:
 - A passage without a vector (it waits for it, or there is no embedder) gets the meaning that
   passages of as many shared words usually have: words decide alone, and it is not buried.
 
-The parts are added, each with a weight of `tuned`.
+The parts are added, each with a weight of `memory_tuning`.
 """
 
 from __future__ import annotations

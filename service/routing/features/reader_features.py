@@ -1,6 +1,7 @@
 """What the reader says of a message, as features for the forests and the network that judge last.
 
-The reader is a `Network` that sees vectors. (`reading.py` is another matter: it takes texts apart.)
+The reader is a `Network` that sees vectors. (`text_reading.py` is another matter: it takes texts
+apart.)
 """
 
 from __future__ import annotations

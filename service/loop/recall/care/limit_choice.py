@@ -2,7 +2,7 @@
 
 They come from the run loop itself, where a small model has long lost sight of them, and from
 long-term memory. One that is told needlessly costs a line, one that is missed can cost more. Of two
-that contradict each other both are told, the newest first (`wording.py`).
+that contradict each other both are told, the newest first (`limit_wording.py`).
 """
 
 from __future__ import annotations
