@@ -21,7 +21,7 @@ from service.agent.engine import Engine, start_engine
 from service.agent.following import follow
 from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Question
-from service.agent.loop_actions import OwnersActions
+from service.agent.loop_actions import LoopActions
 from service.agent.message_check import check_message
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.messages import Message
@@ -41,7 +41,7 @@ from service.routing.calibration.recalibration import Recalibration
 from service.tools.registry import ToolRegistry
 
 
-class Agent(OwnersActions):
+class Agent(LoopActions):
     """An assistant: its run loops, what they work with, and what they remember.
 
     Made by `create_agent`, and at work inside ``async with``. `ask` gives an answer, `send` the

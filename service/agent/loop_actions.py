@@ -18,7 +18,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
 
 
-class OwnersActions(ABC):
+class LoopActions(ABC):
     """Looks at run loops, ends them, takes them up, forks them, moves messages, and forgets."""
 
     memory: Memory

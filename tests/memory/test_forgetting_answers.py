@@ -70,7 +70,7 @@ async def at_work(loop: Loop, secret: Secret) -> None:
     call = ToolCall(id="c1", name="jot", arguments=f'{{"text": "so: {secret.part}"}}')
     thought = ThinkPart(think=f"They mean {secret.part}.", signature="signed")
     request = f"{loop.id}-asked"
-    await loop._add(
+    await loop.add(
         MessageCompleted(
             message=Message(role="assistant", content=(thought,), tool_calls=(call,)),
             response_id="resp_1",
@@ -87,10 +87,10 @@ async def at_work(loop: Loop, secret: Secret) -> None:
         ),
         ToolStarted(call_id=call.id, name="jot", arguments=call.arguments, idempotency_key=call.id),
         ToolFinished(call_id=call.id, name="jot", content=f"jotted <{secret.part}>"),
-        IterationStarted(index=loop._iterations, message_ids=()),
+        IterationStarted(index=loop.iterations, message_ids=()),
         granting=f"jot {secret.part}",
     )
-    loop._iterations += 1
+    loop.iterations += 1
     await loop.answer(f"You told me: {secret.words} So it is {secret.part}.")
 
 
@@ -114,20 +114,20 @@ async def join_for(loop: Loop, source: str, secret: Secret) -> None:
         reason=f"it is close in meaning to “{secret.words}”",
         candidates=(RouteCandidate(run_loop_id=source, goal=secret.words, probability=0.3),),
     )
-    await loop._add(
+    await loop.add(
         MessageReceived(message_id=message_id, message=Message.user("Thank you.")),
         RouteDecided(message_id=message_id, route=route),
-        IterationStarted(index=loop._iterations, message_ids=(message_id,)),
+        IterationStarted(index=loop.iterations, message_ids=(message_id,)),
     )
-    loop._iterations += 1
+    loop.iterations += 1
     await loop.answer("You are welcome.")
 
 
 async def summarise(loop: Loop, secret: Secret) -> None:
     """All until now becomes a summary that a model writes."""
-    state = await loop._journal.replay(loop.id)
+    state = await loop.journal.replay(loop.id)
     note = NotePart(note=f"[Summary]\nThe person told {secret.part}.")
-    await loop._add(
+    await loop.add(
         CompactionFinished(
             messages=len(state.history),
             replacement=(Message.user("(before)"), Message(role="assistant", content=(note,))),
@@ -354,7 +354,7 @@ async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_fro
             reason="a person moved it here",
             moved_from="first",
         )
-        await target._add(
+        await target.add(
             MessageReceived(message_id="m", message=Message.user("Which number?")),
             RouteDecided(message_id="m", route=route),
             IterationStarted(index=1, message_ids=("m",)),

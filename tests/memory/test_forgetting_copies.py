@@ -48,7 +48,7 @@ async def fork(memory: Memory, run_loop_id: str, fork_id: str) -> Loop:
     copies: list[Event] = [first, *(each for each in words if each.type != "usage")]
     await memory.journal.append_copies(fork_id, copies, owner="me")
     loop = Loop(memory, fork_id)
-    loop._iterations = state.iteration_count  # it goes on from there
+    loop.iterations = state.iteration_count  # it goes on from there
     return loop
 
 
@@ -81,14 +81,14 @@ async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("Tell me about tulips.")).answer("They like sun.")
         summary = Message.user("Somebody hid Zwibbelquast's sextant.")
-        await loop._add(
+        await loop.add(
             CompactionStarted(tokens=10, limit=5),
             CompactionFinished(
                 messages=2, replacement=(summary,), method="model", tokens_before=9, tokens_after=2
             ),
         )
         later = Message.user("Somebody hid a sextant; tulips like sun.")
-        await loop._add(
+        await loop.add(
             CompactionFinished(
                 messages=2, replacement=(later,), method="model", tokens_before=9, tokens_after=2
             ),
@@ -299,7 +299,7 @@ async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
         loop = Loop(memory, "part")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("Tell me about tulips.")).answer("They like sun.")
-        await loop._add(RunLoopCancelled())
+        await loop.add(RunLoopCancelled())
         replay = memory.journal.replay
 
         async def slowly(run_loop_id: str, *, owner: str | None = None) -> RunLoopState:

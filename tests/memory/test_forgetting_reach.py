@@ -47,12 +47,12 @@ async def join(loop: Loop, words: str, goal: str) -> None:
         reason=f"it is close in meaning to “{short(goal)}” (0.91)",
         candidates=(RouteCandidate(run_loop_id=loop.id, goal=short(goal), probability=0.91),),
     )
-    await loop._add(
+    await loop.add(
         MessageReceived(message_id=message_id, message=Message.user(words)),
         RouteDecided(message_id=message_id, route=route),
-        IterationStarted(index=loop._iterations, message_ids=(message_id,)),
+        IterationStarted(index=loop.iterations, message_ids=(message_id,)),
     )
-    loop._iterations += 1
+    loop.iterations += 1
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: 
         await (await noted.answer("Hello.")).answer("Still here.")
         asked = Loop(memory, "asked")
         await asked.say("Hello again.")
-        await asked._add(
+        await asked.add(
             InputRequired(
                 request_id="r", kind="select", prompt="Which one?", options=("Quagga-4711", "No")
             ),
@@ -166,7 +166,7 @@ async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_p
         asked = Loop(memory, "asked")
         await asked.say("Hello.")
         request = InputRequired(request_id="r", kind="prompt", prompt="Name?", metadata=form)
-        await asked._add(request, InputReceived(request_id="r", text="Zebra"))
+        await asked.add(request, InputReceived(request_id="r", text="Zebra"))
         await asked.answer("Hello, Zebra.")
         assert await found(memory, "quagga-4711") == {("asked", 0)}
         await archived(memory)
@@ -186,7 +186,7 @@ async def test_words_that_another_question_was_given_along_go_with_the_words(
         request = InputRequired(
             request_id="r", kind="prompt", prompt="Which?", metadata={member: SECRET}
         )
-        await other._add(request, InputReceived(request_id="r", text="That one."))
+        await other.add(request, InputReceived(request_id="r", text="That one."))
         await other.answer("Good.")
         await archived(memory)
         await forget(memory, ForgetRequest(run_loop_ids=("told",), with_answers=True))

@@ -1,4 +1,4 @@
-"""The whole report: how well relevance tells what is about a question, and what the baseline
+"""The whole report: how well relevance tells what is about a question, and what the threshold
 does."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> Figu
         "version": __version__,
         "embedder": embedder,
         "seed": plan.seed,
-        "baseline": RELATED_FROM,
+        "threshold": RELATED_FROM,
         "looked_at": LOOKED_AT,
         "inputs": {each.name: each.sha256 for each in sets},
         "stores": {name: some[0].segments for name, some in answers.items() if some},

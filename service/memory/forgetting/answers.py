@@ -16,10 +16,10 @@ from service.domain.history.events import (
 )
 from service.memory.forgetting.descent import Doomed
 from service.memory.forgetting.pieces import Ref
+from service.memory.forgetting.provenance import Provenance
 from service.memory.forgetting.recognition import IsCommon, Traits
 from service.memory.forgetting.redaction import redacted
-from service.memory.forgetting.sightings import Sightings
-from service.memory.forgetting.telling import (
+from service.memory.forgetting.selective_redaction import (
     Tells,
     import_without,
     part_of,
@@ -79,17 +79,17 @@ class Answers:
     """Goes through the run loops that have seen words. Blocks; reads only."""
 
     def __init__(
-        self, stays: Callable[[str], Doomed], sightings: Sightings, is_common: IsCommon
+        self, stays: Callable[[str], Doomed], provenance: Provenance, is_common: IsCommon
     ) -> None:
         """Nothing is gone through yet.
 
         Args:
             stays: gives a run loop that stays, with what of it goes anyway.
-            sightings: who has seen what.
+            provenance: who has seen what.
             is_common: tells what is said elsewhere, too.
         """
         self._stays = stays
-        self._sightings = sightings
+        self._provenance = provenance
         self._is_common = is_common
         self._tell: set[Ref] = set()
         """The iterations in which something tells the words."""
@@ -100,9 +100,9 @@ class Answers:
         """All that was said by those who had seen the words, in the order of events."""
         events = [
             event
-            for run_loop_id in self._sightings.run_loops
+            for run_loop_id in self._provenance.run_loops
             for event in self._stays(run_loop_id).history.events
-            if (event.seq or 0) >= self._sightings.first(run_loop_id)
+            if (event.seq or 0) >= self._provenance.first(run_loop_id)
         ]
         for event in sorted(events, key=lambda each: each.seq or 0):
             found = self._answer(event)
@@ -123,7 +123,7 @@ class Answers:
         if doomed.history.iteration_of.get(seq) in doomed.iterations:
             return None  # it goes anyway
         body = doomed.bodies.get(seq, event.body)
-        traits = self._sightings.before(event.run_loop_id, seq)
+        traits = self._provenance.before(event.run_loop_id, seq)
         if traits is None:
             return None
         tells = self._telling(traits)
@@ -144,7 +144,7 @@ class Answers:
         return lambda text: bool(text) and traits.told_in(text, self._is_common)
 
     def _said(self, body: EventBody, seq: int, tells: Tells) -> EventBody:
-        shown = self._sightings.handed_on.get(seq, frozenset())
+        shown = self._provenance.handed_on.get(seq, frozenset())
         if isinstance(body, ToolFinished) and body.name in MEMORY_TOOLS and shown & self._tell:
             return redacted(body)
         return without_telling(body, tells)
@@ -153,7 +153,7 @@ class Answers:
         self, body: MemoryRecalled, seq: int, tells: Tells
     ) -> tuple[MemoryRecalled, MemoryRecalled]:
         """Pieces of others who had seen the words; what a person said there is not theirs."""
-        seen = self._sightings.handed_on.get(seq, frozenset())
+        seen = self._provenance.handed_on.get(seq, frozenset())
         theirs = [
             piece
             for piece in body.recollections

@@ -30,10 +30,10 @@ from service.memory.forgetting.histories import History
 from service.memory.forgetting.journal_queries import goals_of_others
 from service.memory.forgetting.pieces import Ref, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
+from service.memory.forgetting.provenance import Provenance, Shown, shown_by
 from service.memory.forgetting.recognition import Traits
 from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
-from service.memory.forgetting.sightings import Shown, Sightings, shown_by
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.journal import Journal
 
@@ -91,15 +91,15 @@ class _Planning(Descent):
         self._drop_pieces(shown)
         for history, gone in self._gone():
             found.traits |= traits_of(history, gone)
-        sightings = self._sightings(shown)
+        provenance = self._provenance(shown)
         elsewhere = SaidElsewhere(
             partial(self._find, self._owner),
             self._journal.states(self._owner),
             is_gone=self._goes,
-            have_seen=frozenset(sightings.run_loops),
+            have_seen=frozenset(provenance.run_loops),
             traits=found.traits,
         )
-        answers = Answers(self._stays, sightings, elsewhere.is_common)
+        answers = Answers(self._stays, provenance, elsewhere.is_common)
         for each in answers.follow():
             if self._selection.with_all_that_saw:
                 self._put(each.event, each.bare, "answer" if each.tells else "saw")
@@ -108,14 +108,16 @@ class _Planning(Descent):
         found.answers, found.saw = answers.telling.places(), answers.others.places()
         self._drop_goals(named)
 
-    def _sightings(self, shown: Iterable[Shown]) -> Sightings:
-        sightings = Sightings(self._traits, self._traits_from, lambda key: self._stays(key).history)
+    def _provenance(self, shown: Iterable[Shown]) -> Provenance:
+        provenance = Provenance(
+            self._traits, self._traits_from, lambda key: self._stays(key).history
+        )
         for run_loop_id, doomed in list(self._staying.items()):
             for iteration in sorted(doomed.iterations):
                 traits = self._traits((run_loop_id, iteration)) or Traits()
-                sightings.add(run_loop_id, doomed.history.first_seq((iteration,)), traits)
-        sightings.follow(shown)
-        return sightings
+                provenance.add(run_loop_id, doomed.history.first_seq((iteration,)), traits)
+        provenance.follow(shown)
+        return provenance
 
     def _traits(self, ref: Ref) -> Traits | None:
         """What tells an iteration that goes; None for one that stays."""

@@ -6,7 +6,7 @@ found is told to the person, who can name it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from service.domain.anchors import Segment
@@ -38,7 +38,9 @@ def repetitions(
         return []
     known = {(each.run_loop_id, each.iteration) for each in (*plan.answers, *plan.saw)}
     found: dict[Ref, tuple[bool, str]] = {}
-    for ref, by_person, text in (*_remembered(plan, find), *_open(plan, journal)):
+    wanted = _wanted(plan)
+    remembered = _remembered(plan.owner, wanted, find)
+    for ref, by_person, text in (*remembered, *_open(plan.owner, wanted, journal)):
         if not plan.goes(*ref) and (by_person or ref not in known):
             found.setdefault(ref, (by_person, text))
     from_files = imported(journal, {run_loop_id for run_loop_id, _ in found})
@@ -61,21 +63,23 @@ def _wanted(plan: Plan) -> list[str]:
 
 
 def _remembered(
-    plan: Plan, find: Callable[[str, Iterable[str]], Iterable[Segment]]
+    owner: str,
+    wanted: Iterable[str],
+    find: Callable[[str, Iterable[str]], Iterable[Segment]],
 ) -> Iterator[tuple[Ref, bool, str]]:
-    for wanted in _wanted(plan):
-        for piece in find(plan.owner, dict.fromkeys(terms(wanted))):
-            if _holds(piece.content, wanted):
+    for each in wanted:
+        for piece in find(owner, dict.fromkeys(terms(each))):
+            if _holds(piece.content, each):
                 by_person = piece.anchor.segment_type == "user_message"
                 yield piece.anchor.ref[:2], by_person, piece.content
 
 
-def _open(plan: Plan, journal: Journal) -> Iterator[tuple[Ref, bool, str]]:
+def _open(owner: str, wanted: Sequence[str], journal: Journal) -> Iterator[tuple[Ref, bool, str]]:
     """What long-term memory may not know yet."""
-    for state in journal.states(plan.owner):
+    for state in journal.states(owner):
         for index, iteration in enumerate(state.iterations):
             said = iteration.user_message or ""
-            if any(_holds(said, wanted) for wanted in _wanted(plan)):
+            if any(_holds(said, each) for each in wanted):
                 yield (state.id, index), True, said
 
 

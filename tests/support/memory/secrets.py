@@ -54,21 +54,21 @@ class Loop:
     """Writes a run loop, step by step, as the agent does."""
 
     def __init__(self, memory: Memory, run_loop_id: str, *, owner: str = "me") -> None:
-        self._journal = memory.journal
+        self.journal = memory.journal
         self.id = run_loop_id
         self.owner = owner
-        self._iterations = 0
+        self.iterations = 0
         self._messages = 0
 
     def goes_on_in(self, memory: Memory) -> None:
         """Write on in the same run loop of a memory that was opened later."""
-        self._journal = memory.journal
+        self.journal = memory.journal
 
     async def add(
         self, *bodies: EventBody, delivering: str | None = None, granting: str | None = None
     ) -> None:
         given = granting and StandingApproval(self.owner, granting, granting, NOON, self.id)
-        await self._journal.append(
+        await self.journal.append(
             self.id,
             *bodies,
             owner=self.owner,
@@ -76,8 +76,6 @@ class Loop:
             delivering=delivering,
             granting=[given] if given else [],
         )
-
-    _add = add  # as the tests of forgetting name it
 
     async def say(
         self,
@@ -93,7 +91,7 @@ class Loop:
         message_id = f"{self.id}-m{self._messages}"
         message = Message.user(words)
         entry = InboxEntry(message_id, self.owner, message, metadata=metadata)
-        await self._journal.inbox.accept(
+        await self.journal.inbox.accept(
             entry, idempotency_key=f"key of {message_id}", request_hash="hash"
         )
         route = Route(
@@ -106,23 +104,23 @@ class Loop:
         opening = RunLoopStarted(goal=words, predecessor_id=predecessor_id)
         pieces = tuple(recalled)
         await self.add(
-            *([] if self._iterations else [opening]),
+            *([] if self.iterations else [opening]),
             MessageReceived(message_id=message_id, message=message, metadata=metadata),
             RouteDecided(message_id=message_id, route=route),
             delivering=message_id,
         )
         await self.add(
             *([MemoryRecalled(recollections=pieces)] if pieces else []),
-            IterationStarted(index=self._iterations, message_ids=(message_id,)),
+            IterationStarted(index=self.iterations, message_ids=(message_id,)),
         )
-        self._iterations += 1
+        self.iterations += 1
         return self
 
     async def use(self, name: str, arguments: str, result: str, *, thought: str = "") -> Loop:
         """A tool is called, after a person's yes for good, and gives its result; then on."""
-        call = ToolCall(id=f"call{self._iterations}", name=name, arguments=arguments)
+        call = ToolCall(id=f"call{self.iterations}", name=name, arguments=arguments)
         content = (ThinkPart(think=thought),) if thought else ()
-        request = f"{self.id}-r{self._iterations}"
+        request = f"{self.id}-r{self.iterations}"
         await self.add(
             MessageCompleted(
                 message=Message(role="assistant", content=content, tool_calls=(call,))
@@ -148,10 +146,10 @@ class Loop:
                 content=result[:2000],
                 whole=result if len(result) > 2000 else None,
             ),
-            IterationStarted(index=self._iterations, message_ids=()),
+            IterationStarted(index=self.iterations, message_ids=()),
             granting=f"{name} {arguments}",
         )
-        self._iterations += 1
+        self.iterations += 1
         return self
 
     async def answer(

@@ -43,7 +43,7 @@ class Sight(NamedTuple):
     """What tells the words that it has seen."""
 
 
-class Sightings:
+class Provenance:
     """Follows words through the run loops that stay, in the order of events."""
 
     def __init__(
