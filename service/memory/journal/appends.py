@@ -6,8 +6,8 @@ Folding comes before writing: what cannot be folded is never written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -21,10 +21,12 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import begin, evolve
 from service.domain.history.human_input import InputRequired
+from service.domain.history.references import Told
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
 from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.kept_words import kept
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.sqlite_file import insert
@@ -68,6 +70,9 @@ class Append:
     forgotten since. None: whatever was."""
     redelivering: Sequence[str] = ()
     """Messages that were delivered before, to another loop, and are in this one now."""
+    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    """By the place of a body: which of its texts stand elsewhere, and are kept as references. What
+    does not give a text character for character is kept in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,10 @@ def stamped(
         copied=wanted.copied,
         events=tuple(events),
         state=state,
+        told={
+            index: journal.words.checked(events[index].body, told, state.owner)
+            for index, told in wanted.told.items()
+        },
     )
 
 
@@ -154,8 +163,8 @@ def write(
 ) -> None:
     """Within a transaction: write events, and what is told of them elsewhere in the file."""
     rows = [
-        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), e.body.model_dump_json())
-        for e in commit.events
+        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), kept(e.body, commit.told.get(index, ())))
+        for index, e in enumerate(commit.events)
     ]
     insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
     project(db, commit.state, before)

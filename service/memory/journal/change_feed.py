@@ -10,14 +10,15 @@ own store.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import anyio
 
 from service.domain.history.events import Event
+from service.domain.history.references import Told
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.storage.sqlite_file import Row, SqliteFile, insert
@@ -72,6 +73,8 @@ class Commit(Change):
 
     events: tuple[Event, ...]
     state: RunLoopState
+    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    """By the place of an event: which of its texts are kept as references."""
 
     @property
     def news(self) -> tuple[Event, ...]:

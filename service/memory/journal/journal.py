@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +24,7 @@ from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
 from service.domain.history.events import Event, EventBody, RunLoopResumed
+from service.domain.history.references import Told
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.memory.journal import (
@@ -149,6 +150,7 @@ class Journal(JournalReads):
         if_last_seq: int | None = None,
         delivering: str | None = None,
         granting: Sequence[StandingApproval] = (),
+        told: Mapping[int, Sequence[Told]] | None = None,
     ) -> Commit:
         """Write events of one loop in one transaction.
 
@@ -161,6 +163,7 @@ class Journal(JournalReads):
             if_last_seq: write only if the loop's last event is still this one.
             delivering: the inbox message that these events put into the loop.
             granting: what a person allows for good by the answer that these events hold.
+            told: by the place of a body, which of its texts stand in other events.
 
         Raises:
             ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
@@ -182,6 +185,7 @@ class Journal(JournalReads):
             ended,
             granting=granting,
             read_at=read_at,
+            told=told or {},
         )
         if not durable and not self._lock.locked():
             return self._commit([wanted])[0]

@@ -11,10 +11,11 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import Problem, StorageError
-from service.domain.history.events import BODY, Event, EventBody
+from service.domain.history.events import Event, EventBody
 from service.domain.history.fold import fold
 from service.domain.history.state import RunLoopState
 from service.memory.journal.imported_loops import IMPORTED
+from service.memory.journal.kept_words import KeptRow, Words
 from service.memory.journal.run_loop_table import RunLoopTable, moment_of
 from service.storage.sql_conditions import Where
 from service.storage.sqlite_file import Row, SqliteFile
@@ -51,6 +52,7 @@ class JournalReads:
         self._ended: dict[str, RunLoopState] = {}
         """Those that ended last: they are about to be archived. Replaced by whoever writes."""
         self.run_loops = RunLoopTable(file, self._threads)
+        self.words = Words(file)
 
     @property
     def file(self) -> SqliteFile:
@@ -103,15 +105,10 @@ class JournalReads:
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
             (*where.values, -1 if limit is None else limit),
         )
+        bodies = self.words.bodies((seq, whose, body) for seq, whose, _, _, body in rows)
         return [
-            Event(
-                seq=seq,
-                owner=whose,
-                run_loop_id=loop_id,
-                at=moment_of(at),
-                body=BODY.validate_json(body),
-            )
-            for seq, whose, loop_id, at, body in rows
+            Event(seq=seq, owner=whose, run_loop_id=loop_id, at=moment_of(at), body=body)
+            for (seq, whose, loop_id, at, _), body in zip(rows, bodies, strict=True)
         ]
 
     async def decided_last(self, run_loop_ids: Sequence[str]) -> dict[str, list[EventBody]]:
@@ -123,18 +120,17 @@ class JournalReads:
 
         def work() -> dict[str, list[EventBody]]:
             rows = self._file.select(
-                "SELECT run_loop_id, body FROM json_each(?) AS wanted"
+                "SELECT run_loop_id, seq, owner, body FROM json_each(?) AS wanted"
                 " JOIN events ON events.run_loop_id = wanted.value"
                 f" WHERE body LIKE '{_DECIDED}%' OR body LIKE '{_MOVED}%' ORDER BY seq",
                 (json.dumps(list(run_loop_ids)),),
             )
-            found: dict[str, list[str]] = {}
-            for run_loop_id, body in rows:
-                if body.startswith(_DECIDED):
-                    found[run_loop_id] = [body]
-                else:
-                    found.setdefault(run_loop_id, []).append(body)
-            return {each: [*map(BODY.validate_json, bodies)] for each, bodies in found.items()}
+            newest: dict[str, list[KeptRow]] = {}
+            for run_loop_id, *row in rows:
+                if row[-1].startswith(_DECIDED):
+                    newest[run_loop_id] = []
+                newest.setdefault(run_loop_id, []).append((row[0], row[1], row[2]))
+            return {each: self.words.bodies(its) for each, its in newest.items()}
 
         return await to_thread.run_sync(work, limiter=self._threads)
 

@@ -1,0 +1,195 @@
+"""References: where words stand that an event tells again, so that they are kept once.
+
+An event that quotes, such as ``memory.recalled``, is kept with a hole for each text that stands
+elsewhere, and says behind the rest of its body what belongs into it:
+
+>>> kept = with_holes(
+...     {"type": "tool.finished", "content": "> Hi.\\n\\nThat is all."},
+...     [
+...         Told(
+...             field="content",
+...             words=(
+...                 Quote(words=(Reference(event=7, field="goal", start=0, end=3),)),
+...                 "\\n\\nThat is all.",
+...             ),
+...         )
+...     ],
+... )
+>>> kept["content"], kept["references"][0]["field"]
+('', 'content')
+>>> told_in(kept)[0].words[0]
+Quote(words=(Reference(event=7, field='goal', start=0, end=3),))
+
+Whoever reads the journal renders them: `service.memory.journal.kept_words`. All here is pure.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from service.domain.conversation.quoting import quoted
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
+
+KEY = "references"
+"""Under which a kept body says where its words stand. No event has a field of this name."""
+
+Json = Mapping[str, Any]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Reference(_Part):
+    """A stretch of a text in another event of the same owner."""
+
+    event: int
+    """The event's number."""
+    field: str
+    """Where in its body the text stands: ``message.content.0.text``, ``goal``."""
+    start: int
+    end: int
+    """In characters of the text: from the first one to before the last one."""
+
+
+class Quote(_Part):
+    """Words with the mark of quotes before each of their lines, see `quoted`."""
+
+    words: tuple[str | Reference, ...]
+
+
+Words = tuple[str | Reference | Quote, ...]
+"""A text: what is said here, and what stands elsewhere, in order."""
+
+
+class Told(_Part):
+    """A text of an event, and what it is made of."""
+
+    field: str
+    """Where in the event's own body it stands."""
+    words: Words
+
+
+_TOLD: TypeAdapter[tuple[Told, ...]] = TypeAdapter(tuple[Told, ...])
+
+Resolve = Callable[[Reference], str | None]
+"""Gives the words of a reference; None where they are gone."""
+
+
+def text_at(body: Json, field: str) -> str | None:
+    """The text in a body's JSON at a path; None where there is none.
+
+    >>> text_at({"message": {"content": [{"text": "Hi."}]}}, "message.content.0.text")
+    'Hi.'
+    """
+    place: Any = body
+    for name in field.split("."):
+        if isinstance(place, Mapping):
+            place = place.get(name)
+        elif isinstance(place, list) and name.isdigit() and int(name) < len(place):
+            place = place[int(name)]
+        else:
+            return None
+    return place if isinstance(place, str) else None
+
+
+def stretch(body: Json, reference: Reference) -> str | None:
+    """The words of a reference in the body that it names; None where they are gone.
+
+    >>> stretch({"goal": "Buy milk."}, Reference(event=7, field="goal", start=4, end=8))
+    'milk'
+    """
+    text = text_at(body, reference.field)
+    if text is None or reference.end > len(text) or text in (FORGOTTEN, FORGOTTEN_ARGUMENTS):
+        return None
+    return text[reference.start : reference.end]
+
+
+def texts_in(body: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """All texts in a body's JSON, each after its path; but none behind a name with a dot in it."""
+    match body:
+        case str():
+            yield field, body
+        case Mapping():
+            for name, each in body.items():
+                if "." not in name:
+                    yield from texts_in(each, f"{field}.{name}" if field else name)
+        case list():
+            for index, each in enumerate(body):
+                yield from texts_in(each, f"{field}.{index}")
+
+
+def told_in(kept: Json) -> tuple[Told, ...]:
+    """What a kept body says of its words."""
+    return _TOLD.validate_python(kept.get(KEY, ()))
+
+
+def references_in(told: Iterable[Told]) -> Iterator[Reference]:
+    """All references, in order."""
+    for each in told:
+        for part in each.words:
+            parts = part.words if isinstance(part, Quote) else (part,)
+            yield from (each for each in parts if isinstance(each, Reference))
+
+
+def with_holes(body: Json, told: Sequence[Told]) -> dict[str, Any]:
+    """A body's JSON as it is kept: without the words that stand elsewhere."""
+    kept = copy.deepcopy(dict(body))
+    for each in told:
+        _put(kept, each.field, "")
+    return {**kept, KEY: [each.model_dump(mode="json") for each in told]}
+
+
+def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
+    """A kept body with all its words; the mark stands for those that are gone.
+
+    A piece of memory of which words are gone is left out: a mark tells a model nothing.
+    """
+    body = {name: copy.deepcopy(each) for name, each in kept.items() if name != KEY}
+    broken = set[int]()
+    for each in told_in(kept):
+        text, is_whole = in_words(each.words, resolve)
+        _put(body, each.field, text)
+        if each.field.startswith("recollections.") and not is_whole:
+            broken.add(int(each.field.split(".")[1]))
+    if broken:
+        pieces = enumerate(body["recollections"])
+        body["recollections"] = [piece for index, piece in pieces if index not in broken]
+    return body
+
+
+def in_words(words: Words, resolve: Resolve) -> tuple[str, bool]:
+    """A text, and whether nothing of it is gone.
+
+    >>> in_words(("He said: ", Reference(event=7, field="goal", start=0, end=4)), lambda _: None)
+    ('He said: [forgotten]', False)
+    """
+    text, is_whole = "", True
+    for part in words:
+        match part:
+            case str():
+                text += part
+            case Quote():
+                inner, inner_is_whole = in_words(part.words, resolve)
+                text += quoted(inner)
+                is_whole &= inner_is_whole
+            case Reference():
+                found = resolve(part)
+                text += FORGOTTEN if found is None else found
+                is_whole &= found is not None
+    return text, is_whole
+
+
+def _put(body: dict[str, Any], field: str, text: str) -> None:
+    *way, last = field.split(".")
+    place: Any = body
+    for name in way:
+        place = place[int(name)] if isinstance(place, list) else place[name]
+    if isinstance(place, list):
+        place[int(last)] = text
+    else:
+        place[last] = text

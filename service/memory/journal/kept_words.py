@@ -1,0 +1,175 @@
+"""Words that are kept once: an event that tells what stands in another one is given its words here.
+
+The rows of events that quote hold references in the places of the words; all that read events read
+them here, with their words, so that the fold, streams, prompts and exports know whole bodies only.
+What is gone is rendered as the mark. A row that quotes nothing costs a look for one word.
+
+A row may also be as another one throughout, but for what happened to it here: `SAME_AS`. While that
+one is there, its body is the row's.
+
+The states of active loops, which the journal holds, hold words that were rendered once. They are
+replaced by whatever takes words away, see `Rewriting`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from service.domain.history.events import BODY, EventBody
+from service.domain.history.references import (
+    KEY,
+    Reference,
+    Told,
+    in_words,
+    references_in,
+    rendered,
+    stretch,
+    text_at,
+    told_in,
+    with_holes,
+)
+from service.domain.history.references import Words as Parts
+from service.storage.sqlite_file import SqliteFile
+
+SAME_AS = "same_as"
+"""Under which a kept body names the event whose body it has."""
+_MARKS = (f'"{KEY}":[', f'"{SAME_AS}":')
+"""Within a text of JSON the first quote would stand behind a stroke."""
+_AT_ONCE = 500  # rows
+
+KeptRow = tuple[int, str, str]
+"""Number, owner, body as it is kept."""
+
+
+class Words:
+    """Renders references. Blocks; reads only."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    def of(self, words: Parts, owner: str) -> str:
+        """A text of this owner's, whole; the mark stands for what is gone."""
+        return self._render_for(references_in([Told(field="", words=words)]), owner)(words)
+
+    def bodies(self, rows: Iterable[KeptRow], *, without: Container[int] = ()) -> list[EventBody]:
+        """The bodies of rows, with their words.
+
+        Args:
+            rows: of events; their order is kept.
+            without: numbers of events that are taken for gone.
+
+        Raises:
+            ValueError: one cannot be read.
+            StorageError: the file cannot be read.
+        """
+        rows = list(rows)
+        quoting = {seq: (owner, json.loads(body)) for seq, owner, body in rows if _quotes(body)}
+        if not quoting:
+            return [BODY.validate_json(body) for _, _, body in rows]
+        rendering = self._rendering(quoting, without)
+        return [
+            BODY.validate_python(rendering.body(seq))
+            if seq in quoting
+            else BODY.validate_json(body)
+            for seq, _, body in rows
+        ]
+
+    def checked(self, body: EventBody, told: Sequence[Told], owner: str) -> tuple[Told, ...]:
+        """Of what an event is said to be made of, what gives its texts character for character."""
+        if not told:
+            return ()
+        written = body.model_dump(mode="json")
+        render = self._render_for(references_in(told), owner)
+        return tuple(each for each in told if render(each.words) == text_at(written, each.field))
+
+    def _render_for(self, references: Iterable[Reference], owner: str) -> Callable[[Parts], str]:
+        rendering = _Rendering({}, ())
+        self._read_into(rendering, {each.event for each in references})
+        return lambda words: in_words(words, rendering.resolving(owner))[0]
+
+    def _rendering(
+        self, quoting: Mapping[int, tuple[str, dict[str, Any]]], without: Container[int]
+    ) -> _Rendering:
+        rendering = _Rendering(dict(quoting), without)
+        wanted = {number for _, kept in quoting.values() for number in _named(kept)}
+        self._read_into(rendering, wanted)
+        return rendering
+
+    def _read_into(self, rendering: _Rendering, wanted: set[int]) -> None:
+        """Read what is referred to, and what that refers to, each event once."""
+        wanted -= rendering.kept.keys()
+        while wanted:
+            some = sorted(wanted)[:_AT_ONCE]
+            wanted.difference_update(some)
+            for seq, owner, body in self._file.select(
+                "SELECT seq, owner, body FROM events WHERE seq IN (SELECT value FROM json_each(?))",
+                (json.dumps(some),),
+            ):
+                kept = json.loads(body)
+                rendering.kept[seq] = (owner, kept)
+                wanted |= {each for each in _named(kept) if each not in rendering.kept}
+
+
+class _Rendering:
+    """What was read of some rows, and of all that they refer to."""
+
+    def __init__(
+        self, kept: dict[int, tuple[str, dict[str, Any]]], without: Container[int]
+    ) -> None:
+        self.kept = kept
+        """By number: owner and body."""
+        self._without = without
+        self._whole: dict[int, dict[str, Any]] = {}
+        self._under_way: set[int] = set()
+
+    def body(self, seq: int) -> dict[str, Any]:
+        """A body with its words; what would need itself is gone."""
+        if seq not in self._whole:
+            owner, kept = self.kept[seq]
+            self._under_way.add(seq)
+            other = self._body_of(kept.get(SAME_AS), owner)
+            if other is not None and other.get("type") == kept.get("type"):
+                self._whole[seq] = other
+            else:
+                body = {name: each for name, each in kept.items() if name != SAME_AS}
+                whole = rendered(body, self.resolving(owner)) if KEY in body else body
+                self._whole[seq] = whole
+            self._under_way.discard(seq)
+        return self._whole[seq]
+
+    def resolving(self, owner: str) -> Callable[[Reference], str | None]:
+        """Gives the words of an owner's references."""
+
+        def resolve(reference: Reference) -> str | None:
+            body = self._body_of(reference.event, owner)
+            return None if body is None else stretch(body, reference)
+
+        return resolve
+
+    def _body_of(self, seq: int | None, owner: str) -> dict[str, Any] | None:
+        if seq is None or seq in self._without or seq in self._under_way:
+            return None
+        whose, _ = self.kept.get(seq, (None, None))
+        return self.body(seq) if whose == owner else None
+
+
+def kept(body: EventBody, told: Sequence[Told] = ()) -> str:
+    """A body as it is written: with references in the places of words that stand elsewhere."""
+    if not told:
+        return body.model_dump_json()
+    holed = with_holes(body.model_dump(mode="json"), told)
+    return json.dumps(holed, ensure_ascii=False, separators=(",", ":"))
+
+
+def _quotes(body: str) -> bool:
+    return any(mark in body for mark in _MARKS)
+
+
+def _named(body: Mapping[str, Any]) -> Iterator[int]:
+    """The events that a kept body needs."""
+    if KEY in body:
+        yield from (each.event for each in references_in(told_in(body)))
+    if isinstance(body.get(SAME_AS), int):
+        yield body[SAME_AS]
