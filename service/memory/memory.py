@@ -29,6 +29,7 @@ from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.journal_recovery import bring_back
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.just_forgotten import JustForgotten
+from service.memory.forgetting.tracing import trace
 from service.memory.journal import event_log
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
@@ -71,7 +72,7 @@ class Memory:
         self._folder = DataFolder(Path(folder))
         folder = self._folder.path
         late = JustForgotten()
-        self.journal = Journal(folder / "journal.sqlite3", late)
+        self.journal = Journal(folder / "journal.sqlite3", late, trace=trace)
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
         self.long_term = LongTermMemory(

@@ -19,6 +19,7 @@ from service.domain.history.events import (
     ToolFinished,
 )
 from service.domain.history.references import Quote, Reference, Told, Words
+from service.memory.journal.appends import Append
 from service.memory.journal.journal import Journal
 from service.memory.journal.kept_words import SAME_AS
 from tests.support.memory.secrets import piece
@@ -47,7 +48,7 @@ async def write(journal: Journal, body: EventBody, *told: Told, owner: str = "me
     """A run loop in which something is told again; the number of that event."""
     await journal.append("other", RunLoopStarted(goal="other"), owner=owner)
     started = IterationStarted(index=0, message_ids=())
-    await journal.append("other", started, body, told={1: told})
+    await journal.append_together(Append("other", [started, body], told={1: told}))
     return journal.last_seq
 
 
@@ -114,7 +115,8 @@ async def test_what_is_gone_is_a_mark_and_a_piece_of_memory_goes(
     body, told = recalled(said)
     again = await write(journal, body, told)
     told = Told(field="content", words=("It is: ", whole(said)))
-    await journal.append("other", result(f"It is: {SAID}"), told={0: (told,)})
+    again_in_words = Append("other", [result(f"It is: {SAID}")], told={0: (told,)})
+    await journal.append_together(again_in_words)
 
     def forget(file: Any) -> None:
         with file.transaction(durable=False) as db:

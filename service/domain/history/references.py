@@ -162,6 +162,36 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
     return body
 
 
+def carried(told: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]:
+    """What a body is still made of that has lost some of its words.
+
+    Args:
+        told: what it was made of.
+        before: its JSON, with all words.
+        after: the same, without some texts; pieces of memory may be gone.
+
+    >>> told = (Told(field="recollections.1.content", words=("Hi.",)),)
+    >>> pieces = [{"content": "Bye."}, {"content": "Hi."}]
+    >>> left = carried(told, {"recollections": pieces}, {"recollections": pieces[1:]})
+    >>> left[0].field
+    'recollections.0.content'
+    """
+    places, left = dict[str, str](), list(after.get("recollections", ()))
+    for index, piece in enumerate(before.get("recollections", ())):
+        if piece in left:
+            at = len(after["recollections"]) - len(left) + left.index(piece)
+            places[f"recollections.{index}.content"] = f"recollections.{at}.content"
+            left = left[left.index(piece) + 1 :]
+        else:
+            places[f"recollections.{index}.content"] = ""
+    moved = ((each, places.get(each.field, each.field)) for each in told)
+    return tuple(
+        each.model_copy(update={"field": field})
+        for each, field in moved
+        if field and text_at(before, each.field) == text_at(after, field)
+    )
+
+
 def in_words(words: Words, resolve: Resolve) -> tuple[str, bool]:
     """A text, and whether nothing of it is gone.
 

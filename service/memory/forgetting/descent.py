@@ -39,6 +39,8 @@ class Doomed:
     iterations: frozenset[int] = frozenset()
     """Those that go whole."""
     kinds: set[CopyKind] = field(default_factory=set)
+    rendered: set[int] = field(default_factory=set)
+    """Numbers of the events that only refer to what goes; those of `bodies` tell it no more."""
     own: set[int] = field(default_factory=set)
     """Numbers of the events of what was named."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from service.domain.forgetting_terms import Removed
 from service.memory.forgetting.plan import Change, Plan
+from service.memory.journal.kept_words import kept
 from service.memory.journal.run_loop_table import project
 
 _OF_RUN_LOOP = {
@@ -48,7 +49,7 @@ def remove(db: sqlite3.Connection, plan: Plan, unreadable_messages: Iterable[str
         ).rowcount
     return Removed(
         events=gone["events"],
-        rewritten=sum(len(change.bodies) for change in plan.changes.values()),
+        rewritten=sum(len(each.bodies) - len(each.rendered) for each in plan.changes.values()),
         messages=gone["messages"],
         usage=gone["usage"],
         approvals=gone["approvals"],
@@ -61,7 +62,11 @@ def _rewrite(
     """Let a loop's events be without words; how many messages and approvals went."""
     db.executemany(
         "UPDATE events SET body = ? WHERE seq = ? AND run_loop_id = ?",
-        [(body.model_dump_json(), seq, run_loop_id) for seq, body in change.bodies.items()],
+        [
+            (kept(body, change.told.get(seq, ())), seq, run_loop_id)
+            for seq, body in change.bodies.items()
+            if seq not in change.rendered
+        ],
     )
     project(db, change.after)
     messages = sum(

@@ -7,16 +7,15 @@ now. Only this process can be in that place, so what is known here need not outl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from service.domain.history.events import EventBody, RouteDecided, RunLoopStarted
-from service.domain.history.fold import fold
 from service.domain.history.human_input import InputRequired
-from service.domain.run_loops import RunLoop
-from service.memory.forgetting.pieces import Ref, pieces_in, without_pieces, without_stale
+from service.domain.history.references import Told, carried
+from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.kept_words import json_of
 
 
 class JustForgotten:
@@ -53,7 +52,9 @@ class JustForgotten:
         """Which of these were forgotten whole since the `count` was this one."""
         return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
 
-    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+    def without_forgotten(
+        self, body: EventBody, told: Sequence[Told], owner: str, journal: JournalReads
+    ) -> EventBody:
         """See `Forgotten`."""
         if isinstance(body, RouteDecided):
             route = without_goals(body.route, self._goals, Goals(()))
@@ -62,16 +63,17 @@ class JustForgotten:
             return without_options(body, self._goals, Goals(()))
         if not (self._whole or self._single or self._answers):
             return body
-        refs = pieces_in(body)
-        if refs & self._answers:
-            body = without_stale(body, refs & self._answers, partial(_run_loop, journal))
+        now = journal.words.as_read(body, told, owner)
+        told = carried(told, json_of(body), json_of(now))
         gone = frozenset(
             ref
-            for ref in refs
+            for ref in in_words(now, told)
+            if ref in self._single
+            or ref in self._answers  # else its words would have been found where they stand
             # One that was imported again since may be spoken of again.
-            if ref in self._single or (ref[0] in self._whole and not _is_there(journal, ref[0]))
+            or (ref[0] in self._whole and not _is_there(journal, ref[0]))
         )
-        return without_pieces(body, gone) if gone else body
+        return without_pieces(now, gone, told) if gone else now
 
     def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
         """See `Forgotten`."""
@@ -83,11 +85,6 @@ class JustForgotten:
             return True
         there = [event.body for event in journal.read_blocking(run_loop_id=parent)]
         return bool(there) and all(body in there for body in copies[1:])
-
-
-def _run_loop(journal: JournalReads, run_loop_id: str) -> RunLoop | None:
-    state = journal.state(run_loop_id) or fold(journal.read_blocking(run_loop_id=run_loop_id))
-    return None if state is None else state.run_loop()
 
 
 def _is_there(journal: JournalReads, run_loop_id: str) -> bool:

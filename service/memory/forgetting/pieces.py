@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Iterator, Sequence
 
 from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import ToolResult
-from service.domain.conversation.quoting import MARK, in_one_line
+from service.domain.conversation.quoting import MARK
 from service.domain.conversation.tool_definitions import MEMORY_EXPAND, MEMORY_TOOLS
 from service.domain.errors import BadAnchorError
-from service.domain.history.events import EventBody, MemoryRecalled, ToolFinished
-from service.domain.run_loops import Iteration, RunLoop
+from service.domain.history.events import EventBody, MemoryRecalled, Recollection, ToolFinished
+from service.domain.history.references import Told
+from service.domain.run_loops import Iteration
 from service.memory.forgetting.redaction import redacted
-from service.memory.ledger.segmenter import segments_of
 
 Ref = tuple[str, int]
 """A run loop, and an iteration of it."""
-_PIECE = re.compile(r"^\[(\S{1,400}?:\d{1,9}\.\d{1,9})\] ", re.MULTILINE)
-"""Where a piece begins in a result of memory's tools; notes name anchors at the ends of lines."""
-_QUOTE = re.compile(rf"^{MARK}", re.MULTILINE)
 _ANCHOR = re.compile(r"\[(\S{1,400}?:\d{1,9}\.\d{1,9})\]")
 
 
@@ -38,60 +35,53 @@ def pieces_in(body: EventBody) -> frozenset[Ref]:
         return frozenset(piece.anchor.ref[:2] for piece in body.recollections)
     if not isinstance(body, ToolFinished) or body.name not in MEMORY_TOOLS:
         return frozenset()
-    found = {ref[:2] for ref in _anchors(_ANCHOR, body.whole or body.content)}
+    found = frozenset(_anchored(body.whole or body.content))
     if body.name == MEMORY_EXPAND:
         # It tells with which words the run loop began, whatever else it shows of it.
         found |= {(run_loop_id, 0) for run_loop_id, _ in found}
-    return frozenset(found)
+    return found
 
 
-def _anchors(pattern: re.Pattern[str], text: str) -> Iterator[AnchorRef]:
-    for match in pattern.finditer(text):
+def in_words(body: EventBody, told: Sequence[Told]) -> frozenset[Ref]:
+    """The pieces of an event that are kept in words, and not as references.
+
+    Args:
+        body: of an event that memory gave pieces in.
+        told: what its texts are made of.
+    """
+    if isinstance(body, MemoryRecalled):
+        return frozenset(piece.anchor.ref[:2] for piece in _pieces_in_words(body, told))
+    if not isinstance(body, ToolFinished) or not told:
+        return pieces_in(body)
+    words = "".join(part for each in told for part in each.words if isinstance(part, str))
+    lines = words.splitlines()
+    if any(line.startswith(MARK) for line in lines):
+        return pieces_in(body)
+    # What is left names pieces without their words; but a note tells what it cites.
+    return frozenset(ref for line in lines if line.startswith("- ") for ref in _anchored(line))
+
+
+def _anchored(text: str) -> Iterator[Ref]:
+    for match in _ANCHOR.finditer(text):
         try:
-            yield AnchorRef.parse(match[1])
+            yield AnchorRef.parse(match[1])[:2]
         except BadAnchorError:
             continue
 
 
-def without_pieces(body: EventBody, gone: frozenset[Ref]) -> EventBody:
-    """What memory gave, without these pieces; a tool's result goes whole, as it tells of them."""
+def _pieces_in_words(body: MemoryRecalled, told: Sequence[Told]) -> list[Recollection]:
+    fields = {each.field for each in told}
+    pieces = enumerate(body.recollections)
+    return [each for index, each in pieces if f"recollections.{index}.content" not in fields]
+
+
+def without_pieces(body: EventBody, gone: frozenset[Ref], told: Sequence[Told]) -> EventBody:
+    """What memory gave, without the words that it holds of these pieces.
+
+    A tool's result goes whole, as it tells of them.
+    """
     if isinstance(body, MemoryRecalled):
-        kept = tuple(each for each in body.recollections if each.anchor.ref[:2] not in gone)
+        dropped = [p for p in _pieces_in_words(body, told) if p.anchor.ref[:2] in gone]
+        kept = tuple(each for each in body.recollections if each not in dropped)
         return body.model_copy(update={"recollections": kept})
     return redacted(body)
-
-
-def without_stale(
-    body: EventBody, refs: Container[Ref], run_loop: Callable[[str], RunLoop | None]
-) -> EventBody:
-    """What memory gave, without what does not stand where it says any more.
-
-    Args:
-        body: of an event that memory gave pieces in.
-        refs: the iterations that may have lost words.
-        run_loop: gives a run loop as it is now.
-    """
-
-    def words_at(ref: AnchorRef) -> str | None:
-        """What stands there now, on one line; None where nothing does."""
-        now = run_loop(ref.run_loop_id)
-        if now is None or ref.iteration_index >= len(now.iterations):
-            return None
-        there = segments_of(now, ref.iteration_index)
-        return next((in_one_line(e.content) for e in there if e.anchor.ref == ref), None)
-
-    if isinstance(body, MemoryRecalled):
-        kept = tuple(
-            piece
-            for piece in body.recollections
-            if piece.anchor.ref[:2] not in refs
-            or in_one_line(piece.content) in (words_at(piece.anchor.ref) or "")
-        )
-        return body.model_copy(update={"recollections": kept})
-    if isinstance(body, ToolFinished):
-        result = body.whole or body.content
-        shown = in_one_line(_QUOTE.sub("", result))
-        for ref in _anchors(_PIECE, result):
-            if ref[:2] in refs and ((words := words_at(ref)) is None or words not in shown):
-                return redacted(body)
-    return body

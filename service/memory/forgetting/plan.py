@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.forgetting_terms import CopyKind, PlaceThatSaw
 from service.domain.history.events import EventBody
+from service.domain.history.references import Told
 from service.domain.history.state import RunLoopState
 from service.memory.forgetting.recognition import Traits
 
@@ -40,6 +41,10 @@ class Change:
     after: RunLoopState
     bodies: dict[int, EventBody] = field(default_factory=dict)
     """By their numbers: events that lose words, as they will be."""
+    rendered: frozenset[int] = frozenset()
+    """Those of them that only refer to what goes: they are read without it, and not written."""
+    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    """Of those that are written: which texts are left that stand elsewhere."""
     kinds: set[CopyKind] = field(default_factory=set)
     """Why it holds copies; nothing where only what was named goes."""
     message_ids: set[str] = field(default_factory=set)

@@ -24,11 +24,12 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import fold
 from service.domain.history.human_input import InputReceived, InputRequired
+from service.domain.history.references import Told, carried
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.journal_queries import goals_of_others
-from service.memory.forgetting.pieces import Ref, without_pieces
+from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.provenance import Provenance, Shown, shown_by
 from service.memory.forgetting.recognition import Traits
@@ -36,6 +37,7 @@ from service.memory.forgetting.route_redaction import Goals, without_goals, with
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.journal import Journal
+from service.memory.journal.kept_words import json_of, kept
 
 _OPENINGS = (RunLoopStarted, RunLoopImported)
 _PAGE = 1000
@@ -62,6 +64,8 @@ class _Planning(Descent):
         self._selection = selection
         self._find = find
         self._known_traits: dict[Ref, Traits] = {}
+        self._told: dict[int, tuple[Told, ...]] = {}
+        """By number: what the events are made of that refer to others."""
 
     def plan(self) -> Plan:
         found = Plan(self._owner, self._journal.last_seq, self._selection)
@@ -88,6 +92,7 @@ class _Planning(Descent):
 
     def _follow_words(self, found: Plan) -> None:
         shown, named = self._scan()
+        self._told = self._journal.words.told(each.event.seq or 0 for each in shown)
         self._drop_pieces(shown)
         for history, gone in self._gone():
             found.traits |= traits_of(history, gone)
@@ -105,6 +110,7 @@ class _Planning(Descent):
                 self._put(each.event, each.bare, "answer" if each.tells else "saw")
             elif each.tells and self._selection.with_answers:
                 self._put(each.event, each.untold, "answer")
+        self._render(each.event for each in shown)
         found.answers, found.saw = answers.telling.places(), answers.others.places()
         self._drop_goals(named)
 
@@ -200,11 +206,43 @@ class _Planning(Descent):
         return goals
 
     def _drop_pieces(self, shown: Iterable[Shown]) -> None:
-        """Drop what memory gave of what goes."""
-        for each in shown:
-            gone = frozenset(ref for ref in each.refs if self._goes(ref))
+        """Drop what memory gave of what goes: what refers to it, and copies in words."""
+        self._render(each.event for each in shown)
+        for event, refs, _ in shown:
+            body, told = self._body(event), self._left(event)
+            gone = frozenset(ref for ref in in_words(body, told) & refs if self._goes(ref))
             if gone:
-                self._put(each.event, without_pieces(self._body(each.event), gone), "recalled")
+                self._put(event, without_pieces(body, gone, told), "recalled")
+
+    def _render(self, events: Iterable[Event]) -> None:
+        """See how events that refer to others are read, once those have lost what goes."""
+        referring = {event.seq or 0: event for event in events if self._left(event)}
+        instead = {
+            seq: body
+            for doomed in self._staying.values()
+            for seq, body in doomed.bodies.items()
+            if seq not in doomed.rendered
+        }
+        rows = [
+            (seq, event.owner, kept(instead.get(seq, event.body), self._left(event)))
+            for seq, event in referring.items()
+        ]
+        bodies = self._journal.words.bodies(rows, instead=instead, without=self._whole)
+        for event, body in zip(referring.values(), bodies, strict=True):
+            seq = event.seq or 0
+            is_written = seq in instead
+            if body != instead.get(seq, event.body):
+                self._put(event, body, "recalled")
+                if not is_written:
+                    self._staying[event.run_loop_id].rendered.add(seq)
+
+    def _left(self, event: Event) -> tuple[Told, ...]:
+        """Which texts of an event, as it will be written, stand elsewhere."""
+        doomed, seq = self._staying.get(event.run_loop_id), event.seq or 0
+        told = self._told.get(seq, ())
+        if not told or doomed is None or seq in doomed.rendered or seq not in doomed.bodies:
+            return told
+        return carried(told, json_of(event.body), json_of(doomed.bodies[seq]))
 
     def _goes(self, ref: Ref) -> bool:
         run_loop_id, iteration = ref
@@ -219,6 +257,7 @@ class _Planning(Descent):
         if body == doomed.bodies.get(seq, event.body):
             return
         doomed.bodies[seq] = body
+        doomed.rendered.discard(seq)
         if seq not in doomed.own:
             doomed.kinds.add(kind)
 
@@ -242,6 +281,12 @@ class _Planning(Descent):
             before=history.state,
             after=after,
             bodies=doomed.bodies,
+            rendered=frozenset(doomed.rendered),
+            told={
+                event.seq or 0: self._left(event)
+                for event in history.events
+                if event.seq in doomed.bodies
+            },
             kinds=doomed.kinds,
             message_ids={
                 message_id

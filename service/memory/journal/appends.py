@@ -6,11 +6,15 @@ Folding comes before writing: what cannot be folded is never written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+import anyio
+from anyio import to_thread
+
+from service.domain.conversation.tool_definitions import MEMORY_TOOLS
 from service.domain.history.events import (
     TRANSIENT,
     Event,
@@ -21,12 +25,12 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import begin, evolve
 from service.domain.history.human_input import InputRequired
-from service.domain.history.references import Told
+from service.domain.history.references import Told, carried
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
 from service.memory.journal.journal_reads import JournalReads
-from service.memory.journal.kept_words import kept
+from service.memory.journal.kept_words import json_of, kept
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.sqlite_file import insert
@@ -92,10 +96,50 @@ class Rewriting:
         return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
 
 
+Trace = Callable[[Sequence[EventBody], str, JournalReads], Mapping[int, Sequence[Told]]]
+"""Finds of an owner's events, by their places, which of their texts stand elsewhere. Blocks."""
+
+
+async def traced(
+    wanted: Sequence[Append],
+    trace: Trace | None,
+    journal: JournalReads,
+    threads: anyio.CapacityLimiter,
+) -> Sequence[Append]:
+    """The same to be written, with references in the places of what memory gave."""
+    if trace is None or not _quotes(wanted):
+        return wanted
+
+    def work() -> list[Append]:
+        owners = [_owner(each, each.ended or journal.state(each.run_loop_id)) for each in wanted]
+        return [
+            replace(each, told={**trace(each.bodies, owner, journal), **each.told})
+            for each, owner in zip(wanted, owners, strict=True)
+        ]
+
+    return await to_thread.run_sync(work, limiter=threads)
+
+
+def _quotes(wanted: Sequence[Append]) -> bool:
+    """Whether memory may have given words of it."""
+    return any(
+        isinstance(body, MemoryRecalled)
+        or (isinstance(body, ToolFinished) and body.name in MEMORY_TOOLS)
+        for each in wanted
+        for body in each.bodies
+    )
+
+
+def _owner(wanted: Append, state: RunLoopState | None) -> str:
+    return (state.owner if state else wanted.owner) or ""
+
+
 class Forgotten(Protocol):
     """Knows what was forgotten since the start, by whoever is about to write it once more."""
 
-    def without_forgotten(self, body: EventBody, journal: JournalReads) -> EventBody:
+    def without_forgotten(
+        self, body: EventBody, told: Sequence[Told], owner: str, journal: JournalReads
+    ) -> EventBody:
         """What memory gave, or the router said, without what was forgotten on the way."""
         ...
 
@@ -124,15 +168,19 @@ def stamped(
     """
     now = _stored(datetime.now(UTC))
     events = []
+    owner = _owner(wanted, state)
+    told = dict(wanted.told)
     for index, body in enumerate(wanted.bodies):
         if isinstance(body, TRANSIENT):
             raise ValueError(f"{body.type} is transient and is not journaled")
         if forgotten is not None and isinstance(body, _QUOTING):
-            body = forgotten.without_forgotten(body, journal)
+            whole, its = body, told.get(index, ())
+            body = forgotten.without_forgotten(whole, its, owner, journal)
+            told[index] = carried(its, json_of(whole), json_of(body))
         event = Event(
             seq=last_seq + 1 + index,
             at=_stored(wanted.moments[index]) if wanted.moments else now,
-            owner=state.owner if state else wanted.owner or "",
+            owner=owner,
             run_loop_id=wanted.run_loop_id,
             body=body,
         )
@@ -152,8 +200,8 @@ def stamped(
         events=tuple(events),
         state=state,
         told={
-            index: journal.words.checked(events[index].body, told, state.owner)
-            for index, told in wanted.told.items()
+            index: journal.words.checked(events[index].body, its, owner)
+            for index, its in told.items()
         },
     )
 

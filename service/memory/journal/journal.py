@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +24,6 @@ from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
 from service.domain.history.events import Event, EventBody, RunLoopResumed
-from service.domain.history.references import Told
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.memory.journal import (
@@ -36,7 +35,7 @@ from service.memory.journal import (
     standing_approvals,
     usage_table,
 )
-from service.memory.journal.appends import Append, Forgotten, Rewriting, stamped, write
+from service.memory.journal.appends import Append, Forgotten, Rewriting, Trace, stamped, write
 from service.memory.journal.change_feed import Change, ChangeFeed, Commit
 from service.memory.journal.imported_loops import Imports
 from service.memory.journal.inbox import Inbox
@@ -70,6 +69,7 @@ class Journal(JournalReads):
         path: Path,
         forgotten: Forgotten | None = None,
         *,
+        trace: Trace | None = None,
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         commits_between_looks: int = COMMITS_BETWEEN_LOOKS,
     ) -> None:
@@ -86,6 +86,7 @@ class Journal(JournalReads):
         super().__init__(file)
         self._lock = anyio.Lock(fast_acquire=True)
         self._forgotten = forgotten
+        self._trace = trace
         self._listener: Listener = lambda change: None
         self._last_seq = 0
         self._commits = 0
@@ -150,7 +151,6 @@ class Journal(JournalReads):
         if_last_seq: int | None = None,
         delivering: str | None = None,
         granting: Sequence[StandingApproval] = (),
-        told: Mapping[int, Sequence[Told]] | None = None,
     ) -> Commit:
         """Write events of one loop in one transaction.
 
@@ -163,7 +163,6 @@ class Journal(JournalReads):
             if_last_seq: write only if the loop's last event is still this one.
             delivering: the inbox message that these events put into the loop.
             granting: what a person allows for good by the answer that these events hold.
-            told: by the place of a body, which of its texts stand in other events.
 
         Raises:
             ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
@@ -185,8 +184,8 @@ class Journal(JournalReads):
             ended,
             granting=granting,
             read_at=read_at,
-            told=told or {},
         )
+        [wanted] = await appends.traced([wanted], self._trace, self, self._threads)
         if not durable and not self._lock.locked():
             return self._commit([wanted])[0]
         return (await run_to_end(self._append_in_turn([wanted], durable=durable)))[0]
@@ -200,7 +199,8 @@ class Journal(JournalReads):
             ConflictError: one of the loops has ended, or has gone on since its `if_last_seq`.
             StorageError: the disk refuses; nothing was written.
         """
-        return await run_to_end(self._append_in_turn(wanted, durable=True))
+        wanted_with_references = await appends.traced(wanted, self._trace, self, self._threads)
+        return await run_to_end(self._append_in_turn(wanted_with_references, durable=True))
 
     async def append_copies(
         self, run_loop_id: str, events: Sequence[Event], *, owner: str
@@ -216,7 +216,7 @@ class Journal(JournalReads):
         bodies = [event.body for event in events]
         moments = [event.at for event in events]
         wanted = Append(run_loop_id, bodies, owner, moments=moments, copied=True)
-        return (await run_to_end(self._append_in_turn([wanted], durable=True)))[0]
+        return (await self.append_together(wanted))[0]
 
     @property
     def lost_words_at(self) -> int:

@@ -31,7 +31,7 @@ from service.domain.history.references import (
     with_holes,
 )
 from service.domain.history.references import Words as Parts
-from service.storage.sqlite_file import SqliteFile
+from service.storage.sqlite_file import Row, SqliteFile
 
 SAME_AS = "same_as"
 """Under which a kept body names the event whose body it has."""
@@ -51,14 +51,22 @@ class Words:
 
     def of(self, words: Parts, owner: str) -> str:
         """A text of this owner's, whole; the mark stands for what is gone."""
-        return self._render_for(references_in([Told(field="", words=words)]), owner)(words)
+        rendering = self._read(references_in([Told(field="", words=words)]))
+        return in_words(words, rendering.resolving(owner))[0]
 
-    def bodies(self, rows: Iterable[KeptRow], *, without: Container[int] = ()) -> list[EventBody]:
+    def bodies(
+        self,
+        rows: Iterable[KeptRow],
+        *,
+        instead: Mapping[int, EventBody] | None = None,
+        without: Container[str] = (),
+    ) -> list[EventBody]:
         """The bodies of rows, with their words.
 
         Args:
             rows: of events; their order is kept.
-            without: numbers of events that are taken for gone.
+            instead: by number, how events that are referred to are taken to be.
+            without: run loops whose events are taken to be gone.
 
         Raises:
             ValueError: one cannot be read.
@@ -68,7 +76,10 @@ class Words:
         quoting = {seq: (owner, json.loads(body)) for seq, owner, body in rows if _quotes(body)}
         if not quoting:
             return [BODY.validate_json(body) for _, _, body in rows]
-        rendering = self._rendering(quoting, without)
+        rendering = _Rendering(dict(quoting))
+        wanted = {number for _, each in quoting.values() for number in _named(each)}
+        changed = {seq: json_of(body) for seq, body in (instead or {}).items()}
+        self._read_into(rendering, wanted, changed, without)
         return [
             BODY.validate_python(rendering.body(seq))
             if seq in quoting
@@ -76,51 +87,69 @@ class Words:
             for seq, _, body in rows
         ]
 
+    def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
+        """By number: of which of their texts the rows of these events hold references."""
+        rows = self._select(sorted(seqs))
+        quoting = {seq: json.loads(body) for seq, _, _, body in rows if _quotes(body)}
+        return {seq: told for seq, each in quoting.items() if (told := told_in(each))}
+
+    def as_read(self, body: EventBody, told: Sequence[Told], owner: str) -> EventBody:
+        """An event that is about to be written, with the words that there are now."""
+        if not told:
+            return body
+        resolve = self._read(references_in(told)).resolving(owner)
+        now = rendered(with_holes(json_of(body), told), resolve)
+        return body if now == json_of(body) else BODY.validate_python(now)
+
     def checked(self, body: EventBody, told: Sequence[Told], owner: str) -> tuple[Told, ...]:
         """Of what an event is said to be made of, what gives its texts character for character."""
         if not told:
             return ()
-        written = body.model_dump(mode="json")
-        render = self._render_for(references_in(told), owner)
-        return tuple(each for each in told if render(each.words) == text_at(written, each.field))
+        written = json_of(body)
+        resolve = self._read(references_in(told)).resolving(owner)
+        return tuple(
+            each
+            for each in told
+            if in_words(each.words, resolve)[0] == text_at(written, each.field)
+        )
 
-    def _render_for(self, references: Iterable[Reference], owner: str) -> Callable[[Parts], str]:
-        rendering = _Rendering({}, ())
-        self._read_into(rendering, {each.event for each in references})
-        return lambda words: in_words(words, rendering.resolving(owner))[0]
-
-    def _rendering(
-        self, quoting: Mapping[int, tuple[str, dict[str, Any]]], without: Container[int]
-    ) -> _Rendering:
-        rendering = _Rendering(dict(quoting), without)
-        wanted = {number for _, kept in quoting.values() for number in _named(kept)}
-        self._read_into(rendering, wanted)
+    def _read(self, references: Iterable[Reference]) -> _Rendering:
+        rendering = _Rendering({})
+        self._read_into(rendering, {each.event for each in references}, {}, ())
         return rendering
 
-    def _read_into(self, rendering: _Rendering, wanted: set[int]) -> None:
+    def _read_into(
+        self,
+        rendering: _Rendering,
+        wanted: set[int],
+        instead: Mapping[int, dict[str, Any]],
+        without: Container[str],
+    ) -> None:
         """Read what is referred to, and what that refers to, each event once."""
         wanted -= rendering.kept.keys()
         while wanted:
             some = sorted(wanted)[:_AT_ONCE]
             wanted.difference_update(some)
-            for seq, owner, body in self._file.select(
-                "SELECT seq, owner, body FROM events WHERE seq IN (SELECT value FROM json_each(?))",
-                (json.dumps(some),),
-            ):
-                kept = json.loads(body)
-                rendering.kept[seq] = (owner, kept)
-                wanted |= {each for each in _named(kept) if each not in rendering.kept}
+            for seq, owner, run_loop_id, body in self._select(some):
+                if run_loop_id not in without:
+                    there = instead[seq] if seq in instead else json.loads(body)
+                    rendering.kept[seq] = (owner, there)
+                    wanted |= {each for each in _named(there) if each not in rendering.kept}
+
+    def _select(self, seqs: Sequence[int]) -> list[Row]:
+        return self._file.select(
+            "SELECT seq, owner, run_loop_id, body FROM events"
+            " WHERE seq IN (SELECT value FROM json_each(?))",
+            (json.dumps(seqs),),
+        )
 
 
 class _Rendering:
     """What was read of some rows, and of all that they refer to."""
 
-    def __init__(
-        self, kept: dict[int, tuple[str, dict[str, Any]]], without: Container[int]
-    ) -> None:
+    def __init__(self, kept: dict[int, tuple[str, dict[str, Any]]]) -> None:
         self.kept = kept
         """By number: owner and body."""
-        self._without = without
         self._whole: dict[int, dict[str, Any]] = {}
         self._under_way: set[int] = set()
 
@@ -149,7 +178,7 @@ class _Rendering:
         return resolve
 
     def _body_of(self, seq: int | None, owner: str) -> dict[str, Any] | None:
-        if seq is None or seq in self._without or seq in self._under_way:
+        if seq is None or seq in self._under_way:
             return None
         whose, _ = self.kept.get(seq, (None, None))
         return self.body(seq) if whose == owner else None
@@ -159,8 +188,13 @@ def kept(body: EventBody, told: Sequence[Told] = ()) -> str:
     """A body as it is written: with references in the places of words that stand elsewhere."""
     if not told:
         return body.model_dump_json()
-    holed = with_holes(body.model_dump(mode="json"), told)
+    holed = with_holes(json_of(body), told)
     return json.dumps(holed, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_of(body: EventBody) -> dict[str, Any]:
+    """A body's JSON, with all its words."""
+    return body.model_dump(mode="json")
 
 
 def _quotes(body: str) -> bool:

@@ -1,0 +1,125 @@
+"""What memory tells again is kept where it was said, and told from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.domain.anchors import AnchorRef
+from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
+from service.domain.history.events import Event, MemoryRecalled, ToolFinished
+from service.memory.memory import Memory
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, told
+
+QUESTION = "Which plumage has the wryneck?"
+SAID = "A brown one, like bark.\nIt is called 蚁䴕 in Chinese."
+OTHER = "Owls are awake at night."
+pytestmark = pytest.mark.anyio
+
+
+def rows(memory: Memory, kind: str) -> list[str]:
+    query = "SELECT body FROM events WHERE instr(body, ?) = 1 ORDER BY seq"
+    return [row[0] for row in memory.journal.select(query, (f'{{"type":"{kind}"',))]
+
+
+def events(memory: Memory, run_loop_id: str) -> list[Event]:
+    return memory.journal.read_blocking(run_loop_id=run_loop_id)
+
+
+async def tell_again(memory: Memory) -> None:
+    """Two run loops, and a third that is told what was said there."""
+    await told(memory, "birds", QUESTION, SAID)
+    await told(memory, "owls", "And owls?", OTHER)
+    await archived(memory)
+    third = Loop(memory, "third")
+    pieces = [piece("birds", 0, SAID, "response"), piece("owls", 0, OTHER, "response")]
+    await third.say("Tell me of both.", recalled=pieces)
+    quoted = SAID.replace("\n", "\n> ")
+    result = (
+        f"Found in memory.\n\n[birds:0.1] 2026-05-04 12:00, response\n> {quoted}\n\n"
+        f"[owls:0.1] 2026-05-04 12:00, response\n> {OTHER}"
+    )
+    await third.use("memory_search", '{"query": "birds"}', result)
+    window = (
+        f"From the conversation of 2026-05-04 (completed) that began with:\n> {QUESTION}\nOf it:\n"
+        f"\n[birds:0.1] response, asked for\n> {quoted}"
+    )
+    await third.use("memory_expand", '{"anchor": "birds:0.1"}', window)
+    await third.answer("Thank you.")
+
+
+async def test_no_row_but_that_of_who_said_it_holds_the_words(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await tell_again(memory)
+        before = events(memory, "third")
+        for row in (*rows(memory, "memory.recalled"), *rows(memory, "tool.finished")):
+            assert "bark" not in row
+            assert "蚁䴕" not in row
+            assert "wryneck" not in row
+            assert "awake" not in row
+        told_again = [e.body for e in before if isinstance(e.body, ToolFinished | MemoryRecalled)]
+        assert all("bark" in str(body) for body in told_again)
+        assert len(told_again) == 3
+    async with house(tmp_path) as memory:
+        assert [each.wire() for each in events(memory, "third")] == [each.wire() for each in before]
+
+
+async def test_what_is_forgotten_is_told_nowhere_and_nothing_else_is_written(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as memory:
+        await tell_again(memory)
+        kept = [*rows(memory, "memory.recalled"), *rows(memory, "tool.finished")]
+        receipt = await forget(memory, ForgetRequest(run_loop_ids=("birds",)))
+        assert receipt.copies == {"third": 3}
+        assert receipt.removed.rewritten == 0
+        assert [*rows(memory, "memory.recalled"), *rows(memory, "tool.finished")] == kept
+        state = memory.journal.state("third")
+        assert state is not None
+        assert [each.content for each in state.recollections] == [OTHER]
+        results = [e.body.content for e in events(memory, "third") if e.type == "tool.finished"]  # type: ignore[union-attr]
+        assert f"response\n> {FORGOTTEN}\n\n[owls:0.1]" in results[0]
+        assert OTHER in results[0]
+        assert results[1].endswith(f"> {FORGOTTEN}")
+        assert "wryneck" not in results[1]
+        shown = "\n".join(message.text for message in state.history)
+        assert "bark" not in shown
+        assert OTHER in shown
+
+
+async def test_a_part_that_is_forgotten_is_told_no_more(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        birds = Loop(memory, "birds")
+        await birds.say(QUESTION)
+        await birds.answer(SAID)
+        await birds.say("And swifts?")
+        await birds.answer("They sleep on the wing.")
+        await archived(memory)
+        third = Loop(memory, "third")
+        swifts = piece("birds", 1, "They sleep on the wing.", "response")
+        await third.say("Of both.", recalled=[piece("birds", 0, SAID, "response"), swifts])
+        await third.answer("Thank you.")
+        await forget(memory, ForgetRequest(anchors=(AnchorRef("birds", 0, 0),)))
+        state = memory.journal.state("third")
+        assert state is not None
+        assert [each.content for each in state.recollections] == [swifts.content]
+
+
+async def test_a_result_with_a_note_on_what_goes_goes_whole(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        await told(memory, "birds", QUESTION, SAID)
+        await told(memory, "owls", "And owls?", OTHER)
+        await archived(memory)
+        third = Loop(memory, "third")
+        await third.say("Tell me of both.")
+        result = (
+            f"Found in memory.\n\n[owls:0.1] 2026-05-04 12:00, response\n> {OTHER}\n\nNotes on"
+            " this.\nWryneck (topic), written 2026-05-04:\n- It looks like bark. [birds:0.1]"
+        )
+        await third.use("memory_search", '{"query": "birds"}', result)
+        await third.answer("Thank you.")
+        await forget(memory, ForgetRequest(run_loop_ids=("birds",)))
+        assert all("bark" not in row for row in rows(memory, "tool.finished"))
+        [last] = [e.body for e in events(memory, "third") if isinstance(e.body, ToolFinished)]
+        assert last.content == FORGOTTEN
