@@ -196,6 +196,8 @@ class Removed(_Words):
     segments: int = 0
     """Of the ledger, each with its words in the full-text index and its vectors."""
     notes: int = 0
+    journal_copies: int = 0
+    """Files that held the journal as it was before its form changed."""
 
 
 class ForgetReceipt(_Words):

@@ -35,8 +35,10 @@ from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.imported_loops import Import, Written
 from service.memory.journal.journal import Journal
+from service.memory.journal.journal_form import keep_copy
 from service.memory.ledger.ledger import count_run_loops
 from service.memory.long_term import LongTermMemory
+from service.memory.migration.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
@@ -101,8 +103,12 @@ class Memory:
             self._folder.acquire()
             stack.callback(self._folder.release)
             stack.push_async_callback(self.journal.aclose)
+            path = self._folder.path / "journal.sqlite3"
+            if (copy := await anyio.to_thread.run_sync(keep_copy, path)) is not None:
+                log.info("the journal as it was is kept as %s until something is forgotten", copy)
             await anyio.to_thread.run_sync(self.journal.open, self._apply)
             stack.callback(self.short_term.close)
+            await migrate(self.journal)
             await self._check_that_history_is_there()
             await self.long_term.start()
             stack.push_async_callback(self.long_term.aclose)

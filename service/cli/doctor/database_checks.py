@@ -8,6 +8,7 @@ from pathlib import Path
 
 from service.cli.doctor.findings import Finding
 from service.config import Settings
+from service.memory.journal.journal_form import copies
 
 _ADVICE = {
     "journal.sqlite3": "Stop the daemon, and restore journal.sqlite3 from a backup: it is the truth"
@@ -30,7 +31,17 @@ def check_databases(settings: Settings) -> Finding:
         sound.append(f"{name} ({file.stat().st_size / 1e6:,.1f} MB)")
     if not sound:
         return Finding("ok", "none yet: they are made at the first start")
-    return Finding("ok", f"whole: {', '.join(sound)}")
+    words = f"whole: {', '.join(sound)}"
+    if kept := copies(settings.data_dir / "journal.sqlite3"):
+        named = ", ".join(f"{each} ({each.stat().st_size / 1e6:,.1f} MB)" for each in kept)
+        return Finding(
+            "note",
+            f"{words}\n{named}: the journal as it was before its form changed, kept in case you"
+            " want to go back to the version before",
+            "Delete it once you do not: it holds all that was said until then. The first"
+            " forgetting deletes it, too.",
+        )
+    return Finding("ok", words)
 
 
 def _damage(file: Path) -> str | None:

@@ -129,6 +129,12 @@ def print_receipt(receipt: ForgetReceipt) -> None:
         f" {counted(gone.rewritten, 'event')} left without their words",
         soft_wrap=True,
     )
+    if gone.journal_copies:
+        out().print(
+            f"  deleted {counted(gone.journal_copies, 'file')} with the journal as it was before"
+            " its form changed",
+            soft_wrap=True,
+        )
     if receipt.pending:
         places = ", ".join(receipt.pending)
         out().print(

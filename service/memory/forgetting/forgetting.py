@@ -42,6 +42,7 @@ from service.memory.forgetting.selecting import select
 from service.memory.journal import receipt_table
 from service.memory.journal.appends import Rewriting
 from service.memory.journal.journal import Journal
+from service.memory.journal.journal_form import delete_copies
 from service.memory.journal.receipt_table import Record
 from service.memory.long_term import LongTermMemory
 from service.storage.freed_memory import clear_freed_memory
@@ -321,6 +322,10 @@ class Forgetting:
             return None
 
     async def _clear_files(self, record: Record) -> Record:
+        copies = await self._journal.in_turn(lambda file: delete_copies(file.path))
+        removed = record.receipt.removed
+        removed = removed.model_copy(update={"journal_copies": removed.journal_copies + copies})
+        record = replace(record, receipt=record.receipt.model_copy(update={"removed": removed}))
         # Another process may read one: its log is emptied once it has done.
         clean = await self._long_term.scrub_file()
         clean = await self._journal.in_turn(lambda file: file.scrub()) and clean

@@ -30,6 +30,7 @@ from service.memory.journal import (
     appends,
     change_feed,
     inbox,
+    journal_form,
     receipt_table,
     run_loop_table,
     standing_approvals,
@@ -53,7 +54,7 @@ COMMITS_BETWEEN_LOOKS = 64  # at the length of the write-ahead log
 _ENDED_HELD = 8
 _TABLES = (
     *(appends, run_loop_table, usage_table, inbox),
-    *(standing_approvals, change_feed, receipt_table),
+    *(standing_approvals, change_feed, receipt_table, journal_form),
 )
 
 Listener = Callable[[Change], None]
@@ -80,7 +81,8 @@ class Journal(JournalReads):
             when_damaged=f"Stop the daemon, and restore {path.name} from a backup; or, to begin"
             f" anew without this history, move {path.name}*, memory.sqlite3* and chroma out of"
             f" {path.parent}.",
-            version=2,
+            version=journal_form.VERSION,
+            upgrades=journal_form.UPGRADES,
             checkpoint_bytes=checkpoint_bytes,
         )
         super().__init__(file)

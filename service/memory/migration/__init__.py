@@ -1,0 +1,1 @@
+"""Bringing journals of older versions into the form of today, at the start."""

@@ -1,0 +1,33 @@
+"""Rows of what memory gave: the words in them become references to where they stand.
+
+What does not stand there word for word any more stays in words: forgetting finds it by its anchors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from service.domain.history.events import Event
+from service.memory.forgetting.tracing import Tracer
+from service.memory.journal.journal import Journal
+from service.memory.journal.kept_words import kept
+
+
+class QuotingRows:
+    """See `service.memory.migration.journal_migration.Rewriter`."""
+
+    kinds = ("memory.recalled", "tool.finished")
+
+    def __init__(self, journal: Journal) -> None:
+        """Nothing is read yet."""
+        self._journal = journal
+
+    def rows(self, events: Sequence[Event]) -> Mapping[int, str]:
+        """See `Rewriter.rows`."""
+        rows = dict[int, str]()
+        tracers = {owner: Tracer(self._journal, owner) for owner in {e.owner for e in events}}
+        for event in events:
+            told = tracers[event.owner].told_by(event.body)
+            if told := self._journal.words.checked(event.body, told, event.owner):
+                rows[event.seq or 0] = kept(event.body, told)
+        return rows

@@ -1,0 +1,49 @@
+"""Brings a journal into the form of today until it is killed.
+
+As a program: ``python -m tests.support.memory.killed_migrating FOLDER COUNT`` dies in the middle of
+the run loop after so many.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from service.domain.history.events import Event
+from service.memory.journal.journal import Journal
+from service.memory.journal.journal_form import keep_copy
+from service.memory.migration.journal_migration import migrate
+from service.memory.migration.quoting_rows import QuotingRows
+
+DEAD = 9
+
+
+class Mortal(QuotingRows):
+    """Does its work for some run loops, and then is no more."""
+
+    def __init__(self, journal: Journal, lives: int) -> None:
+        super().__init__(journal)
+        self._lives = lives
+
+    def rows(self, events: Sequence[Event]) -> Mapping[int, str]:
+        rows = super().rows(events)
+        self._lives -= 1
+        if self._lives < 0:
+            os._exit(DEAD)
+        return rows
+
+
+async def die(folder: Path, count: int) -> None:
+    path = folder / "journal.sqlite3"
+    keep_copy(path)
+    journal = Journal(path)
+    journal.open(lambda change: None)
+    await migrate(journal, [Mortal(journal, count)])
+
+
+if __name__ == "__main__":
+    anyio.run(die, Path(sys.argv[1]), int(sys.argv[2]))
