@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -13,13 +14,17 @@ import numpy as np
 import pytest
 
 from service.domain.conversation.messages import Message
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.events import MessageReceived
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
 from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.journal_form import VERSION
 from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
 from service.memory.memory import Memory
+from service.storage.sqlite_copy import copy_file
 from tests.memory.test_forgetting import NoisyEmbedder
+from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 from tests.support.memory.secrets import Loop, archived, forget, house, told
 
 WORD = "zwibbelquast"
@@ -42,6 +47,9 @@ HOLD_WORDS = {
 DOCS = Path(__file__).parents[2] / "docs" / "forgetting.md"
 
 
+COPY = f"journal.before-v{VERSION}.sqlite3"
+
+
 class Snapshot(NamedTuple):
     tables: dict[tuple[str, str], str]
     """By file and table: all that a query gives."""
@@ -49,6 +57,8 @@ class Snapshot(NamedTuple):
     """Each with its write-ahead log, and freed pages in both."""
     vectors: bytes
     """All files of the vector index."""
+    copy: bytes
+    """The journal as an older version had left it; nothing where it is gone."""
 
 
 def snapshot(folder: Path) -> Snapshot:
@@ -61,6 +71,7 @@ def snapshot(folder: Path) -> Snapshot:
         tables,
         {name: b"".join(map(Path.read_bytes, folder.glob(f"{name}*"))) for name in HOLD_WORDS},
         b"\n".join(each.read_bytes() for each in folder.rglob("chroma/**/*") if each.is_file()),
+        (folder / COPY).read_bytes() if (folder / COPY).exists() else b"",
     )
 
 
@@ -107,6 +118,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     async def live() -> Found:
         async with house(folder, embedder) as memory:
             await fill(memory, folder)
+            copy_file(folder / "journal.sqlite3", folder / COPY)
             before = snapshot(folder)
             await forget(memory, ForgetRequest(run_loop_ids=("source",)))
             await archived(memory)
@@ -130,6 +142,11 @@ def test_no_freed_page_and_no_log_keeps_a_word(found: Found, name: str) -> None:
     assert WORD.encode() not in found.after.files[name]
 
 
+def test_the_copy_of_an_older_journal_goes(found: Found) -> None:
+    assert WORD.encode() in found.before.copy
+    assert found.after.copy == b""
+
+
 def test_the_vector_index_keeps_no_vector_of_it(found: Found) -> None:
     assert found.vector in found.before.vectors
     assert found.vector not in found.after.vectors
@@ -147,5 +164,31 @@ def test_every_table_and_file_is_listed(found: Found) -> None:
     tables = {table for _, table in found.before.tables if not shadow.fullmatch(table)}
     assert tables - listed == set()
     files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs"}
-    files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token"}
+    files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}
     assert files - listed == set()
+
+
+class Reading(FunctionLLM):
+    """Keeps what it is to read in advance; of that, the embedded model makes `PROMPT_STATES`."""
+
+    def __init__(self) -> None:
+        super().__init__(echo)
+        self.openings: list[Sequence[Message]] = []
+
+    async def warm_up(
+        self, openings: Sequence[Sequence[Message]], *, tools: Sequence[ToolDefinition] = ()
+    ) -> None:
+        self.openings += openings
+
+
+@pytest.mark.anyio
+async def test_how_prompts_begin_holds_no_word_of_what_was_said(tmp_path: Path) -> None:
+    llm = Reading()
+    async with running_agent(tmp_path, llm) as agent:
+        await sent(agent, QUESTION)
+    read = len(llm.openings)
+    async with running_agent(tmp_path, llm) as agent:
+        await sent(agent, f"and the other {WORD}?")
+        await until(lambda: len(llm.openings) > read)
+    assert WORD in str(llm.calls)
+    assert WORD not in str(llm.openings)

@@ -123,3 +123,25 @@ async def test_a_result_with_a_note_on_what_goes_goes_whole(tmp_path: Path) -> N
         assert all("bark" not in row for row in rows(memory, "tool.finished"))
         [last] = [e.body for e in events(memory, "third") if isinstance(e.body, ToolFinished)]
         assert last.content == FORGOTTEN
+
+
+async def test_a_page_of_a_long_result_goes_with_the_result(tmp_path: Path) -> None:
+    page = "Page two: the wryneck's plumage is like bark."
+    async with house(tmp_path) as memory:
+        loop = Loop(memory, "long")
+        await loop.say("What is known of birds?")
+        await loop.use("look_up", "{}", "x" * 3000 + page + "y" * 3000)
+        await loop.answer("Much.")
+        await loop.say("And then?")
+        head = "[Characters 3,000 to 3,045 of 6,045 of the result call1]"
+        await loop.use("read_result", '{"call_id": "call1"}', f"{head}\n\n{page}\n\n[Its end.]")
+        await loop.answer("I see.")
+        [long, read] = rows(memory, "tool.finished")
+        assert page in long
+        assert "bark" not in read
+        await forget(memory, ForgetRequest(anchors=(AnchorRef("long", 0, 0),)))
+        [_, last] = [e.body for e in events(memory, "long") if isinstance(e.body, ToolFinished)]
+        assert last.content == f"{head}\n\n{FORGOTTEN}\n\n[Its end.]"
+        state = memory.journal.state("long")
+        assert state is not None
+        assert "bark" not in "".join(message.text for message in state.history)

@@ -36,6 +36,7 @@ from service.memory.forgetting.recognition import Traits
 from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
 from service.memory.forgetting.words import first_words, traits_of
+from service.memory.journal.appends import quotes
 from service.memory.journal.journal import Journal
 from service.memory.journal.kept_words import json_of, kept
 
@@ -64,8 +65,10 @@ class _Planning(Descent):
         self._selection = selection
         self._find = find
         self._known_traits: dict[Ref, Traits] = {}
+        self._referring: dict[int, Event] = {}
+        """By number: the events of run loops that stay which refer to others."""
         self._told: dict[int, tuple[Told, ...]] = {}
-        """By number: what the events are made of that refer to others."""
+        """What these are made of."""
 
     def plan(self) -> Plan:
         found = Plan(self._owner, self._journal.last_seq, self._selection)
@@ -92,7 +95,6 @@ class _Planning(Descent):
 
     def _follow_words(self, found: Plan) -> None:
         shown, named = self._scan()
-        self._told = self._journal.words.told(each.event.seq or 0 for each in shown)
         self._drop_pieces(shown)
         for history, gone in self._gone():
             found.traits |= traits_of(history, gone)
@@ -110,7 +112,7 @@ class _Planning(Descent):
                 self._put(each.event, each.bare, "answer" if each.tells else "saw")
             elif each.tells and self._selection.with_answers:
                 self._put(each.event, each.untold, "answer")
-        self._render(each.event for each in shown)
+        self._render()
         found.answers, found.saw = answers.telling.places(), answers.others.places()
         self._drop_goals(named)
 
@@ -151,7 +153,7 @@ class _Planning(Descent):
     def _scan(self) -> tuple[list[Shown], list[Event]]:
         """The events by which loops that stay were shown something, in their order; and those by
         which the router told goals."""
-        shown, named = list[Shown](), list[Event]()
+        shown, named, quoting = list[Shown](), list[Event](), dict[int, Event]()
         for kind in ("memory.recalled", "tool.finished", "route.decided", "input.required"):
             after = 0
             while page := self._journal.read_blocking(
@@ -161,10 +163,14 @@ class _Planning(Descent):
                 for event in page:
                     if event.run_loop_id in self._whole:
                         continue
+                    if quotes(event.body):
+                        quoting[event.seq or 0] = event
                     if _names_goals(event.body):
                         named.append(event)
                     if (found := shown_by(event)) is not None:
                         shown.append(found)
+        self._told = self._journal.words.told(quoting)
+        self._referring = {seq: quoting[seq] for seq in self._told}
         return sorted(shown, key=lambda each: each.event.seq or 0), named
 
     def _drop_goals(self, named: Iterable[Event]) -> None:
@@ -207,16 +213,16 @@ class _Planning(Descent):
 
     def _drop_pieces(self, shown: Iterable[Shown]) -> None:
         """Drop what memory gave of what goes: what refers to it, and copies in words."""
-        self._render(each.event for each in shown)
+        self._render()
         for event, refs, _ in shown:
             body, told = self._body(event), self._left(event)
             gone = frozenset(ref for ref in in_words(body, told) & refs if self._goes(ref))
             if gone:
                 self._put(event, without_pieces(body, gone, told), "recalled")
 
-    def _render(self, events: Iterable[Event]) -> None:
+    def _render(self) -> None:
         """See how events that refer to others are read, once those have lost what goes."""
-        referring = {event.seq or 0: event for event in events if self._left(event)}
+        referring = {seq: each for seq, each in self._referring.items() if self._left(each)}
         instead = {
             seq: body
             for doomed in self._staying.values()

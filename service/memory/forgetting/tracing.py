@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from service.domain.anchors import AnchorRef, SegmentType
@@ -35,6 +36,8 @@ PIECE = re.compile(r"^\[(\S{1,400}?:\d{1,9}\.\d{1,9})\] ", re.MULTILINE)
 """Where a piece begins in a result of memory's tools; notes name anchors at the ends of lines."""
 _QUOTE = re.compile(rf"^{MARK}.*(?:\n{MARK}.*)*", re.MULTILINE)
 _MARK = re.compile(rf"^{MARK}", re.MULTILINE)
+_PAGE = re.compile(r"\[Characters [\d,]+ to [\d,]+ of [\d,]+ of the result (?P<call_id>.+)\]\n\n")
+"""The beginning of what `read_result` gives."""
 _FIELDS: Mapping[SegmentType, Mapping[type, re.Pattern[str]]] = {
     "user_message": {
         MessageReceived: re.compile(r"message\.content\.\d+\.text"),
@@ -67,11 +70,11 @@ class _Stretch(NamedTuple):
 
 
 def trace(
-    bodies: Sequence[EventBody], owner: str, journal: JournalReads
+    bodies: Sequence[EventBody], run_loop_id: str, owner: str, journal: JournalReads
 ) -> dict[int, tuple[Told, ...]]:
-    """By their places: what those of an owner's events that memory gave are made of. Blocks."""
+    """By their places: what those of a run loop's events that quote are made of. Blocks."""
     tracer = Tracer(journal, owner)
-    told = {index: tracer.told_by(body) for index, body in enumerate(bodies)}
+    told = {index: tracer.told_by(body, run_loop_id) for index, body in enumerate(bodies)}
     return {index: each for index, each in told.items() if each}
 
 
@@ -84,8 +87,8 @@ class Tracer:
         self._owner = owner
         self._histories: dict[str, History | None] = {}
 
-    def told_by(self, body: EventBody) -> tuple[Told, ...]:
-        """Of an event's texts that memory has given: what each is made of."""
+    def told_by(self, body: EventBody, run_loop_id: str) -> tuple[Told, ...]:
+        """Of the texts of a run loop's event that are told again: what each is made of."""
         if isinstance(body, MemoryRecalled):
             pieces = enumerate(body.recollections)
             traced = [
@@ -97,11 +100,27 @@ class Tracer:
                 for index, words in traced
                 if words
             )
-        if isinstance(body, ToolFinished) and body.name in MEMORY_TOOLS:
-            texts = {"content": body.content, "whole": body.whole or ""}
-            traced_texts = ((field, self._result(text)) for field, text in texts.items())
-            return tuple(Told(field=field, words=words) for field, words in traced_texts if words)
-        return ()
+        if not isinstance(body, ToolFinished) or body.name not in QUOTING_TOOLS:
+            return ()
+        made_of = self._result if body.name in MEMORY_TOOLS else partial(self._page, run_loop_id)
+        texts = {"content": body.content, "whole": body.whole or ""}
+        traced_texts = ((field, made_of(text)) for field, text in texts.items())
+        return tuple(Told(field=field, words=words) for field, words in traced_texts if words)
+
+    def _page(self, run_loop_id: str, text: str) -> Words | None:
+        """What a page of a long result is made of, which the same run loop reads on in."""
+        head, history = _PAGE.match(text), self._history(run_loop_id)
+        if head is None or history is None:
+            return None
+        begin, end = head.end(), text.rfind("\n\n[")
+        for event in reversed(history.events):
+            body = event.body
+            if isinstance(body, ToolFinished) and body.call_id == head["call_id"]:
+                field = "content" if body.whole is None else "whole"
+                whole = _Stretch(body.whole or body.content, event.seq, field)
+                if text[begin:end] in whole.text:
+                    return (text[:begin], *_cut([whole], text[begin:end]), text[end:])
+        return None
 
     # --- a piece
 
@@ -199,8 +218,10 @@ def _stretches(history: History, iteration: int, kind: SegmentType) -> Iterator[
             fields = re.compile(rf"run_loop\.iterations\.{iteration}\.{_IMPORTED[kind]}")
         elif history.iteration_of.get(seq) != iteration:
             continue
-        if fields is None or getattr(event.body, "name", "") in QUOTING_TOOLS:
+        if isinstance(event.body, ToolFinished) and event.body.name in QUOTING_TOOLS:
             continue  # what those give is told again
+        if fields is None:
+            continue
         for field, text in texts_in(_json(event.body)):
             if fields.fullmatch(field) and text:
                 yield _Stretch(text, seq, field)

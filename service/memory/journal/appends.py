@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 from anyio import to_thread
 
-from service.domain.conversation.tool_definitions import MEMORY_TOOLS
+from service.domain.conversation.tool_definitions import QUOTING_TOOLS
 from service.domain.history.events import (
     TRANSIENT,
     Event,
@@ -96,8 +96,8 @@ class Rewriting:
         return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
 
 
-Trace = Callable[[Sequence[EventBody], str, JournalReads], Mapping[int, Sequence[Told]]]
-"""Finds of an owner's events, by their places, which of their texts stand elsewhere. Blocks."""
+Trace = Callable[[Sequence[EventBody], str, str, JournalReads], Mapping[int, Sequence[Told]]]
+"""Finds of events of a run loop and owner, by their places, which texts stand elsewhere. Blocks."""
 
 
 async def traced(
@@ -107,27 +107,26 @@ async def traced(
     threads: anyio.CapacityLimiter,
 ) -> Sequence[Append]:
     """The same to be written, with references in the places of what memory gave."""
-    if trace is None or not _quotes(wanted):
+    if trace is None or not any(quotes(body) for each in wanted for body in each.bodies):
         return wanted
 
     def work() -> list[Append]:
         owners = [_owner(each, each.ended or journal.state(each.run_loop_id)) for each in wanted]
         return [
-            replace(each, told={**trace(each.bodies, owner, journal), **each.told})
+            replace(
+                each, told={**trace(each.bodies, each.run_loop_id, owner, journal), **each.told}
+            )
             for each, owner in zip(wanted, owners, strict=True)
         ]
 
     return await to_thread.run_sync(work, limiter=threads)
 
 
-def _quotes(wanted: Sequence[Append]) -> bool:
-    """Whether memory may have given words of it."""
-    return any(
-        isinstance(body, MemoryRecalled)
-        or (isinstance(body, ToolFinished) and body.name in MEMORY_TOOLS)
-        for each in wanted
-        for body in each.bodies
-    )
+def quotes(body: EventBody) -> bool:
+    """Whether words of an event may have been said before."""
+    if isinstance(body, ToolFinished):
+        return body.name in QUOTING_TOOLS
+    return isinstance(body, MemoryRecalled)
 
 
 def _owner(wanted: Append, state: RunLoopState | None) -> str:

@@ -1,4 +1,4 @@
-"""Rows of what memory gave: the words in them become references to where they stand.
+"""Rows of what memory gave, and of pages of long results: their words become references.
 
 What does not stand there word for word any more stays in words: forgetting finds it by its anchors.
 """
@@ -27,7 +27,7 @@ class QuotingRows:
         rows = dict[int, str]()
         tracers = {owner: Tracer(self._journal, owner) for owner in {e.owner for e in events}}
         for event in events:
-            told = tracers[event.owner].told_by(event.body)
+            told = tracers[event.owner].told_by(event.body, event.run_loop_id)
             if told := self._journal.words.checked(event.body, told, event.owner):
                 rows[event.seq or 0] = kept(event.body, told)
         return rows
