@@ -7,17 +7,17 @@ What is not found there word for word, such as a note that a model wrote, is kep
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef, SegmentType
 from service.domain.conversation.quoting import MARK, quoted
 from service.domain.conversation.tool_definitions import MEMORY_TOOLS, QUOTING_TOOLS
 from service.domain.errors import BadAnchorError, StorageError
 from service.domain.history.events import (
+    Event,
     EventBody,
     MemoryRecalled,
     MessageCompleted,
@@ -30,6 +30,7 @@ from service.domain.history.human_input import InputReceived
 from service.domain.history.references import Quote, Reference, Told, Words, texts_in
 from service.memory.forgetting.histories import History, history_of
 from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.kept_words import json_of
 from service.memory.ledger.segmenter import segments_of
 
 PIECE = re.compile(r"^\[(\S{1,400}?:\d{1,9}\.\d{1,9})\] ", re.MULTILINE)
@@ -61,6 +62,9 @@ _BETWEEN = ("\n\n", "", "\n", " ")
 """What stands between the parts of a message, and between several messages of an iteration."""
 
 
+_TELLING = 16  # bytes
+
+
 class _Stretch(NamedTuple):
     """Words that stand in an event; or, without its number, those between such."""
 
@@ -86,6 +90,7 @@ class Tracer:
         self._journal = journal
         self._owner = owner
         self._histories: dict[str, History | None] = {}
+        self._holders: dict[tuple[str, str], list[Event]] = {}
 
     def told_by(self, body: EventBody, run_loop_id: str) -> tuple[Told, ...]:
         """Of the texts of a run loop's event that are told again: what each is made of."""
@@ -126,10 +131,51 @@ class Tracer:
 
     def _piece(self, ref: AnchorRef, kind: SegmentType, content: str) -> Words | None:
         """What a piece is made of; None where its words do not stand there."""
-        history = self._history(ref.run_loop_id)
-        if history is None or not content:
+        if not content.strip():
             return None
-        stretches = list(_stretches(history, ref.iteration_index, kind))
+        return self._only_place(ref, (kind,), content) or self._in_iteration(ref, kind, content)
+
+    def _only_place(
+        self, ref: AnchorRef, kinds: Iterable[SegmentType], content: str
+    ) -> Words | None:
+        """The same where the words stand in one event alone: then nothing else need be read.
+
+        A few letters may stand anywhere.
+        """
+        if len(content.encode()) < _TELLING:
+            return None
+        places = [
+            each
+            for event in self._holding(ref.run_loop_id, content)
+            for kind in kinds
+            for each in _stretches_in(event, ref.iteration_index, kind)
+            if content in each.text
+        ]
+        return _cut(places, content) if len(places) == 1 else None
+
+    def _holding(self, run_loop_id: str, content: str) -> list[Event]:
+        """The events of a run loop whose rows hold words as they are."""
+        key = run_loop_id, content
+        if key not in self._holders:
+            try:
+                self._holders[key] = self._journal.read_blocking(
+                    run_loop_id=run_loop_id, owner=self._owner, holding=content
+                )
+            except (StorageError, ValueError):
+                return []
+        return self._holders[key]
+
+    def _in_iteration(self, ref: AnchorRef, kind: SegmentType, content: str) -> Words | None:
+        history = self._history(ref.run_loop_id)
+        if history is None:
+            return None
+        stretches = [
+            each
+            for event in history.events
+            if isinstance(event.body, RunLoopImported)
+            or history.iteration_of.get(event.seq or 0) == ref.iteration_index
+            for each in _stretches_in(event, ref.iteration_index, kind)
+        ]
         for each in stretches:
             if content in each.text:
                 return _cut([each], content)
@@ -178,6 +224,9 @@ class Tracer:
 
     def _quoted_piece(self, ref: AnchorRef, quote: str) -> tuple[str | Reference, ...] | None:
         """The words of a piece from its quote, which may be a part of it."""
+        plain = _MARK.sub("", quote)
+        if plain.strip() and (words := self._only_place(ref, _FIELDS, plain)):
+            return _plain(words)
         history = self._history(ref.run_loop_id)
         if history is None:
             return None
@@ -188,7 +237,7 @@ class Tracer:
         kinds = [each.anchor.segment_type for each in there if each.anchor.ref == ref]
         # Other ends of lines than the usual ones are lost in a quote.
         contents = [each.content for each in there if quoted(each.content) == quote]
-        for content in (_MARK.sub("", quote), *contents):
+        for content in (plain, *contents):
             for kind in dict.fromkeys((*kinds, *_FIELDS)):
                 words = self._piece(ref, kind, content)
                 if words is not None:
@@ -209,22 +258,17 @@ class Tracer:
         return None
 
 
-def _stretches(history: History, iteration: int, kind: SegmentType) -> Iterator[_Stretch]:
-    """The texts of a type in an iteration, in order."""
-    for event in history.events:
-        seq = event.seq or 0
-        fields = _FIELDS[kind].get(type(event.body))
-        if isinstance(event.body, RunLoopImported):
-            fields = re.compile(rf"run_loop\.iterations\.{iteration}\.{_IMPORTED[kind]}")
-        elif history.iteration_of.get(seq) != iteration:
-            continue
-        if isinstance(event.body, ToolFinished) and event.body.name in QUOTING_TOOLS:
-            continue  # what those give is told again
-        if fields is None:
-            continue
-        for field, text in texts_in(_json(event.body)):
+def _stretches_in(event: Event, iteration: int, kind: SegmentType) -> Iterator[_Stretch]:
+    """The texts of a type in an event, in order; of an import, those of one iteration."""
+    fields = _FIELDS[kind].get(type(event.body))
+    if isinstance(event.body, RunLoopImported):
+        fields = re.compile(rf"run_loop\.iterations\.{iteration}\.{_IMPORTED[kind]}")
+    if isinstance(event.body, ToolFinished) and event.body.name in QUOTING_TOOLS:
+        return  # what those give is told again
+    if fields is not None:
+        for field, text in texts_in(json_of(event.body)):
             if fields.fullmatch(field) and text:
-                yield _Stretch(text, seq, field)
+                yield _Stretch(text, event.seq, field)
 
 
 def _goals(body: EventBody) -> Iterator[_Stretch]:
@@ -269,7 +313,3 @@ def _ref(text: str) -> AnchorRef | None:
         return AnchorRef.parse(text)
     except BadAnchorError:
         return None
-
-
-def _json(body: EventBody) -> Any:
-    return json.loads(body.model_dump_json())

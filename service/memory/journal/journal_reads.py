@@ -35,6 +35,8 @@ class WantedEvents(TypedDict, total=False):
     """Their type."""
     after: int
     """Only those with a greater ``seq``."""
+    holding: str | None
+    """Only those whose rows hold this text: not those that refer to it."""
     limit: int | None
     """At most so many, the first."""
     news: bool
@@ -100,6 +102,8 @@ class JournalReads:
         # Not read as JSON: earlier versions could write numbers that SQLite does not read.
         where.add("instr(body, ?) = 1", kind and f'{{"type":"{kind}"')
         where.add("body NOT LIKE ?", f"{IMPORTED}%" if wanted.get("news") else None)
+        text = wanted.get("holding")
+        where.add("instr(body, ?) > 0", text and json.dumps(text, ensure_ascii=False)[1:-1])
         limit = wanted.get("limit")
         rows = self._file.select(
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
