@@ -6,6 +6,9 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from service.domain.forgetting_terms import FORGOTTEN
+
+_LONGEST_GOAL = 60  # characters
 RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "asked", "fallback"]
 """Who decided: the sender, by naming the loop; the trained model, with vectors or by words alone;
 the language model; a person, by moving the message or by saying where it belongs; nobody yet, as a
@@ -19,6 +22,7 @@ class RouteCandidate(BaseModel):
 
     run_loop_id: str
     goal: str
+    """See `goal_as_named`. The journal does not keep it: whoever reads is told what it is now."""
     probability: float = Field(validation_alias=AliasChoices("probability", "score"))
     """0 to 1; together with that of a new loop they are 1. (Older journals: a likeness.)"""
 
@@ -37,7 +41,7 @@ class Route(BaseModel):
     """How likely the decision is right, as far as whoever decided can tell."""
     method: RouteMethod
     reason: str
-    """Why, in words."""
+    """Why, in words. A goal that it quotes is kept no more than those of the candidates."""
     candidates: tuple[RouteCandidate, ...] = ()
     """Likeliest first."""
     new_probability: float | None = None
@@ -56,6 +60,16 @@ class Route(BaseModel):
     """For a message that a person moved: the loop that it was in."""
     undo: bool = Field(default=False, exclude_if=lambda undo: not undo)
     """Whether a move was undone by that: the message is back where it was."""
+
+
+def goal_as_named(goal: str) -> str:
+    """What a run loop is about, as the router names it: on one line, and shortened.
+
+    >>> goal_as_named("Rent a flat\\nin Basel")
+    'Rent a flat in Basel'
+    """
+    line = " ".join(goal.split()) or FORGOTTEN
+    return line if len(line) <= _LONGEST_GOAL else f"{line[: _LONGEST_GOAL - 1]}…"
 
 
 def alternatives_of(route: Route) -> tuple[RouteCandidate, ...]:

@@ -18,11 +18,10 @@ import anyio
 import anyio.to_thread
 
 from service.domain.errors import LLMError
-from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.history.events import Usage
 from service.domain.history.human_input import NEW_MATTER
 from service.domain.history.state import RunLoopState
-from service.domain.routes import Route, RouteCandidate, RouteMethod
+from service.domain.routes import Route, RouteCandidate, RouteMethod, goal_as_named
 from service.domain.run_loops import RESUMABLE
 from service.domain.usage import Prices
 from service.llm.protocol import LLM
@@ -265,7 +264,7 @@ class Router:
         if chosen is None:
             reason = "the language model judged that it opens a new matter"
             return _route(weighed, None, "llm", confidence, reason)
-        goal = _named(offered[chosen])
+        goal = goal_as_named(offered[chosen].goal.text)
         reason = f"the language model judged that it goes on with “{goal}”"
         return _route(weighed, offered[chosen].id, "llm", confidence, reason)
 
@@ -326,7 +325,7 @@ def _likeliest(weighed: _Weighed, method: RouteMethod, *, why_not_judged: str = 
         reason = f"{it} opens a new matter: {weighed.reason}{end}"
         return _route(weighed, None, method, confidence, reason)
     best = weighed.candidates[0]
-    reason = f"{it} goes on with “{_named(best)}”: {weighed.reason}{end}"
+    reason = f"{it} goes on with “{goal_as_named(best.goal.text)}”: {weighed.reason}{end}"
     return _route(weighed, best.id, method, confidence, reason)
 
 
@@ -341,7 +340,9 @@ def _route(
         reason=reason,
         candidates=tuple(
             RouteCandidate(
-                run_loop_id=each.id, goal=_named(each), probability=round(probability, 4)
+                run_loop_id=each.id,
+                goal=goal_as_named(each.goal.text),
+                probability=round(probability, 4),
             )
             for each, probability in zip(weighed.candidates, weighed.probabilities, strict=True)
         ),
@@ -355,9 +356,3 @@ def _model(weighed: _Weighed) -> str:
     """Which model weighed: where a loop waited, not the trained one alone."""
     asked = any(each.asked is not None for each in weighed.candidates)
     return f"{shipped().version}/{expected_answers.VERSION}" if asked else shipped().version
-
-
-def _named(candidate: Candidate) -> str:
-    """A goal on one line, as `service.memory.forgetting.route_redaction` knows it again."""
-    line = " ".join(candidate.goal.text.split()) or FORGOTTEN
-    return line if len(line) <= 60 else line[:59] + "…"

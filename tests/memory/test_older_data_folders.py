@@ -98,6 +98,23 @@ async def test_what_memory_gave_stands_no_more_in_the_rows_that_tell_it(tmp_path
         assert escaped not in after[seq]
 
 
+async def test_what_other_run_loops_are_about_stands_no_more_in_routes(tmp_path: Path) -> None:
+    told = unpack(PACKED, tmp_path)
+    before = rows(tmp_path / "journal.sqlite3")
+    await told_now(tmp_path)
+    after = rows(tmp_path / "journal.sqlite3")
+    routes = [each for each in told["events"] if each["type"] == "route.decided"]
+    named = [
+        (each["seq"], candidate["goal"])
+        for each in routes
+        for candidate in each["data"]["route"]["candidates"]
+    ]
+    assert len(named) > 20
+    for seq, goal in named:
+        assert goal in before[seq]
+        assert goal not in after[seq]
+
+
 async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -56,13 +56,20 @@ class Reference(_Part):
     """In characters of the text: from the first one to before the last one."""
 
 
+class Goal(_Part):
+    """What a run loop of the same owner is about, as it is now, see `goal_as_named`."""
+
+    goal_of: str
+    """The run loop's id."""
+
+
 class Quote(_Part):
     """Words with the mark of quotes before each of their lines, see `quoted`."""
 
-    words: tuple[str | Reference, ...]
+    words: tuple[str | Reference | Goal, ...]
 
 
-Words = tuple[str | Reference | Quote, ...]
+Words = tuple[str | Reference | Goal | Quote, ...]
 """A text: what is said here, and what stands elsewhere, in order."""
 
 
@@ -76,8 +83,8 @@ class Told(_Part):
 
 _TOLD: TypeAdapter[tuple[Told, ...]] = TypeAdapter(tuple[Told, ...])
 
-Resolve = Callable[[Reference], str | None]
-"""Gives the words of a reference; None where they are gone."""
+Resolve = Callable[[Reference | Goal], str | None]
+"""Gives the words that are referred to; None where they are gone."""
 
 
 def text_at(body: Json, field: str) -> str | None:
@@ -134,6 +141,11 @@ def references_in(told: Iterable[Told]) -> Iterator[Reference]:
         for part in each.words:
             parts = part.words if isinstance(part, Quote) else (part,)
             yield from (each for each in parts if isinstance(each, Reference))
+
+
+def goals_in(told: Iterable[Told]) -> Iterator[str]:
+    """The run loops whose goals are told."""
+    return (part.goal_of for each in told for part in each.words if isinstance(part, Goal))
 
 
 def with_holes(body: Json, told: Sequence[Told]) -> dict[str, Any]:
@@ -207,7 +219,7 @@ def in_words(words: Words, resolve: Resolve) -> tuple[str, bool]:
                 inner, inner_is_whole = in_words(part.words, resolve)
                 text += quoted(inner)
                 is_whole &= inner_is_whole
-            case Reference():
+            case Reference() | Goal():
                 found = resolve(part)
                 text += FORGOTTEN if found is None else found
                 is_whole &= found is not None

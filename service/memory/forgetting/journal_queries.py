@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 
 from service.domain.history.state import RunLoopState
@@ -29,18 +29,6 @@ def loop_ids(
     where.add("created_at < ?", until and millis_of(until))
     rows = journal.select(f"SELECT id FROM run_loops {where} ORDER BY created_at, id", where.values)
     return [row[0] for row in rows]
-
-
-def goals_of_others(journal: Journal, owner: str, goals: Mapping[str, str]) -> frozenset[str]:
-    """Which of these goals, by run loop, other run loops of an owner have as well."""
-    wanted = sorted(set(goals.values()))
-    rows = journal.select(
-        "SELECT DISTINCT goal FROM run_loops WHERE owner = ?"
-        " AND goal IN (SELECT value FROM json_each(?))"
-        " AND id NOT IN (SELECT value FROM json_each(?))",
-        (owner, json.dumps(wanted), json.dumps(sorted(goals))),
-    )
-    return frozenset(row[0] for row in rows)
 
 
 def imported(journal: Journal, run_loop_ids: Iterable[str]) -> frozenset[str]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from service.domain.history.events import EventBody, RouteDecided, RunLoopStarted
-from service.domain.history.human_input import InputRequired
+from service.domain.history.events import EventBody, RunLoopStarted
 from service.domain.history.references import Told, carried
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Plan
-from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.kept_words import json_of
 
@@ -30,17 +28,12 @@ class JustForgotten:
         self._answers: set[Ref] = set()
         """The iterations that stay, and lost something that a model or a tool had said."""
         self._rewritten: set[str] = set()
-        self._goals: set[str] = set()
-        """The loops that lost their goals."""
 
     def learn(self, plan: Plan) -> None:
         """Take over what was just forgotten."""
         self.count += 1
         self._whole.update(dict.fromkeys(plan.whole, self.count))
         self._rewritten |= plan.changes.keys()
-        self._goals |= plan.whole.keys() | {
-            key for key, each in plan.changes.items() if each.before.goal != each.after.goal
-        }
         self._answers |= {
             (each.run_loop_id, each.iteration)
             for each in plan.answers_taken()
@@ -56,11 +49,6 @@ class JustForgotten:
         self, body: EventBody, told: Sequence[Told], owner: str, journal: JournalReads
     ) -> EventBody:
         """See `Forgotten`."""
-        if isinstance(body, RouteDecided):
-            route = without_goals(body.route, self._goals, Goals(()))
-            return body if route is body.route else body.model_copy(update={"route": route})
-        if isinstance(body, InputRequired):
-            return without_options(body, self._goals, Goals(()))
         if not (self._whole or self._single or self._answers):
             return body
         now = journal.words.as_read(body, told, owner)

@@ -9,38 +9,29 @@ where the request says so. What only speaks of the same matter is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from service.domain.anchors import Segment
 from service.domain.forgetting_terms import CopyKind
-from service.domain.history.events import (
-    Event,
-    EventBody,
-    MessageMoved,
-    RouteDecided,
-    RunLoopImported,
-    RunLoopStarted,
-)
+from service.domain.history.events import Event, EventBody
 from service.domain.history.fold import fold
-from service.domain.history.human_input import InputReceived, InputRequired
+from service.domain.history.human_input import InputReceived
 from service.domain.history.references import Told, carried
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
-from service.memory.forgetting.journal_queries import goals_of_others
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.provenance import Provenance, Shown, shown_by
 from service.memory.forgetting.recognition import Traits
-from service.memory.forgetting.route_redaction import Goals, without_goals, without_options
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.appends import quotes
 from service.memory.journal.journal import Journal
+from service.memory.journal.kept_routes import goals_told
 from service.memory.journal.kept_words import json_of, kept
 
-_OPENINGS = (RunLoopStarted, RunLoopImported)
 _PAGE = 1000
 
 FindSegments = Callable[[str, Iterable[str]], Iterable[Segment]]
@@ -94,7 +85,7 @@ class _Planning(Descent):
     # --- where else the words have gone
 
     def _follow_words(self, found: Plan) -> None:
-        shown, named = self._scan()
+        shown = self._scan()
         self._drop_pieces(shown)
         for history, gone in self._gone():
             found.traits |= traits_of(history, gone)
@@ -112,9 +103,8 @@ class _Planning(Descent):
                 self._put(each.event, each.bare, "answer" if each.tells else "saw")
             elif each.tells and self._selection.with_answers:
                 self._put(each.event, each.untold, "answer")
-        self._render()
+        self._render(self._goals_left())
         found.answers, found.saw = answers.telling.places(), answers.others.places()
-        self._drop_goals(named)
 
     def _provenance(self, shown: Iterable[Shown]) -> Provenance:
         provenance = Provenance(
@@ -150,10 +140,9 @@ class _Planning(Descent):
             if doomed.iterations:
                 yield doomed.history, doomed.iterations
 
-    def _scan(self) -> tuple[list[Shown], list[Event]]:
-        """The events by which loops that stay were shown something, in their order; and those by
-        which the router told goals."""
-        shown, named, quoting = list[Shown](), list[Event](), dict[int, Event]()
+    def _scan(self) -> list[Shown]:
+        """The events by which loops that stay were shown something, in their order."""
+        shown, quoting = list[Shown](), dict[int, Event]()
         for kind in ("memory.recalled", "tool.finished", "route.decided", "input.required"):
             after = 0
             while page := self._journal.read_blocking(
@@ -163,53 +152,18 @@ class _Planning(Descent):
                 for event in page:
                     if event.run_loop_id in self._whole:
                         continue
-                    if quotes(event.body):
+                    if quotes(event.body) or goals_told(event.body):
                         quoting[event.seq or 0] = event
-                    if _names_goals(event.body):
-                        named.append(event)
                     if (found := shown_by(event)) is not None:
                         shown.append(found)
         self._told = self._journal.words.told(quoting)
         self._referring = {seq: quoting[seq] for seq in self._told}
-        return sorted(shown, key=lambda each: each.event.seq or 0), named
-
-    def _drop_goals(self, named: Iterable[Event]) -> None:
-        """The router wrote down what the loops that it chose from are about."""
-        goals = self._goals_that_go()
-        # Where no id says whose goal it is, one that others have as well is theirs.
-        staying = goals_of_others(self._journal, self._owner, goals)
-        known = Goals(goal for goal in goals.values() if goal not in staying)
-        for event in named:
-            body = self._body(event)
-            if isinstance(body, InputRequired):
-                self._put(event, without_options(body, goals.keys(), known), "quoted")
-            elif isinstance(body, RouteDecided):
-                route = without_goals(body.route, goals.keys(), known)
-                # A fork's copies name the loop that it came from: its own goal is known by words.
-                if event.run_loop_id in goals:
-                    route = without_goals(route, (), Goals((goals[event.run_loop_id],)))
-                if route != body.route:
-                    self._put(event, body.model_copy(update={"route": route}), "quoted")
+        return sorted(shown, key=lambda each: each.event.seq or 0)
 
     def _body(self, event: Event) -> EventBody:
         """An event's body, without what goes of it by now."""
         doomed = self._staying.get(event.run_loop_id)
         return event.body if doomed is None else doomed.bodies.get(event.seq or 0, event.body)
-
-    def _goals_that_go(self) -> dict[str, str]:
-        """By their ids: the loops whose goal goes, whole or a quote in it."""
-        goals = {key: history.state.goal for key, history in self._whole.items()}
-        for key, doomed in self._staying.items():
-            goal = doomed.history.state.goal
-            opened = any(isinstance(each, _OPENINGS) for each in doomed.bodies.values())
-            # Once its first words were moved away, others tell what a loop is about.
-            told_by_others = any(
-                isinstance(each.body, MessageMoved) and each.body.with_goal
-                for each in doomed.history.events
-            )
-            if (opened or told_by_others) and self._change(key, doomed).after.goal != goal:
-                goals[key] = goal
-        return goals
 
     def _drop_pieces(self, shown: Iterable[Shown]) -> None:
         """Drop what memory gave of what goes: what refers to it, and copies in words."""
@@ -220,7 +174,12 @@ class _Planning(Descent):
             if gone:
                 self._put(event, without_pieces(body, gone, told), "recalled")
 
-    def _render(self) -> None:
+    def _goals_left(self) -> dict[str, str]:
+        """By their ids: what the loops that stay and lose words are about, then."""
+        losing = ((key, doomed) for key, doomed in self._staying.items() if doomed.bodies)
+        return {key: self._change(key, doomed).after.goal for key, doomed in losing}
+
+    def _render(self, goals: Mapping[str, str] | None = None) -> None:
         """See how events that refer to others are read, once those have lost what goes."""
         referring = {seq: each for seq, each in self._referring.items() if self._left(each)}
         instead = {
@@ -233,12 +192,12 @@ class _Planning(Descent):
             (seq, event.owner, kept(instead.get(seq, event.body), self._left(event)))
             for seq, event in referring.items()
         ]
-        bodies = self._journal.words.bodies(rows, instead=instead, without=self._whole)
+        bodies = self._journal.words.bodies(rows, instead=instead, without=self._whole, goals=goals)
         for event, body in zip(referring.values(), bodies, strict=True):
             seq = event.seq or 0
             is_written = seq in instead
             if body != instead.get(seq, event.body):
-                self._put(event, body, "recalled")
+                self._put(event, body, "recalled" if quotes(body) else "quoted")
                 if not is_written:
                     self._staying[event.run_loop_id].rendered.add(seq)
 
@@ -302,12 +261,6 @@ class _Planning(Descent):
             approvals=set(_approvals_lost(history, doomed)),
             copies=len(doomed.bodies.keys() - doomed.own),
         )
-
-
-def _names_goals(body: EventBody) -> bool:
-    """Whether the router tells here what run loops are about."""
-    asks = isinstance(body, InputRequired) and body.about == "route"
-    return asks or isinstance(body, RouteDecided)
 
 
 def _approvals_lost(history: History, doomed: Doomed) -> Iterator[str]:

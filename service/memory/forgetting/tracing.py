@@ -27,7 +27,7 @@ from service.domain.history.events import (
     ToolFinished,
 )
 from service.domain.history.human_input import InputReceived
-from service.domain.history.references import Quote, Reference, Told, Words, texts_in
+from service.domain.history.references import Goal, Quote, Reference, Told, Words, texts_in
 from service.memory.forgetting.histories import History, history_of
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.kept_words import json_of
@@ -222,7 +222,9 @@ class Tracer:
                 at = quote.end()
         return (*words, text[at:]) if words else None
 
-    def _quoted_piece(self, ref: AnchorRef, quote: str) -> tuple[str | Reference, ...] | None:
+    def _quoted_piece(
+        self, ref: AnchorRef, quote: str
+    ) -> tuple[str | Reference | Goal, ...] | None:
         """The words of a piece from its quote, which may be a part of it."""
         plain = _MARK.sub("", quote)
         if plain.strip() and (words := self._only_place(ref, _FIELDS, plain)):
@@ -246,7 +248,7 @@ class Tracer:
 
     def _quoted_goal(
         self, refs: Iterable[AnchorRef], quote: str
-    ) -> tuple[str | Reference, ...] | None:
+    ) -> tuple[str | Reference | Goal, ...] | None:
         """The words that a run loop began with."""
         for ref in refs:
             history = self._history(ref.run_loop_id)
@@ -298,7 +300,7 @@ def _cut(stretches: Sequence[_Stretch], content: str) -> Words:
     return tuple(words)
 
 
-def _plain(words: Words) -> tuple[str | Reference, ...]:
+def _plain(words: Words) -> tuple[str | Reference | Goal, ...]:
     return tuple(each for each in words if not isinstance(each, Quote))
 
 

@@ -30,6 +30,7 @@ from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
 from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.kept_routes import goals_told
 from service.memory.journal.kept_words import json_of, kept
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.memory.journal.standing_approvals import StandingApproval
@@ -172,6 +173,8 @@ def stamped(
     for index, body in enumerate(wanted.bodies):
         if isinstance(body, TRANSIENT):
             raise ValueError(f"{body.type} is transient and is not journaled")
+        if goals := goals_told(body):
+            told[index] = (*told.get(index, ()), *goals)
         if forgotten is not None and isinstance(body, _QUOTING):
             whole, its = body, told.get(index, ())
             body = forgotten.without_forgotten(whole, its, owner, journal)

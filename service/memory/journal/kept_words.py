@@ -14,14 +14,17 @@ replaced by whatever takes words away, see `Rewriting`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from service.domain.history.events import BODY, EventBody
 from service.domain.history.references import (
     KEY,
+    Goal,
     Reference,
+    Resolve,
     Told,
+    goals_in,
     in_words,
     references_in,
     rendered,
@@ -31,6 +34,7 @@ from service.domain.history.references import (
     with_holes,
 )
 from service.domain.history.references import Words as Parts
+from service.domain.routes import goal_as_named
 from service.storage.sqlite_file import Row, SqliteFile
 
 SAME_AS = "same_as"
@@ -51,7 +55,7 @@ class Words:
 
     def of(self, words: Parts, owner: str) -> str:
         """A text of this owner's, whole; the mark stands for what is gone."""
-        rendering = self._read(references_in([Told(field="", words=words)]))
+        rendering = self._read([Told(field="", words=words)])
         return in_words(words, rendering.resolving(owner))[0]
 
     def bodies(
@@ -60,6 +64,7 @@ class Words:
         *,
         instead: Mapping[int, EventBody] | None = None,
         without: Container[str] = (),
+        goals: Mapping[str, str] | None = None,
     ) -> list[EventBody]:
         """The bodies of rows, with their words.
 
@@ -67,6 +72,7 @@ class Words:
             rows: of events; their order is kept.
             instead: by number, how events that are referred to are taken to be.
             without: run loops whose events are taken to be gone.
+            goals: by run loop, what some are taken to be about.
 
         Raises:
             ValueError: one cannot be read.
@@ -80,6 +86,7 @@ class Words:
         wanted = {number for _, each in quoting.values() for number in _named(each)}
         changed = {seq: json_of(body) for seq, body in (instead or {}).items()}
         self._read_into(rendering, wanted, changed, without)
+        self._read_goals(rendering, goals or {}, without)
         return [
             BODY.validate_python(rendering.body(seq))
             if seq in quoting
@@ -97,26 +104,54 @@ class Words:
         """An event that is about to be written, with the words that there are now."""
         if not told:
             return body
-        resolve = self._read(references_in(told)).resolving(owner)
+        resolve = self._read(told).resolving(owner)
         now = rendered(with_holes(json_of(body), told), resolve)
         return body if now == json_of(body) else BODY.validate_python(now)
 
     def checked(self, body: EventBody, told: Sequence[Told], owner: str) -> tuple[Told, ...]:
-        """Of what an event is said to be made of, what gives its texts character for character."""
+        """Of what an event is said to be made of, what gives its texts character for character.
+
+        Goals are always what they are by now.
+        """
         if not told:
             return ()
+        words = [each for each in told if not any(goals_in((each,)))]
+        if not words:
+            return tuple(told)
         written = json_of(body)
-        resolve = self._read(references_in(told)).resolving(owner)
+        resolve = self._read(words).resolving(owner)
         return tuple(
             each
             for each in told
-            if in_words(each.words, resolve)[0] == text_at(written, each.field)
+            if each not in words or in_words(each.words, resolve)[0] == text_at(written, each.field)
         )
 
-    def _read(self, references: Iterable[Reference]) -> _Rendering:
+    def _read(self, told: Sequence[Told]) -> _Rendering:
         rendering = _Rendering({})
-        self._read_into(rendering, {each.event for each in references}, {}, ())
+        self._read_into(rendering, {each.event for each in references_in(told)}, {}, ())
+        self._read_goals(rendering, {}, (), told)
         return rendering
+
+    def _read_goals(
+        self,
+        rendering: _Rendering,
+        instead: Mapping[str, str],
+        without: Container[str],
+        told: Iterable[Told] = (),
+    ) -> None:
+        wanted = {each for _, body in rendering.kept.values() for each in goals_in(told_in(body))}
+        wanted.update(goals_in(told))
+        if wanted:
+            rows = self._file.select(
+                "SELECT id, owner, goal FROM run_loops"
+                " WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(sorted(wanted)),),
+            )
+            rendering.goals = {
+                run_loop_id: (owner, instead.get(run_loop_id, goal))
+                for run_loop_id, owner, goal in rows
+                if run_loop_id not in without
+            }
 
     def _read_into(
         self,
@@ -150,6 +185,8 @@ class _Rendering:
     def __init__(self, kept: dict[int, tuple[str, dict[str, Any]]]) -> None:
         self.kept = kept
         """By number: owner and body."""
+        self.goals: dict[str, tuple[str, str]] = {}
+        """By run loop: owner and goal."""
         self._whole: dict[int, dict[str, Any]] = {}
         self._under_way: set[int] = set()
 
@@ -168,10 +205,13 @@ class _Rendering:
             self._under_way.discard(seq)
         return self._whole[seq]
 
-    def resolving(self, owner: str) -> Callable[[Reference], str | None]:
+    def resolving(self, owner: str) -> Resolve:
         """Gives the words of an owner's references."""
 
-        def resolve(reference: Reference) -> str | None:
+        def resolve(reference: Reference | Goal) -> str | None:
+            if isinstance(reference, Goal):
+                whose, goal = self.goals.get(reference.goal_of, (None, ""))
+                return goal_as_named(goal) if whose == owner else None
             body = self._body_of(reference.event, owner)
             return None if body is None else stretch(body, reference)
 

@@ -1,7 +1,7 @@
 """Writes the rows of an older journal anew, one run loop a transaction, forward only.
 
-What the events tell stays the same to the letter: a row that would be read otherwise is left as it
-is. So is a run loop that cannot be read.
+What the events tell stays the same to the letter, but for what other run loops are about: a row
+that would be read otherwise is left as it is. So is a run loop that cannot be read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from service.domain.history.events import Event
 from service.memory.journal import journal_form
 from service.memory.journal.journal import Journal
 from service.memory.migration.quoting_rows import QuotingRows
+from service.memory.migration.route_rows import RouteRows
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,11 @@ class Rewriter(Protocol):
     @property
     def kinds(self) -> Sequence[str]:
         """The types of these events."""
+        ...
+
+    @property
+    def to_the_letter(self) -> bool:
+        """Whether they MUST be read as before; else what they tell may be as it is by now."""
         ...
 
     def rows(self, events: Sequence[Event]) -> Mapping[int, str]:
@@ -47,7 +53,7 @@ class Rewriter(Protocol):
 
 def rewriters(journal: Journal) -> list[Rewriter]:
     """All that is to be done; of a row that several write anew, what the last one writes counts."""
-    return [QuotingRows(journal)]
+    return [QuotingRows(journal), RouteRows()]
 
 
 async def migrate(journal: Journal, using: Sequence[Rewriter] | None = None) -> int:
@@ -72,7 +78,7 @@ async def migrate(journal: Journal, using: Sequence[Rewriter] | None = None) -> 
 
 def _rows(journal: Journal, using: Sequence[Rewriter], run_loop_id: str) -> dict[int, str]:
     """How the rows of a run loop are kept that are to be written anew, by number."""
-    rows, events = dict[int, str](), dict[int, Event]()
+    rows = dict[int, str]()
     try:
         for rewriter in using:
             its = [
@@ -81,12 +87,16 @@ def _rows(journal: Journal, using: Sequence[Rewriter], run_loop_id: str) -> dict
                 for event in journal.read_blocking(run_loop_id=run_loop_id, kind=kind)
             ]
             its.sort(key=lambda event: event.seq or 0)
-            events |= {event.seq or 0: event for event in its}
-            rows |= rewriter.rows(its)
-        return {seq: row for seq, row in rows.items() if _tells_the_same(journal, events[seq], row)}
+            events = {event.seq or 0: event for event in its}
+            rows |= {
+                seq: row
+                for seq, row in rewriter.rows(its).items()
+                if not rewriter.to_the_letter or _tells_the_same(journal, events[seq], row)
+            }
     except (StorageError, ValueError) as error:  # pydantic's errors are of this kind too
         log.warning("run loop %s stays in the form that it has: %s", run_loop_id, error)
         return {}
+    return rows
 
 
 def _tells_the_same(journal: Journal, event: Event, row: str) -> bool:

@@ -17,6 +17,7 @@ class QuotingRows:
     """See `service.memory.migration.journal_migration.Rewriter`."""
 
     kinds = ("memory.recalled", "tool.finished")
+    to_the_letter = True
 
     def __init__(self, journal: Journal) -> None:
         """Nothing is read yet."""
