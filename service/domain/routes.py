@@ -6,8 +6,6 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from service.domain.forgetting_terms import FORGOTTEN
-
 _LONGEST_GOAL = 60  # characters
 RouteMethod = Literal["explicit", "embedding", "words", "llm", "person", "asked", "fallback"]
 """Who decided: the sender, by naming the loop; the trained model, with vectors or by words alone;
@@ -63,12 +61,12 @@ class Route(BaseModel):
 
 
 def goal_as_named(goal: str) -> str:
-    """What a run loop is about, as the router names it: on one line, and shortened.
+    """What a run loop is about, as the router names it: on one line, and shortened; perhaps empty.
 
     >>> goal_as_named("Rent a flat\\nin Basel")
     'Rent a flat in Basel'
     """
-    line = " ".join(goal.split()) or FORGOTTEN
+    line = " ".join(goal.split())
     return line if len(line) <= _LONGEST_GOAL else f"{line[: _LONGEST_GOAL - 1]}…"
 
 

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 
 from service.domain.errors import LLMError
+from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.history.events import Usage
 from service.domain.history.human_input import NEW_MATTER
 from service.domain.history.state import RunLoopState
@@ -264,7 +265,7 @@ class Router:
         if chosen is None:
             reason = "the language model judged that it opens a new matter"
             return _route(weighed, None, "llm", confidence, reason)
-        goal = goal_as_named(offered[chosen].goal.text)
+        goal = _named(offered[chosen])
         reason = f"the language model judged that it goes on with “{goal}”"
         return _route(weighed, offered[chosen].id, "llm", confidence, reason)
 
@@ -325,7 +326,7 @@ def _likeliest(weighed: _Weighed, method: RouteMethod, *, why_not_judged: str = 
         reason = f"{it} opens a new matter: {weighed.reason}{end}"
         return _route(weighed, None, method, confidence, reason)
     best = weighed.candidates[0]
-    reason = f"{it} goes on with “{goal_as_named(best.goal.text)}”: {weighed.reason}{end}"
+    reason = f"{it} goes on with “{_named(best)}”: {weighed.reason}{end}"
     return _route(weighed, best.id, method, confidence, reason)
 
 
@@ -341,7 +342,7 @@ def _route(
         candidates=tuple(
             RouteCandidate(
                 run_loop_id=each.id,
-                goal=goal_as_named(each.goal.text),
+                goal=_named(each),
                 probability=round(probability, 4),
             )
             for each, probability in zip(weighed.candidates, weighed.probabilities, strict=True)
@@ -356,3 +357,7 @@ def _model(weighed: _Weighed) -> str:
     """Which model weighed: where a loop waited, not the trained one alone."""
     asked = any(each.asked is not None for each in weighed.candidates)
     return f"{shipped().version}/{expected_answers.VERSION}" if asked else shipped().version
+
+
+def _named(candidate: Candidate) -> str:
+    return goal_as_named(candidate.goal.text) or FORGOTTEN

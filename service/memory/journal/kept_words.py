@@ -211,7 +211,7 @@ class _Rendering:
         def resolve(reference: Reference | Goal) -> str | None:
             if isinstance(reference, Goal):
                 whose, goal = self.goals.get(reference.goal_of, (None, ""))
-                return goal_as_named(goal) if whose == owner else None
+                return (whose == owner and goal_as_named(goal)) or None
             body = self._body_of(reference.event, owner)
             return None if body is None else stretch(body, reference)
 
