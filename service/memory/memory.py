@@ -29,7 +29,6 @@ from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.journal_recovery import bring_back
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.just_forgotten import JustForgotten
-from service.memory.forgetting.tracing import trace
 from service.memory.journal import event_log
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
@@ -42,6 +41,7 @@ from service.memory.migration.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
+from service.memory.tracing import trace
 from service.storage.data_folder import DataFolder
 from service.storage.run_to_end import run_to_end
 

@@ -15,7 +15,7 @@ from tests.support.memory.secrets import Loop, archived, forget, house, piece, t
 QUESTION = "Which plumage has the wryneck?"
 SAID = "A brown one, like bark.\nIt is called 蚁䴕 in Chinese."
 OTHER = "Owls are awake at night."
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def rows(memory: Memory, kind: str) -> list[str]:

@@ -169,13 +169,14 @@ class Tracer:
         history = self._history(ref.run_loop_id)
         if history is None:
             return None
-        stretches = [
-            each
+        groups = [
+            group
             for event in history.events
             if isinstance(event.body, RunLoopImported)
             or history.iteration_of.get(event.seq or 0) == ref.iteration_index
-            for each in _stretches_in(event, ref.iteration_index, kind)
+            for group in _groups(event, list(_stretches_in(event, ref.iteration_index, kind)))
         ]
+        stretches = [each for group in groups for each in group if each.event is not None]
         for each in stretches:
             if content in each.text:
                 return _cut([each], content)
@@ -185,7 +186,7 @@ class Tracer:
                 if content in f"{name} {each.text}":
                     return _cut([_Stretch(f"{name} "), each], content)
         for between in _BETWEEN:
-            joined = [part for each in stretches for part in (_Stretch(between), each)][1:]
+            joined = [part for group in groups for part in (_Stretch(between), *group)][1:]
             if content in "".join(each.text for each in joined):
                 return _cut(joined, content)
         return None
@@ -271,6 +272,18 @@ def _stretches_in(event: Event, iteration: int, kind: SegmentType) -> Iterator[_
         for field, text in texts_in(json_of(event.body)):
             if fields.fullmatch(field) and text:
                 yield _Stretch(text, event.seq, field)
+
+
+def _groups(event: Event, stretches: list[_Stretch]) -> list[list[_Stretch]]:
+    """The same as they stand together: the parts of a message have its images between them."""
+    if not isinstance(event.body, MessageReceived):
+        return [[each] for each in stretches]
+    words, at, group = event.body.message.words, 0, list[_Stretch]()
+    for each in stretches:
+        start = words.find(each.text, at)
+        group += [_Stretch(words[at:start]), each]
+        at = start + len(each.text)
+    return [[*group, _Stretch(words[at:])]] if group else []
 
 
 def _goals(body: EventBody) -> Iterator[_Stretch]:
