@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from research.routing.replay import Asked
-from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import STOP_WORDS
 from service.routing.features.lexical_features import Words
 from service.routing.text.text_reading import Candidate, Loop, Turn, read
 

@@ -5,7 +5,7 @@ These are also the lines of the exchange format (one `RunLoop` a line).
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -34,6 +34,11 @@ Timestamp = Annotated[
     ),
 ]
 """A moment with its time zone; ISO 8601 in JSON."""
+
+
+def epoch(moment: datetime) -> float:
+    """Seconds since 1970; a moment without a time zone is taken as UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 class Iteration(BaseModel):
@@ -82,6 +87,22 @@ class RunLoop(BaseModel):
     def is_active(self) -> bool:
         """Whether a message can still join."""
         return self.status in ACTIVE
+
+    def summary(self) -> RunLoopSummary:
+        """The loop without its words."""
+        moments = [iteration.timestamp for iteration in self.iterations]
+        moments += [moment for moment in (self.created_at, self.completed_at) if moment]
+        return RunLoopSummary(
+            id=self.id,
+            owner=self.owner,
+            goal=self.goal,
+            status=self.status,
+            created_at=self.created_at,
+            updated_at=max(moments, key=epoch),
+            completed_at=self.completed_at,
+            predecessor_id=self.predecessor_id,
+            iteration_count=len(self.iterations),
+        )
 
 
 class RunLoopSummary(BaseModel):

@@ -10,12 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from service.config import MemorySettings
 from service.domain.anchors import (
     Segment,
 )
@@ -24,8 +22,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.journal.outline import Outline
 from service.memory.ledger import terms
-from service.memory.ledger.ledger import Ledger
-from service.memory.ledger.removal import Gone
+from service.memory.ledger.protocol import Gone, Ledger
 from service.memory.long_term_reads import LongTermReads
 from service.memory.protocol import (
     Embedder,
@@ -51,10 +48,10 @@ class LongTermMemory(LongTermReads):
 
     def __init__(
         self,
-        folder: Path,
+        ledger: Ledger,
+        index: IndexWorker,
         embedder: Embedder | None,
         *,
-        chroma: MemorySettings | None = None,
         reranker: Reranker | None = None,
         clock: Callable[[], datetime] = local_now,
         live: LiveRunLoops | None = None,
@@ -62,26 +59,19 @@ class LongTermMemory(LongTermReads):
         """Name the parts; nothing is opened yet.
 
         Args:
-            folder: holds ``memory.sqlite3`` and the folder ``chroma``; this process must own it.
-            embedder: None for search by words only.
-            chroma: where the vector index is; None: embedded.
+            ledger: what is remembered; this process must own it.
+            index: the vectors of that, and where they are found.
+            embedder: whose vectors these are; None for search by words only.
             reranker: who may be asked to put hits into another order.
             clock: the moment, in the person's time zone, by which "yesterday" is understood.
             live: asked for words that are newer than the ledger; None: there are none.
         """
-        self._folder = folder
         self._embedder = embedder
-        ledger = Ledger(folder / "memory.sqlite3")
         self.pending = ledger.pending
         """How far the journal's change feed was read. Its methods block."""
-        self.index = IndexWorker(
-            ledger.embedding,
-            embedder,
-            folder=folder / "chroma",
-            chroma=chroma or MemorySettings(),
-        )
+        self.index = index
         """The vector index: what can be asked of it, and what it does in the background."""
-        super().__init__(ledger, self.index, live=live, reranker=reranker, clock=clock)
+        super().__init__(ledger, index, live=live, reranker=reranker, clock=clock)
 
     async def start(self) -> None:
         """Open the ledger. Fast: does not wait for the embedder or Chroma.
@@ -126,7 +116,7 @@ class LongTermMemory(LongTermReads):
             StorageError: the disk refuses; nothing was written.
             InvalidInputError: the text of one is not valid Unicode; nothing was written.
         """
-        return await anyio.to_thread.run_sync(self._ledger.archive_many, run_loops)
+        return await anyio.to_thread.run_sync(lambda: self._ledger.archive(*run_loops))
 
     async def forget(
         self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]
@@ -155,11 +145,17 @@ class LongTermMemory(LongTermReads):
         Raises:
             StorageError: the disk refuses; nothing is lost.
         """
-        return await anyio.to_thread.run_sync(self._ledger.scrub_file)
+        return await anyio.to_thread.run_sync(self._ledger.scrub)
 
     def holding_all(self, owner: str, terms: Iterable[str]) -> list[Segment]:
-        """See `Ledger.holding_all`. Blocks."""
-        return self._ledger.holding_all(owner, terms)
+        """An owner's newest segments, a hundred at most, that hold all of some terms. Blocks.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        numbers = self._ledger.words.holding_all(terms, owner=owner)
+        pieces = self._ledger.segments.numbered(numbers, owner=owner)
+        return [pieces[each] for each in numbers if each in pieces]
 
     async def lacking(self, run_loop_ids: Sequence[str]) -> list[str]:
         """Which of these run loops are not remembered as finished.
@@ -176,7 +172,10 @@ class LongTermMemory(LongTermReads):
         Raises:
             StorageError: the ledger cannot be read.
         """
-        return await anyio.to_thread.run_sync(lambda: self._ledger.knows(run_loop_id, owner=owner))
+        summary = await anyio.to_thread.run_sync(
+            lambda: self._ledger.summary(run_loop_id, owner=owner)
+        )
+        return summary is not None
 
     async def outlines(self) -> dict[tuple[str, str], Outline]:
         """How far all remembered run loops have come, by owner and id.

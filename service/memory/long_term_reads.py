@@ -18,7 +18,7 @@ from service.domain.anchors import (
 )
 from service.domain.errors import InvalidInputError, RondoError
 from service.domain.run_loops import RunLoop
-from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.protocol import Ledger
 from service.memory.protocol import LiveRunLoops, NearSegment, SearchFilters, Unit, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Wanted

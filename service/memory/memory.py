@@ -35,12 +35,11 @@ from service.memory.journal.event_feed import Feed
 from service.memory.journal.imported_loops import Import, Written
 from service.memory.journal.journal import Journal
 from service.memory.journal.journal_form import keep_copy
-from service.memory.ledger.ledger import count_run_loops
-from service.memory.long_term import LongTermMemory
 from service.memory.migration.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
+from service.memory.stores import JOURNAL_FILE, LEDGER_FILE, long_term_memory, remembered_run_loops
 from service.memory.tracing import trace
 from service.storage.data_folder import DataFolder
 from service.storage.run_to_end import run_to_end
@@ -74,10 +73,10 @@ class Memory:
         self._folder = DataFolder(Path(folder))
         folder = self._folder.path
         late = JustForgotten()
-        self.journal = Journal(folder / "journal.sqlite3", late, trace=trace)
+        self.journal = Journal(folder / JOURNAL_FILE, late, trace=trace)
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
-        self.long_term = LongTermMemory(
+        self.long_term = long_term_memory(
             folder, embedder, chroma=chroma, reranker=reranker, live=self
         )
         self.archivist = Archivist(self.long_term, self.journal)
@@ -288,14 +287,14 @@ class Memory:
         if self.journal.last_seq:
             return
         folder = self._folder.path
-        known = await anyio.to_thread.run_sync(count_run_loops, folder / "memory.sqlite3")
+        known = await anyio.to_thread.run_sync(remembered_run_loops, folder)
         if known:
             raise StorageError(
-                f"journal.sqlite3 in {folder} is missing or empty, but memory.sqlite3 knows"
+                f"{JOURNAL_FILE} in {folder} is missing or empty, but {LEDGER_FILE} knows"
                 f" {known} run loops that were in it",
                 title="The journal is lost",
-                advice="Restore journal.sqlite3 from a backup; or, to begin anew without this"
-                f" history, move memory.sqlite3* and chroma out of {folder}.",
+                advice=f"Restore {JOURNAL_FILE} from a backup; or, to begin anew without this"
+                f" history, move {LEDGER_FILE}* and chroma out of {folder}.",
             )
 
     def _apply(self, change: Change) -> None:

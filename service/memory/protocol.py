@@ -72,6 +72,17 @@ class SearchFilters:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Only what was sent with all of these names and values, see `Iteration.metadata`."""
 
+    @property
+    def narrows(self) -> bool:
+        """Whether they may leave few segments: all but one run loop are most of them."""
+        return (
+            self.types is not None
+            or self.since is not None
+            or self.until is not None
+            or self.run_loop_id is not None
+            or bool(self.metadata)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -129,80 +140,12 @@ class MemoryStats:
     index: IndexStats | None = None
 
 
-class Scored(NamedTuple):
-    """A segment that the lexical index offers."""
-
-    number: int
-    """Its row in the ledger."""
-    score: float
-    """BM25: higher is better."""
-
-
 class NearSegment(NamedTuple):
     """A segment, and its vector as it is remembered."""
 
     segment: Segment
     vector: npt.NDArray[np.float32]
     """Shape (dimension,), of length 1."""
-
-
-class Nearest(NamedTuple):
-    """A segment that the vector index offers."""
-
-    number: int
-    """Its row in the ledger; it may be gone from there."""
-    cosine: float
-
-
-class IndexEntry(NamedTuple):
-    """A segment's vector on its way into the index."""
-
-    number: int
-    """Its row in the ledger; never used twice."""
-    owner: str
-    vector: bytes
-    """16-bit floats, little-endian; see `service.memory.vectors.embedding_states.as_matrix`."""
-
-
-class VectorIndex(Protocol):
-    """Finds segments by their vectors, all of one embedder: one generation of the index.
-
-    The methods block and may be called from any thread. All raise, in words: IndexDamagedError,
-    when what is stored cannot be read any more; IndexUnreachableError, when a server does not
-    answer; ConflictError, once it is closed; StorageError, when the disk refuses.
-    """
-
-    def add(self, entries: Sequence[IndexEntry]) -> None:
-        """Store vectors; one that is there already stays as it is."""
-        ...
-
-    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
-        """The segments of this owner nearest to `vector`, one row of length 1; best first."""
-        ...
-
-    def delete(self, numbers: Sequence[int], *, owner: str) -> None:
-        """Remove segments of an owner; what is not there counts as removed."""
-        ...
-
-    def delete_anywhere(self, numbers: Sequence[int]) -> None:
-        """Remove segments, whoever owns them."""
-        ...
-
-    def count(self) -> int:
-        """How many vectors there are, of all owners."""
-        ...
-
-    def numbers(self) -> set[int]:
-        """The segments that are there, of all owners. For 100,000 it takes a second."""
-        ...
-
-    def finds(self, entries: Sequence[IndexEntry]) -> int:
-        """How many of these vectors a search for themselves finds: a lost graph finds none."""
-        ...
-
-    def close(self) -> None:
-        """Release the files, once searches under way are done."""
-        ...
 
 
 class LiveRunLoops(Protocol):

@@ -12,7 +12,7 @@ import pytest
 from service.agent.consolidation.citation_check import checked
 from service.agent.consolidation.note_prompts import Question, read_answer
 from service.domain.anchors import Anchor, MemoryNote, Segment
-from service.memory.ledger.notes.note_writing import UnreadSegment
+from service.memory.ledger.notes import UnreadSegment
 from tests.support.agent.agents import until
 from tests.support.agent.consolidating import (
     NotingLLM,

@@ -16,8 +16,9 @@ import pytest
 
 from service.config import MemorySettings
 from service.domain.errors import IndexUnreachableError
-from service.memory.long_term import LongTermMemory
-from service.memory.vectors.chroma_places import RemotePlace, chroma_places, collection_names
+from service.memory.stores import long_term_memory
+from service.memory.vectors.chroma.chroma_index import collection_names
+from service.memory.vectors.chroma.chroma_places import RemotePlace
 from tests.support.memory.indexing import folders, index_of, nearest, rows
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
@@ -104,7 +105,7 @@ async def test_a_server_that_goes_away_loses_nothing_and_is_used_again(tmp_path:
     settings = on_server(port := free_port())
     home = tmp_path / "home"
     home.mkdir()
-    memory = LongTermMemory(home, WordEmbedder(), chroma=settings)
+    memory = long_term_memory(home, WordEmbedder(), chroma=settings)
     await memory.start()
     for loop in LOOPS[:10]:
         await memory.archive(loop)
@@ -185,9 +186,9 @@ def test_the_cloud_is_asked_with_the_key_and_without_telemetry(
     settings = MemorySettings(
         chroma="cloud", chroma_api_key="ck-1", chroma_tenant="t", chroma_database="d"
     )
-    place = chroma_places(settings, tmp_path, lambda: "abc")[0]
+    place = RemotePlace(settings, lambda: "abc")
     assert place.name == "cloud t/d"
-    place.open(3)
+    place.client()
     assert (given["api_key"], given["tenant"], given["database"]) == ("ck-1", "t", "d")
     assert given["settings"].anonymized_telemetry is False
     assert given.keys() == {"api_key", "tenant", "database", "settings"}
@@ -209,7 +210,7 @@ def test_a_server_is_asked_with_the_headers_that_are_set(
         8443, chroma_ssl=True, chroma_host="example.org", chroma_token="t0",
         chroma_headers={"X-Proxy": "p0"},
     )  # fmt: skip
-    chroma_places(settings, tmp_path, lambda: "abc")[0].open(3)
+    RemotePlace(settings, lambda: "abc").client()
     assert given["headers"] == {"X-Proxy": "p0", "Authorization": "Bearer t0"}
     assert (given["host"], given["port"], given["ssl"]) == ("example.org", 8443, True)
     assert given["settings"].anonymized_telemetry is False

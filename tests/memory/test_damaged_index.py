@@ -15,9 +15,9 @@ import pytest
 
 from service.domain.errors import IndexDamagedError, StorageError
 from service.domain.run_loops import RunLoop
-from service.memory.long_term import LongTermMemory
-from service.memory.vectors.chroma_index import ChromaIndex
-from service.memory.vectors.chroma_places import EmbeddedPlace
+from service.memory.stores import long_term_memory
+from service.memory.vectors.chroma.chroma_index import ChromaIndex
+from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from tests.support.memory.indexing import DistinctEmbedder, folders, index_of, nearest, rows
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
@@ -114,7 +114,7 @@ async def test_search_goes_by_words_until_the_new_index_is_there(
     folder = tmp_path / "home"
     shutil.copytree(sound, folder)
     overwrite(folder / "chroma" / "1" / "chroma.sqlite3")
-    memory = LongTermMemory(folder, DistinctEmbedder())
+    memory = long_term_memory(folder, DistinctEmbedder())
     await memory.start()
     assert await memory.warm_up() is None
     dense = memory.index.dense
@@ -186,7 +186,7 @@ async def test_a_disk_that_refuses_is_no_damage(
             with EmbeddedPlace(tmp_path / "chroma").errors("opened"):
                 raise RuntimeError("error returned from database: (code: 13) disk is full")
 
-    monkeypatch.setattr("service.memory.vectors.index_worker.ChromaIndex", Full)
+    monkeypatch.setattr("service.memory.vectors.chroma.chroma_places.ChromaIndex", Full)
     async with remembering(tmp_path, WordEmbedder()) as memory:
         problem = memory.index.problem
         assert problem is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.domain.run_loops import Iteration
-from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.memory_tuning import DISTINCT_METADATA
 from service.memory.protocol import SearchFilters
 from service.storage.sqlite_file import Row, SqliteFile
@@ -60,8 +60,8 @@ ASKED: tuple[tuple[Mapping[str, Any], set[str]], ...] = (
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    ledger = Ledger(tmp_path / "memory.sqlite3")
+def ledger(tmp_path: Path) -> Iterator[SqliteLedger]:
+    ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
     yield ledger
     ledger.close()
@@ -71,20 +71,20 @@ def sent_with(metadata: Mapping[str, Any]) -> Iteration:
     return Iteration(user_message="lamp", response="lit", timestamp=NOON, metadata=dict(metadata))
 
 
-def remember_others(ledger: Ledger, count: int, *, owner: str) -> None:
+def remember_others(ledger: SqliteLedger, count: int, *, owner: str) -> None:
     """A loop of so many turns whose metadata all differ."""
     turns = (sent_with({"other": number}) for number in range(count))
     ledger.archive(run_loop(f"of {owner}", *turns, owner=owner))
 
 
-def passing(ledger: Ledger, owner: str = "me", **filters: Any) -> set[str]:
+def passing(ledger: SqliteLedger, owner: str = "me", **filters: Any) -> set[str]:
     """The run loops with segments that pass, all of whose segments do."""
-    found = ledger.passing(owner, SearchFilters(**filters))
+    found = ledger.segments.passing(owner, SearchFilters(**filters))
     numbers = found.first(10_000)
     assert len(set(numbers)) == len(numbers)
     assert found.among(numbers) == set(numbers)
     assert len(found.first(1)) == min(1, len(numbers))
-    segments = ledger.segments_numbered(numbers, owner=owner)
+    segments = ledger.segments.numbered(numbers, owner=owner)
     assert set(segments) == set(numbers), "another owner's segment passed"
     known = {number: each.anchor.run_loop_id for number, each in segments.items()}
     if "types" not in filters:
@@ -93,7 +93,7 @@ def passing(ledger: Ledger, owner: str = "me", **filters: Any) -> set[str]:
     return set(known.values())
 
 
-def names_them_one_by_one(ledger: Ledger, owner: str = "me") -> bool:
+def names_them_one_by_one(ledger: SqliteLedger, owner: str = "me") -> bool:
     asked: list[str] = []
     select = SqliteFile.select
 
@@ -103,14 +103,14 @@ def names_them_one_by_one(ledger: Ledger, owner: str = "me") -> bool:
 
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(SqliteFile, "select", noted)
-        ledger.passing(owner, SearchFilters(metadata={"day": 1})).first(1)
+        ledger.segments.passing(owner, SearchFilters(metadata={"day": 1})).first(1)
     return "s.metadata IN" in asked[-1]
 
 
 def test_few_metadata_and_many_give_the_same_answer_for_every_kind_of_value(
-    ledger: Ledger,
+    ledger: SqliteLedger,
 ) -> None:
-    ledger.archive_many([run_loop(name, sent_with(each)) for name, each in SENT.items()])
+    ledger.archive(*(run_loop(name, sent_with(each)) for name, each in SENT.items()))
     assert names_them_one_by_one(ledger)
     few = [passing(ledger, metadata=metadata) for metadata, _ in ASKED]
     remember_others(ledger, DISTINCT_METADATA + 1, owner="me")
@@ -121,7 +121,7 @@ def test_few_metadata_and_many_give_the_same_answer_for_every_kind_of_value(
     assert many == expected
 
 
-def test_the_border_between_both_ways_is_where_it_is_said_to_be(ledger: Ledger) -> None:
+def test_the_border_between_both_ways_is_where_it_is_said_to_be(ledger: SqliteLedger) -> None:
     remember_others(ledger, DISTINCT_METADATA - 1, owner="me")
     assert names_them_one_by_one(ledger)
     ledger.archive(run_loop("the last", sent_with({"day": 1})))
@@ -135,7 +135,7 @@ def test_the_border_between_both_ways_is_where_it_is_said_to_be(ledger: Ledger) 
 
 @pytest.mark.parametrize("many", [False, True])
 def test_owners_are_kept_apart_and_so_is_how_many_metadata_they_have(
-    ledger: Ledger, many: bool
+    ledger: SqliteLedger, many: bool
 ) -> None:
     for owner in ("ann", "bob"):
         ledger.archive(run_loop("same", sent_with({"day": 1}), owner=owner))
@@ -151,7 +151,7 @@ def test_owners_are_kept_apart_and_so_is_how_many_metadata_they_have(
 
 @pytest.mark.parametrize("many", [False, True])
 def test_segments_without_metadata_never_pass_a_filter_on_them(
-    ledger: Ledger, tmp_path: Path, many: bool
+    ledger: SqliteLedger, tmp_path: Path, many: bool
 ) -> None:
     ledger.archive(run_loop("bare", ("lamp", "lit"), ("oil", "bought")))
     assert rows(tmp_path, "SELECT DISTINCT metadata FROM segments") == [(None,)]
@@ -166,8 +166,8 @@ def test_segments_without_metadata_never_pass_a_filter_on_them(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [False, True])
-def test_all_other_filters_hold_beside_metadata(ledger: Ledger, many: bool) -> None:
-    ledger.archive_many([run_loop(name, sent_with({"day": 1})) for name in ("a", "b")])
+def test_all_other_filters_hold_beside_metadata(ledger: SqliteLedger, many: bool) -> None:
+    ledger.archive(*(run_loop(name, sent_with({"day": 1})) for name in ("a", "b")))
     if many:
         remember_others(ledger, DISTINCT_METADATA + 1, owner="me")
     day = {"day": 1}
@@ -176,4 +176,4 @@ def test_all_other_filters_hold_beside_metadata(ledger: Ledger, many: bool) -> N
     assert passing(ledger, metadata=day, until=NOON) == set()
     assert passing(ledger, metadata=day, since=NOON) == {"a", "b"}
     answers = SearchFilters(metadata=day, types=frozenset({"response"}))
-    assert len(ledger.passing("me", answers).first(100)) == 2
+    assert len(ledger.segments.passing("me", answers).first(100)) == 2

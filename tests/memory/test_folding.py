@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.domain.anchors import AnchorRef, SegmentType
-from service.memory.ledger.surroundings import SegmentRow
+from service.memory.ledger.protocol import SegmentRow
 from service.memory.search.folding import fold
 
 LONG = (

@@ -26,7 +26,7 @@ from service.domain.history.events import (
 )
 from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.routes import Route, RouteCandidate
-from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
+from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from tests.memory.test_forgetting_copies import fork
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces

@@ -29,12 +29,12 @@ DECIDED = [
     ("service.memory.forgetting.just_forgotten:JustForgotten", "learn", "before"),
     ("service.memory.ledger.removal", "remove", "before"),
     ("service.memory.ledger.removal", "remove", "after"),
-    ("service.memory.ledger.ledger:Ledger", "forget", "after"),
-    ("service.memory.ledger.ledger:Ledger", "scrub_file", "before"),
-    ("service.memory.ledger.ledger:Ledger", "scrub_file", "after"),
+    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "forget", "after"),
+    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub_file", "before"),
+    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub_file", "after"),
     ("service.storage.sqlite_file:SqliteFile", "scrub", "after"),
     ("service.memory.forgetting.forgetting:Forgetting", "_clear_vectors", "before"),
-    ("service.memory.vectors.generations:Generations", "create", "after"),
+    ("service.memory.ledger.sqlite.generation_rows:SqliteGenerations", "create", "after"),
 ]
 
 

@@ -20,12 +20,11 @@ from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.state import RunLoopState
 from service.memory.exchange.importing import Importing
 from service.memory.journal.imported_loops import Import, Written
-from service.memory.ledger.notes.note_writing import NewSentence, NewSentences, UnreadSegment
-from service.memory.ledger.notes.notes import Notes
+from service.memory.ledger.notes import NewSentence, NewSentences, NoteStore, UnreadSegment
 from service.memory.ledger.terms import terms
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
-from service.memory.vectors.embedding_states import as_matrix
+from service.memory.vectors.protocol import as_matrix
 from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
 from tests.support.memory.indexing import assert_whole, rows
 from tests.support.memory.remembering import WordEmbedder
@@ -222,7 +221,7 @@ async def test_what_was_imported_but_not_archived_yet_does_not_come_back(tmp_pat
 # --- notes
 
 
-def unread(notes: Notes) -> dict[str, UnreadSegment]:
+def unread(notes: NoteStore) -> dict[str, UnreadSegment]:
     return {each.segment.anchor.text: each for each in notes.unread("me", limit=100)}
 
 

@@ -11,14 +11,14 @@ import anyio.lowlevel
 import pytest
 from anyio import from_thread
 
-from service.memory.long_term import LongTermMemory
+from service.memory.ledger.sqlite.embedding_rows import SqliteEmbeddings
+from service.memory.ledger.sqlite.generation_rows import SqliteGenerations
 from service.memory.memory_tuning import EMBEDDING_BATCH
-from service.memory.protocol import IndexEntry
-from service.memory.vectors.chroma_index import ChromaIndex
-from service.memory.vectors.chroma_places import EmbeddedPlace
+from service.memory.stores import long_term_memory
+from service.memory.vectors.chroma.chroma_index import ChromaIndex
+from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from service.memory.vectors.embedding_queue import EmbeddingQueue
-from service.memory.vectors.embedding_states import EmbeddingStates
-from service.memory.vectors.generations import Generations
+from service.memory.vectors.protocol import IndexEntry
 from tests.support.memory.indexing import (
     DistinctEmbedder,
     assert_whole,
@@ -65,7 +65,7 @@ class CrashError(BaseException):
 async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = LongTermMemory(tmp_path, WordEmbedder())
+    memory = long_term_memory(tmp_path, WordEmbedder())
     await memory.start()
     for loop in LOOPS:
         await memory.archive(loop)
@@ -75,11 +75,11 @@ async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
 
     with monkeypatch.context() as broken:
         if where == "before the vectors":
-            broken.setattr(EmbeddingStates, "store", crash)
+            broken.setattr(SqliteEmbeddings, "store", crash)
         elif where == "before the index":
             broken.setattr(ChromaIndex, "add", crash)
         else:
-            broken.setattr(Generations, "mark_indexed", crash)
+            broken.setattr(SqliteGenerations, "mark_indexed", crash)
         with pytest.raises(CrashError):
             await memory.embed_pending()
     await memory.aclose()
@@ -93,18 +93,18 @@ async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
 async def test_a_segment_that_goes_while_it_is_embedded_leaves_no_vector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = LongTermMemory(tmp_path, WordEmbedder())
+    memory = long_term_memory(tmp_path, WordEmbedder())
     await memory.start()
     await memory.archive(run_loop("r", ("apples", "pears"), status="idle"))
     await memory.warm_up()
-    store = EmbeddingStates.store
+    store = SqliteEmbeddings.store
 
     def replaced_meanwhile(*args: Any) -> None:
-        monkeypatch.setattr(EmbeddingStates, "store", store)
+        monkeypatch.setattr(SqliteEmbeddings, "store", store)
         from_thread.run(memory.archive, run_loop("r", ("apples", "cherries")))
         store(*args)
 
-    monkeypatch.setattr(EmbeddingStates, "store", replaced_meanwhile)
+    monkeypatch.setattr(SqliteEmbeddings, "store", replaced_meanwhile)
     await memory.embed_pending()
     assert sorted(nearest(memory, tmp_path, "pears", limit=9)) == ["apples", "cherries"]
     await memory.aclose()
@@ -114,7 +114,7 @@ async def test_a_segment_that_goes_while_it_is_embedded_leaves_no_vector(
 async def test_a_segment_that_goes_while_it_is_indexed_is_dropped_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = LongTermMemory(tmp_path, WordEmbedder())
+    memory = long_term_memory(tmp_path, WordEmbedder())
     await memory.start()
     await memory.archive(run_loop("r", ("apples", "pears"), status="idle"))
     add = ChromaIndex.add
@@ -136,7 +136,7 @@ async def test_vectors_that_the_ledger_knows_nothing_of_are_dropped_at_the_start
 ) -> None:
     async with remembering(tmp_path, WordEmbedder(), *LOOPS):
         pass
-    with_more = ChromaIndex(EmbeddedPlace(tmp_path / "chroma"), 1)
+    with_more = EmbeddedPlace(tmp_path / "chroma").open(1)
     extra = WordEmbedder().embed_passages(["stray"]).astype("<f2")[0].tobytes()
     with_more.add([IndexEntry(10**6, "me", extra)])
     with_more.delete([5], owner="me")
@@ -241,7 +241,7 @@ async def test_searches_go_on_while_the_index_is_built_anew(tmp_path: Path) -> N
 
 async def test_one_step_takes_one_small_batch(tmp_path: Path) -> None:
     loops = [run_loop(f"s{i}", (f"question {i}", f"answer {i}")) for i in range(30)]
-    memory = LongTermMemory(tmp_path, embedder := WordEmbedder())
+    memory = long_term_memory(tmp_path, embedder := WordEmbedder())
     await memory.start()
     for loop in loops:
         await memory.archive(loop)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from tests.support.memory.killed_archiving import LOOPS, archive_all, check
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def test_kill_9_while_archiving_loses_nothing_and_doubles_nothing(tmp_path: Path
         check(folder, killed(folder, rng))
     archive_all(folder)
     check(folder, (LOOPS - 1, 2))
-    ledger = Ledger(folder / "memory.sqlite3")
+    ledger = SqliteLedger(folder / "memory.sqlite3")
     ledger.open()
     assert len(ledger.finished(f"loop{number}" for number in range(LOOPS))) == LOOPS
     ledger.close()

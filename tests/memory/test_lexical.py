@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.memory.ledger.full_text import FULL_TEXT_SCHEMA, index_words
+from service.memory.ledger.sqlite.full_text import FULL_TEXT_SCHEMA, index_words
 from service.memory.ledger.terms import match_expression, query_terms, terms
 
 

@@ -15,9 +15,9 @@ from service.domain.anchors import AnchorRef
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import EmbeddingError, InvalidInputError, NotFoundError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from service.memory.ledger.ledger import Ledger
-from service.memory.long_term import LongTermMemory
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.protocol import SearchFilters, Vectors
+from service.memory.stores import long_term_memory
 from tests.support.memory.remembering import (
     NOON,
     WordEmbedder,
@@ -60,7 +60,7 @@ async def test_a_search_without_an_embedder_says_so(tmp_path: Path) -> None:
 async def test_a_search_before_the_embedder_is_loaded_says_so(tmp_path: Path) -> None:
     async with remembering(tmp_path, None, GARDEN):
         pass
-    memory = LongTermMemory(tmp_path, WordEmbedder())
+    memory = long_term_memory(tmp_path, WordEmbedder())
     await memory.start()
     result = await memory.search("tomatoes", owner="me")
     assert (result.mode, anchors(result)[0]) == ("lexical", "garden:0.0")
@@ -247,7 +247,7 @@ async def test_a_whole_batch_that_is_refused_keeps_no_other_from_its_vector(tmp_
 async def test_a_batch_that_reached_the_index_unmarked_is_not_doubled(tmp_path: Path) -> None:
     async with remembering(tmp_path, WordEmbedder(), GARDEN):
         pass
-    ledger = Ledger(tmp_path / "memory.sqlite3")
+    ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
     generations = ledger.embedding.generations
     generations.unmark_indexed(1, sorted(generations.indexed(1)))

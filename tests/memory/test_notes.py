@@ -1,4 +1,4 @@
-"""Notes are found by words and subjects, cite what they rest on, and fall with it."""
+"""NoteStore are found by words and subjects, cite what they rest on, and fall with it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from service.domain.anchors import MemoryNote
 from service.domain.errors import NotFoundError
-from service.memory.ledger.notes.note_writing import (
+from service.memory.ledger.notes import (
     NewSentence,
     NewSentences,
     NoteKind,
+    NoteStore,
     UnreadSegment,
 )
-from service.memory.ledger.notes.notes import Notes
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import NOTE_MOST_SENTENCES, NOTES_FOUND, NOTES_FOUND_SENTENCES
 from service.memory.protocol import SearchFilters
@@ -41,13 +41,13 @@ async def memory(tmp_path: Path) -> AsyncIterator[LongTermMemory]:
         yield found
 
 
-def unread(notes: Notes, owner: str = "me") -> dict[str, UnreadSegment]:
+def unread(notes: NoteStore, owner: str = "me") -> dict[str, UnreadSegment]:
     """What can be cited, by its short anchor."""
     return {each.segment.anchor.text: each for each in notes.unread(owner, limit=100)}
 
 
 def write(
-    notes: Notes,
+    notes: NoteStore,
     subject: str,
     *sentences: tuple[str, tuple[str, ...]],
     kind: NoteKind = "person",

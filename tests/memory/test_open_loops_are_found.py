@@ -23,10 +23,13 @@ from service.domain.history.events import (
 )
 from service.domain.history.human_input import InputRequired
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.ledger import ledger
-from service.memory.ledger.ledger import Ledger, count_run_loops
-from service.memory.ledger.loop_rows import Written, written
 from service.memory.ledger.segmenter import segments_of
+from service.memory.ledger.sqlite import sqlite_ledger as ledger
+from service.memory.ledger.sqlite.loop_rows import Written, written
+from service.memory.ledger.sqlite.sqlite_ledger import (
+    SqliteLedger,
+    count_run_loops,
+)
 from service.memory.memory import Memory
 from service.memory.protocol import SearchFilters
 from tests.support.histories import received
@@ -189,7 +192,7 @@ class Counted:
 def test_the_thousandth_rest_costs_no_more_than_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(tmp_path / "memory.sqlite3")
+    ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
     counted = Counted(monkeypatch)
     whole = run_loop("r", *((f"question {n}", f"answer {n}") for n in range(1000)), status="idle")
@@ -208,7 +211,7 @@ def test_after_a_start_a_loop_that_grew_is_compared_once_and_only_what_is_new_is
 ) -> None:
     grown = run_loop("r", *((f"question {n}", f"answer {n}") for n in range(10)), status="idle")
     for count in (9, 10):
-        ledger = Ledger(tmp_path / "memory.sqlite3")
+        ledger = SqliteLedger(tmp_path / "memory.sqlite3")
         ledger.open()
         counted = Counted(monkeypatch)
         part = grown.model_copy(update={"iterations": grown.iterations[:count]})
@@ -219,7 +222,7 @@ def test_after_a_start_a_loop_that_grew_is_compared_once_and_only_what_is_new_is
 
 def test_what_was_taken_out_by_somebody_else_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "memory.sqlite3"
-    ledger = Ledger(path)
+    ledger = SqliteLedger(path)
     ledger.open()
     loop = run_loop("r", ("apples", "pears"), ("plums", "figs"), status="idle")
     ledger.archive(loop)

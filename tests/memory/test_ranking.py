@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import terms
+from service.memory.ledger.terms import STOP_WORDS, terms
 from service.memory.memory_tuning import POSTINGS
 from service.memory.search.query_terms import query_vector, rare_terms, read_question
 from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank

@@ -16,7 +16,7 @@ from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopFailed, RunLoopImported, RunLoopResumed
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import NoHooks
-from service.memory.ledger.pending_loops import Pending
+from service.memory.ledger.protocol import Pending
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work, bring_in, exported, loop, turn
 from tests.support.memory.remembering import run_loop

@@ -172,6 +172,7 @@ import anyio
 from tests.support.memory.indexing import other_embedder
 
 from service.memory.long_term import LongTermMemory
+from service.memory.stores import long_term_memory
 
 async def main():
     embedder = other_embedder()
@@ -181,7 +182,7 @@ async def main():
         print(len(texts), flush=True)
         return embed(texts)
     embedder.embed_passages = slowly
-    memory = LongTermMemory(Path(sys.argv[1]), embedder)
+    memory = long_term_memory(Path(sys.argv[1]), embedder)
     await memory.start()
     print("notice", await memory.index.reindex(force=False), flush=True)
     await memory.embed_pending()

@@ -13,10 +13,11 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import ConflictError, InvalidInputError, RerankingError
 from service.domain.run_loops import Iteration
-from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import SearchFilters
 from service.memory.search.searching import Search, Searcher
+from service.memory.stores import long_term_memory
 from tests.support.memory.remembering import (
     NOON,
     WordEmbedder,
@@ -99,7 +100,7 @@ async def test_each_way_of_filtering_finds_the_same(tmp_path: Path) -> None:
         result = await memory.search("oil is 91", owner="me", limit=5, filters=filters)
         assert result.mode == "hybrid"
         by_comparing_the_few_that_pass = anchors(result)
-        ledger = Ledger(tmp_path / "memory.sqlite3")
+        ledger = SqliteLedger(tmp_path / "memory.sqlite3")
         ledger.open()
 
         async def hits(**bounds: Any) -> list[str]:
@@ -164,7 +165,7 @@ async def test_a_time_that_a_question_names_is_preferred(
         "tuesday": datetime(2026, 5, 19, 15, tzinfo=NOON.tzinfo),
         "today": now - timedelta(minutes=5),
     }
-    memory = LongTermMemory(tmp_path, embedder, clock=lambda: now)
+    memory = long_term_memory(tmp_path, embedder, clock=lambda: now)
     await memory.start()
     for name, at in days.items():
         await memory.archive(run_loop(name, (f"We saw a boat, {name[:2]}.", ""), at=at))
@@ -293,7 +294,7 @@ class Reranker:
 
 
 async def _reranking(folder: Path, reranker: Reranker | None) -> LongTermMemory:
-    memory = LongTermMemory(folder, WordEmbedder(), reranker=reranker)
+    memory = long_term_memory(folder, WordEmbedder(), reranker=reranker)
     await memory.start()
     await memory.archive(run_loop("a", ("lamp lamp lamp", "")))
     await memory.archive(run_loop("b", ("a lamp stands in the very last corner of the hall", "")))

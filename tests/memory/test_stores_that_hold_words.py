@@ -20,7 +20,7 @@ from service.domain.history.events import MessageReceived
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.journal_form import VERSION
-from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
+from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.storage.sqlite_copy import copy_file
 from tests.memory.test_forgetting import NoisyEmbedder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import StorageError
-from service.memory.vectors.chroma_places import EmbeddedPlace
+from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from tests.support.memory.indexing import DistinctEmbedder, folders, index_of, nearest
 from tests.support.memory.remembering import remembering, run_loop
 

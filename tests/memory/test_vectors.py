@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from service.domain.errors import ConflictError, IndexDamagedError
-from service.memory.ledger.ledger import Ledger
-from service.memory.protocol import IndexEntry
-from service.memory.vectors.chroma_index import ChromaIndex
-from service.memory.vectors.chroma_places import EmbeddedPlace
-from service.memory.vectors.embedding_states import PendingSegment
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
+from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
+from service.memory.vectors.embedding_store import PendingSegment
+from service.memory.vectors.protocol import IndexEntry, VectorIndex
 from tests.support.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()
@@ -28,20 +27,20 @@ def entries(*texts: str, owner: str = "me", first: int = 1) -> list[IndexEntry]:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[ChromaIndex]:
-    index = ChromaIndex(EmbeddedPlace(tmp_path), 1)
+def index(tmp_path: Path) -> Iterator[VectorIndex]:
+    index = EmbeddedPlace(tmp_path).open(1)
     index.add(entries(*TEXTS))
     index.add(entries("red", owner="ann|b", first=7))
     yield index
     index.close()
 
 
-def found(index: ChromaIndex, query: str, owner: str = "me") -> list[int]:
+def found(index: VectorIndex, query: str, owner: str = "me") -> list[int]:
     vector = EMBEDDER.embed_queries([query])
     return [each.number for each in index.search(vector, owner=owner, limit=10)]
 
 
-def test_the_nearest_comes_first_and_scores_are_cosines(index: ChromaIndex) -> None:
+def test_the_nearest_comes_first_and_scores_are_cosines(index: VectorIndex) -> None:
     vector = EMBEDDER.embed_queries(["green pears are"])
     best = index.search(vector, owner="me", limit=1)[0]
     assert best.number == 2
@@ -50,7 +49,7 @@ def test_the_nearest_comes_first_and_scores_are_cosines(index: ChromaIndex) -> N
     assert found(index, "red apples")[0] == 1
 
 
-def test_owners_do_not_see_each_other(index: ChromaIndex) -> None:
+def test_owners_do_not_see_each_other(index: VectorIndex) -> None:
     assert found(index, "red", owner="ann|b") == [7]
     assert found(index, "red", owner="ann") == []
     index.delete([1, 7], owner="me")
@@ -58,18 +57,18 @@ def test_owners_do_not_see_each_other(index: ChromaIndex) -> None:
 
 
 def test_writing_again_doubles_nothing_and_deleting_what_is_gone_is_fine(
-    index: ChromaIndex,
+    index: VectorIndex,
 ) -> None:
     index.add(entries(*TEXTS))
     assert index.count() == 4
     index.delete([1, 999], owner="me")
     index.delete([2], owner="nobody")
     assert index.count() == 3
-    index.delete_anywhere([3, 7])
+    index.delete([3, 7], owner=None)
     assert index.numbers() == {2}
 
 
-def test_nothing_but_numbers_is_stored_with_a_vector(index: ChromaIndex, tmp_path: Path) -> None:
+def test_nothing_but_numbers_is_stored_with_a_vector(index: VectorIndex, tmp_path: Path) -> None:
     index.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"chroma" in stored.lower()
@@ -77,15 +76,8 @@ def test_nothing_but_numbers_is_stored_with_a_vector(index: ChromaIndex, tmp_pat
     assert b"ann|b" not in stored
 
 
-def test_it_tells_how_many_vectors_it_still_finds(index: ChromaIndex) -> None:
-    assert index.finds(entries(*TEXTS)) == 3
-    assert index.finds(entries("something else entirely", owner="nobody")) == 0
-    index.delete([1], owner="me")
-    assert index.finds(entries(*TEXTS)) == 2
-
-
 def test_a_closed_index_says_so_instead_of_failing_somehow(tmp_path: Path) -> None:
-    index = ChromaIndex(EmbeddedPlace(tmp_path), 1)
+    index = EmbeddedPlace(tmp_path).open(1)
     index.add(entries(*TEXTS))
     index.close()
     with pytest.raises(ConflictError, match="replaced"):
@@ -96,18 +88,18 @@ def test_a_damaged_folder_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "chroma.sqlite3").write_bytes(b"garbage" * 1000)
     with pytest.raises(IndexDamagedError, match="cannot be opened") as caught:
-        ChromaIndex(EmbeddedPlace(tmp_path), 1)
+        EmbeddedPlace(tmp_path).open(1)
     assert "built anew" in caught.value.advice
 
 
-def pending(ledger: Ledger, embedder: int) -> list[PendingSegment]:
+def pending(ledger: SqliteLedger, embedder: int) -> list[PendingSegment]:
     return ledger.embedding.pending(embedder, beyond=0, limit=100)
 
 
 def test_the_ledger_gives_vectors_back_in_any_order_and_tells_which_it_lacks(
     tmp_path: Path,
 ) -> None:
-    ledger = Ledger(tmp_path / "memory.sqlite3")
+    ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
     ledger.archive(run_loop("r", ("apples are red", "pears"), ("plums", "figs")))
     states = ledger.embedding
@@ -132,7 +124,7 @@ def test_the_ledger_gives_vectors_back_in_any_order_and_tells_which_it_lacks(
 def test_vectors_go_with_their_segments_and_storing_them_again_changes_nothing(
     tmp_path: Path,
 ) -> None:
-    ledger = Ledger(tmp_path / "memory.sqlite3")
+    ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
     ledger.archive(run_loop("r", ("apples are red", "pears"), ("plums", "figs"), status="idle"))
     ledger.archive(run_loop("hers", ("her", "own"), owner="ann"))
@@ -157,7 +149,7 @@ def test_a_ledger_of_the_second_schema_loses_its_sums_and_keeps_its_vectors(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "memory.sqlite3"
-    ledger = Ledger(path)
+    ledger = SqliteLedger(path)
     ledger.open()
     ledger.archive(run_loop("r", ("apples are red", "pears")))
     embedder = ledger.embedding.embedder("words")

@@ -18,14 +18,8 @@ from service.agent.consolidation.note_prompts import (
     Question,
     is_the_user,
 )
-from service.memory.ledger.notes.note_writing import (
-    NewSentence,
-    NewSentences,
-    UnreadSegment,
-    content_terms,
-)
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import terms
+from service.memory.ledger.notes import NewSentence, NewSentences, UnreadSegment
+from service.memory.ledger.terms import STOP_WORDS, content_terms, terms
 
 Reason = Literal["subject", "form", "citation", "number", "name", "words", "known"]
 """What is wrong: the subject stands in no passage; the sentence is empty or too long; it cites

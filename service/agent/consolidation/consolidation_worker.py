@@ -27,6 +27,7 @@ from service.agent.consolidation.note_prompts import (
     UnusableNotesError,
     read_answer,
 )
+from service.domain.anchors import MemoryNote
 from service.domain.conversation.messages import Message
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMContextError, LLMError, LLMStreamError
@@ -36,7 +37,8 @@ from service.llm.protocol import LLM
 from service.llm.usage_events import usage_of
 from service.loop.scheduler import Activity
 from service.loop.unexpected_errors import problem_of
-from service.memory.ledger.notes.note_writing import UnreadSegment
+from service.memory.ledger.notes import UnreadSegment
+from service.memory.ledger.terms import content_terms
 from service.memory.memory import Memory
 from service.tuning import NOTES_BATCH_TOKENS, NOTES_KNOWN
 
@@ -225,10 +227,8 @@ class Consolidator:
     async def _write(self, owner: str, batch: Sequence[UnreadSegment]) -> float | None:
         """Have notes written from some segments; None when it can go on, else the pause."""
         text = "\n".join(each.segment.content for each in batch)
-        known = await to_thread.run_sync(
-            lambda: self._notes.about(text, owner=owner, limit=NOTES_KNOWN)
-        )
-        question = Question(batch, known)
+        notes = await to_thread.run_sync(self._notes.of, owner)
+        question = Question(batch, _named_first(notes, text)[:NOTES_KNOWN])
         if (spent := await self._tokens_today()) + question.tokens + self._answer_tokens > (
             self._options.max_tokens_per_day
         ):
@@ -296,3 +296,9 @@ class Consolidator:
     async def _tokens_today(self) -> int:
         midnight = datetime.now(UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
         return await self._memory.journal.usage.spent("consolidation", since=midnight)
+
+
+def _named_first(notes: Sequence[MemoryNote], text: str) -> list[MemoryNote]:
+    """Notes, those first whose subjects a text names."""
+    there = content_terms(text)
+    return sorted(notes, key=lambda note: not content_terms(note.subject) & there)

@@ -12,12 +12,8 @@ from service.domain.anchors import MemoryNote
 from service.domain.conversation.messages import Message
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMStreamError
-from service.memory.ledger.notes.note_writing import (
-    NOTE_KINDS,
-    NoteKind,
-    UnreadSegment,
-    content_terms,
-)
+from service.memory.ledger.notes import NOTE_KINDS, NoteKind, UnreadSegment
+from service.memory.ledger.terms import content_terms
 from service.tuning import NOTES_SHOWN_TOKENS
 
 _SYSTEM = """\

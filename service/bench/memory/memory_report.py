@@ -25,6 +25,7 @@ from service.bench.memory.memory_subject import Searched, Stores, Taken, bytes_i
 from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder
+from service.memory.stores import long_term_memory
 
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
 LIMIT = 10
@@ -171,7 +172,7 @@ async def _measure(
     ]
     tell("loading the embedder")
     mixed = MixedEmbedder(model, all_real=plan.real, samples=samples[:_DIRECTION_SAMPLES])
-    memory = LongTermMemory(subject, mixed)
+    memory = long_term_memory(subject, mixed)
     await memory.start()
     bare = BareChroma(baseline)
     try:

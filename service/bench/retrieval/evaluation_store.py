@@ -14,6 +14,7 @@ from service.memory.exchange.importing import Importing
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
 from service.memory.protocol import Embedder
+from service.memory.stores import long_term_memory
 
 OWNER = "me"
 
@@ -55,7 +56,7 @@ async def opened(
     Raises:
         BenchmarkError: the embedder cannot be used.
     """
-    memory = LongTermMemory(folder, embedder, clock=lambda: now)
+    memory = long_term_memory(folder, embedder, clock=lambda: now)
     await memory.start()
     try:
         problem = await memory.warm_up()

@@ -26,7 +26,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.archive.backlog import Backlog
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.journal import Journal
-from service.memory.ledger.pending_loops import Key
+from service.memory.ledger.protocol import Key
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import REST_BEFORE_ARCHIVING
 from service.storage.background_work import FIRST_PAUSE, Step, problem_of

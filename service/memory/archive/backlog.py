@@ -15,12 +15,23 @@ from anyio import to_thread
 from service.domain.errors import Problem, RondoError
 from service.memory.journal.change_feed import Change
 from service.memory.journal.journal import Journal
-from service.memory.ledger.pending_loops import Key, Pending, coalesced
+from service.memory.ledger.protocol import Key, Pending
 from service.memory.long_term import LongTermMemory
 
 log = logging.getLogger(__name__)
 
 _PAGE = 1000  # changes
+
+
+def _coalesced(changes: Iterable[Change]) -> dict[Key, Pending]:
+    """The run loops that these changes are of, each once."""
+    found: dict[Key, Pending] = {}
+    for each in changes:
+        key = (each.owner, each.run_loop_id)
+        before = found.get(key)
+        lost_words = each.lost_words or (before is not None and before.lost_words)
+        found[key] = Pending(*key, each.number, lost_words)
+    return found
 
 
 class Backlog:
@@ -93,7 +104,7 @@ class Backlog:
         while changes := await self._next_changes():
             found = {
                 key: each
-                for key, each in coalesced(changes).items()
+                for key, each in _coalesced(changes).items()
                 if self._archived.get(key, 0) < each.change
             }
             await self._list(found, place=changes[-1].number)

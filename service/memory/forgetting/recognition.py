@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import terms
+from service.memory.ledger.terms import STOP_WORDS, terms
 
 IsCommon = Callable[..., bool]
 """Whether a term, or two terms in a row, are said elsewhere by who has not seen the words."""

@@ -153,3 +153,46 @@ def _stem(word: str) -> str:
 
 KEPT = (_stem,)
 """What keeps words in the process's memory."""
+
+
+_ENGLISH_STOP_WORDS = """
+a about after again all also am an and any are as at be because been before being both but by can
+could did do does doing done down each else ever every few for from get give go got had has have
+having he her here hers him his how i if in into is it its just know let like may me might mine more
+most much my new no nor not now of off on once one only or other our out over please same say says
+said shall she should so some such tell than that the their them then there these they thing this
+those to too under until up us user very was we were what when where which while who whom whose why
+will with would yes you your
+"""
+_CHINESE_STOP_WORDS = """
+什么 是什 怎么 怎样 为什 哪里 在哪 哪个 哪些 谁是 是谁 时候 么时 如何
+多少 几个 我的 你的 他的 她的 我们 你们 他们 她们 这个 那个 这些 那些
+用户 的是 了吗 是不 不是 有没 没有 可以 一个 一下 请问 告诉 诉我 关于
+"""
+
+STOP_WORDS = frozenset(terms(_ENGLISH_STOP_WORDS)) | {
+    pair for pair in _CHINESE_STOP_WORDS.split() if len(pair) == 2
+}
+"""Terms that say nothing about a matter: function words of English, question words and pronouns of
+Chinese."""
+
+
+def content_terms(text: str) -> set[str]:
+    """The terms of a text that say something: no function words, nor the single character by which
+    a run of Chinese ends.
+
+    >>> sorted(content_terms("Where does Ada live? 小明住"))
+    ['ada', 'live', '小明', '明住']
+    """
+    found = set(terms(text)) - STOP_WORDS
+    longer = {term for term in found if len(term) > 1}
+    return longer or found
+
+
+def subject_key(subject: str) -> str:
+    """What two ways to write a subject have in common.
+
+    >>> subject_key("the Kitchens") == subject_key("Kitchen, the")
+    True
+    """
+    return " ".join(sorted(set(terms(subject))))

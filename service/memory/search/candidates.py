@@ -1,7 +1,7 @@
 """Candidates of a search: what words and what vectors offer, as a true union.
 
 Words are looked up in a thread of their own while the query is embedded: both leave the
-interpreter to others meanwhile. Filters are exact: see `service.memory.ledger.filtering`.
+interpreter to others meanwhile. Filters are exact: see `Passing`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConflictError, RondoError
-from service.memory.ledger.filtering import Passing, narrows
-from service.memory.ledger.ledger import Ledger
-from service.memory.ledger.surroundings import Around, SegmentRow
+from service.memory.ledger.protocol import Around, Ledger, Passing, SegmentRow
 from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
 from service.memory.vectors.dense_search import DenseSide
-from service.memory.vectors.embedding_states import KnownVectors
+from service.memory.vectors.embedding_store import KnownVectors
 
 _EVERYTHING = SearchFilters()
 _THREADS = 4
@@ -108,7 +106,7 @@ class CandidateSource:
             StorageError: the ledger cannot be read.
             ConflictError: it is closed.
         """
-        passing = self._ledger.passing(wanted.owner, wanted.filters)
+        passing = self._ledger.segments.passing(wanted.owner, wanted.filters)
         narrowed = self._start(self._narrowed, passing, wanted.filters)
         started = self._start(self._by_words, question, wanted if words else None, wanted.owner)
         # Their vectors are read while the query is embedded.
@@ -136,7 +134,7 @@ class CandidateSource:
         """
         if self._dense is None or self._dense.why_not():
             return {}
-        passing = self._ledger.passing(wanted.owner, wanted.filters)
+        passing = self._ledger.segments.passing(wanted.owner, wanted.filters)
         few = self._narrowed(passing, wanted.filters)
         known = None if few is None else self._dense.vectors_of(few)
         numbers = dict[int, None]()
@@ -162,7 +160,7 @@ class CandidateSource:
 
     def _narrowed(self, passing: Passing, filters: SearchFilters) -> list[int] | None:
         """All segments that pass, where the filters leave few; else None."""
-        if not narrows(filters):
+        if not filters.narrows:
             return None
         few = passing.first(self._filtered_exactly + 1)
         return few if len(few) <= self._filtered_exactly else None
@@ -176,16 +174,14 @@ class CandidateSource:
     def _by_words(self, question: Question, wanted: Wanted | None, owner: str) -> OfWords:
         """What the words offer; nothing where nothing is wanted of them."""
         index = self._ledger.words
-        corpus = Corpus(index.segments(), index.frequencies(question.terms))
+        corpus = Corpus(index.count(), index.frequencies(question.terms))
         found: dict[int, float] = {}
         if wanted is not None:
             terms = rare_terms(question.terms, corpus.frequency)
             found = dict(
                 index.search(terms, owner=owner, filters=wanted.filters, limit=wanted.count)
             )
-        around = self._ledger.surroundings.neighbours(
-            found, owner=owner, before=CONTEXT, after=CONTEXT
-        )
+        around = self._ledger.segments.neighbours(found, owner=owner, before=CONTEXT, after=CONTEXT)
         numbers = [*all_rows(around.values())]
         vectors = None
         if self._dense is not None and not self._dense.why_not():

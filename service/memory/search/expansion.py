@@ -16,8 +16,7 @@ import anyio.to_thread
 from service.domain.anchors import AnchorRef, ExpandedContext, ExpandedWindow, Segment
 from service.domain.errors import NotFoundError
 from service.domain.run_loops import RunLoop, RunLoopSummary
-from service.memory.ledger.ledger import Ledger
-from service.memory.ledger.loop_rows import summary_of
+from service.memory.ledger.protocol import Ledger
 from service.memory.ledger.segmenter import segments_of
 from service.memory.protocol import LiveRunLoops
 from service.memory.search.windows import Reach, Side, Window, fill, merged
@@ -84,7 +83,7 @@ async def _newer_than_the_ledger(
     asked = {ref.run_loop_id for ref in refs}
     loops = {state.id: state.run_loop() for state in live.open_states(owner) if state.id in asked}
     elsewhere = [ref for ref in refs if ref.run_loop_id not in loops]
-    known = await anyio.to_thread.run_sync(lambda: ledger.segments(elsewhere, owner=owner))
+    known = await anyio.to_thread.run_sync(lambda: ledger.segments.at(elsewhere, owner=owner))
     for run_loop_id in {ref.run_loop_id for ref in elsewhere if ref not in known}:
         run_loop = await live.load(run_loop_id)
         if run_loop is not None and run_loop.owner == owner:
@@ -189,20 +188,20 @@ class _LedgerWords:
         self.summary = summary
 
     def at(self, refs: Iterable[AnchorRef]) -> Mapping[AnchorRef, Segment]:
-        return self._ledger.segments(refs, owner=self.summary.owner)
+        return self._ledger.segments.at(refs, owner=self.summary.owner)
 
     def before(self, ref: AnchorRef) -> Iterator[Segment]:
-        return self._ledger.surroundings.before(ref, owner=self.summary.owner)
+        return self._ledger.segments.before(ref, owner=self.summary.owner)
 
     def after(self, ref: AnchorRef) -> Iterator[Segment]:
-        return self._ledger.surroundings.after(ref, owner=self.summary.owner)
+        return self._ledger.segments.after(ref, owner=self.summary.owner)
 
 
 class _LiveWords:
     """The words of a run loop as it is now; no more of it is cut than is read."""
 
     def __init__(self, run_loop: RunLoop) -> None:
-        self.summary = summary_of(run_loop)
+        self.summary = run_loop.summary()
         self._count = len(run_loop.iterations)
         self._segments = cache(lambda index: segments_of(run_loop, index))
 

@@ -25,7 +25,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from service.memory.ledger.surroundings import SegmentRow
+from service.memory.ledger.protocol import SegmentRow
 from service.memory.memory_tuning import FOLD_LEAST_WORDS, FOLD_SHORT
 
 # Other marks mean something: 3 € is not 3 $, C++ not C, -5 not 5.

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import query_terms
+from service.memory.ledger.terms import STOP_WORDS, query_terms
 from service.memory.memory_tuning import POSTINGS
 
 if TYPE_CHECKING:

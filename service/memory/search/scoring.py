@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.memory.ledger.ledger import Ledger
-from service.memory.ledger.surroundings import Around, SegmentRow
+from service.memory.ledger.protocol import Around, Ledger, SegmentRow
 from service.memory.memory_tuning import CONTEXT
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.candidates import Candidates, Wanted, all_rows
@@ -14,7 +13,7 @@ from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.time.timeliness import Timeliness
 from service.memory.vectors.dense_search import DenseSide
-from service.memory.vectors.embedding_states import KnownVectors
+from service.memory.vectors.embedding_store import KnownVectors
 
 _EVERYTHING = SearchFilters()
 
@@ -66,7 +65,7 @@ class Scorer:
 
     def _around(self, found: Candidates, owner: str) -> Mapping[int, Around]:
         known = found.of_words.around
-        missing = self._ledger.surroundings.neighbours(
+        missing = self._ledger.segments.neighbours(
             found.numbers - known.keys(), owner=owner, before=CONTEXT, after=CONTEXT
         )
         every = {**known, **missing}
@@ -82,7 +81,7 @@ class Scorer:
         fits = dict(zip(rows, timeliness.fits(row.at for row in rows.values()), strict=True))
         passing: Iterable[int] = rows
         if wanted.filters != _EVERYTHING:
-            passing = self._ledger.passing(wanted.owner, wanted.filters).among(rows)
+            passing = self._ledger.segments.passing(wanted.owner, wanted.filters).among(rows)
         eligible = frozenset(passing)
         return {
             number: Passage(

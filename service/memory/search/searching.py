@@ -9,7 +9,7 @@ from datetime import datetime
 from service.domain.anchors import MemoryHit, SearchResult
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
-from service.memory.ledger.ledger import Ledger
+from service.memory.ledger.protocol import Ledger
 from service.memory.memory_tuning import (
     FILTERED_EXACTLY,
     FOLD_AMONG,
@@ -122,7 +122,7 @@ class Searcher:
             StorageError: the ledger or the index cannot be read.
         """
         found = self._source.nearest(vectors, wanted)
-        pieces = self._ledger.segments_numbered(found, owner=wanted.owner)
+        pieces = self._ledger.segments.numbered(found, owner=wanted.owner)
         return [NearSegment(pieces[each], found[each]) for each in found if each in pieces]
 
     def _find(self, search: Search, times: int) -> tuple[Candidates, list[ScoredRow]]:
@@ -158,8 +158,8 @@ class Searcher:
         chosen = _within(shown, search.limit, search.max_tokens)
         refs = [folded.row.ref for folded in chosen]
         others = [row.ref for folded in chosen for row in folded.duplicates]
-        pieces = self._ledger.segments([*refs, *others], owner=search.owner)
-        partners = self._ledger.surroundings.partners(refs, owner=search.owner)
+        pieces = self._ledger.segments.at([*refs, *others], owner=search.owner)
+        partners = self._ledger.segments.partners(refs, owner=search.owner)
         of_ref = {each.row.ref: each for each in scored}
         return tuple(
             MemoryHit(

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
-from service.memory.protocol import Embedder, Nearest, Vectors
-from service.memory.vectors.embedding_states import PROBE, KnownVectors
+from service.memory.protocol import Embedder, Vectors
+from service.memory.vectors.embedding_store import PROBE, KnownVectors
 from service.memory.vectors.index_keeper import IndexKeeper
+from service.memory.vectors.protocol import Nearest
 from service.memory.vectors.unrelated_cosines import Unrelated, unrelated_of
 
 

@@ -22,7 +22,7 @@ from service.memory.memory_tuning import (
 )
 from service.memory.protocol import Progress, Vectors
 from service.memory.vectors.dense_search import DenseSide
-from service.memory.vectors.embedding_states import PendingSegment
+from service.memory.vectors.embedding_store import PendingSegment
 from service.memory.vectors.index_keeper import IndexKeeper, OpenGeneration
 
 log = logging.getLogger(__name__)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from service.domain.errors import IndexDamagedError, StorageError
-from service.memory.memory_tuning import PROBED_VECTORS, PROBED_VECTORS_LOST
-from service.memory.protocol import VectorIndex
-from service.memory.vectors.chroma_places import Place
-from service.memory.vectors.embedding_states import EmbeddingStates
-from service.memory.vectors.generations import Generation, Purpose
+from service.memory.memory_tuning import PROBED_SAME, PROBED_VECTORS, PROBED_VECTORS_LOST
+from service.memory.vectors.embedding_store import EmbeddingStore, Generation, Purpose
+from service.memory.vectors.protocol import IndexEntry, IndexPlace, VectorIndex, as_matrix
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +26,7 @@ class OpenGeneration:
     row: Generation
     index: VectorIndex
     identity: str
-    """Which file it is in, see `Place.identity`."""
+    """Which file it is in, see `IndexPlace.identity`."""
     done_up_to: int = 0
     """All vectors up to this number are in it."""
     complete_up_to: dict[str, int] = field(default_factory=dict)
@@ -41,16 +39,14 @@ class IndexKeeper:
 
     def __init__(
         self,
-        states: EmbeddingStates,
-        places: Sequence[Place],
-        open_index: Callable[[Place, int], VectorIndex],
+        states: EmbeddingStore,
+        places: Sequence[IndexPlace],
     ) -> None:
         """Name the parts; nothing is opened.
 
         Args:
             states: the vectors, and the rows of generations.
             places: where generations are; after it, where older ones may be left.
-            open_index: opens one of them.
         """
         self.states = states
         self.place = places[0]
@@ -62,7 +58,6 @@ class IndexKeeper:
         self.built_by: int | None = None
         """Whose vectors the index holds, when that is not the embedder that is configured."""
         self._rows = states.generations
-        self._open_index = open_index
         self._configured: int | None = None
         self._stale = True
         self._tidy = False
@@ -286,7 +281,7 @@ class IndexKeeper:
 
     def _open_checked(self, row: Generation, held: int) -> OpenGeneration:
         self._rows.set_closed(row.id, "")
-        index = self._open_index(self.place, row.id)
+        index = self.place.open(row.id)
         try:
             self._check(row, index, held)
         except BaseException:
@@ -306,7 +301,7 @@ class IndexKeeper:
         if count != held:
             self._compare(row, index)
         sample = self.states.sample(row.id, row.embedder, PROBED_VECTORS)
-        lost = len(sample) - index.finds(sample)
+        lost = sum(not _finds(index, entry) for entry in sample)
         if lost > PROBED_VECTORS_LOST * len(sample):
             raise IndexDamagedError(
                 f"generation {row.id} of the vector index finds {lost} of {len(sample)} of its"
@@ -322,7 +317,7 @@ class IndexKeeper:
             len(there - believed),
         )
         self._rows.unmark_indexed(row.id, sorted(believed - there))
-        index.delete_anywhere(sorted(there - believed))
+        index.delete(sorted(there - believed), owner=None)
 
     def _give_up(self, row: Generation, why: str) -> None:
         """Set a generation aside and have another built from the vectors in the ledger."""
@@ -339,6 +334,12 @@ class IndexKeeper:
     def _retire(self, row: Generation) -> None:
         self._rows.retire(row.id)
         self._tidy = False
+
+
+def _finds(index: VectorIndex, entry: IndexEntry) -> bool:
+    """Whether a search for a vector finds it: a graph that is lost finds none."""
+    nearest = index.search(as_matrix([entry.vector]), owner=entry.owner, limit=1)
+    return bool(nearest) and 1.0 - nearest[0].cosine < PROBED_SAME
 
 
 def _close_damaged(opened: OpenGeneration) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from service.config import MemorySettings
 from service.domain.errors import (
     EmbeddingError,
     IndexUnreachableError,
@@ -19,12 +18,11 @@ from service.domain.errors import (
     StorageError,
 )
 from service.memory.protocol import Embedder, IndexStats
-from service.memory.vectors.chroma_index import ChromaIndex
-from service.memory.vectors.chroma_places import chroma_places
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_queue import EmbeddingQueue
-from service.memory.vectors.embedding_states import EmbeddingStates
+from service.memory.vectors.embedding_store import EmbeddingStore
 from service.memory.vectors.index_keeper import IndexKeeper
+from service.memory.vectors.protocol import IndexPlace
 from service.storage.background_work import Step
 
 _log = logging.getLogger(__name__)
@@ -47,23 +45,19 @@ class IndexWorker:
 
     def __init__(
         self,
-        states: EmbeddingStates,
+        states: EmbeddingStore,
         embedder: Embedder | None,
-        *,
-        folder: Path,
-        chroma: MemorySettings,
+        places: Sequence[IndexPlace],
     ) -> None:
         """Name the parts; nothing is opened yet.
 
         Args:
             states: the vectors in the ledger.
             embedder: None for none: then only what is not needed any more is deleted.
-            folder: of the embedded Chroma.
-            chroma: where the index is.
+            places: where the index is; after it, where one may be left from before.
         """
-        places = chroma_places(chroma, folder, states.generations.instance)
         self._states = states
-        self._keeper = IndexKeeper(states, places, ChromaIndex)
+        self._keeper = IndexKeeper(states, places)
         self.dense = DenseSide(embedder, self._keeper) if embedder else None
         self.queue = EmbeddingQueue(self._keeper, self.dense)
         self.step = Step(self._go)

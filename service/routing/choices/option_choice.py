@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import STOP_WORDS
 from service.routing.choices.chinese_options import (
     named_in_chinese,
     place_in_chinese,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import STOP_WORDS
 from service.routing.choices.option_choice import chosen
 from service.routing.text.request_intent import (
     asks_of_terms,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import STOP_WORDS
 from service.routing.features.embedding_features import (
     NEARNESS_FEATURES,
     Cosines,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from service.memory.ledger.stop_words import STOP_WORDS
+from service.memory.ledger.terms import STOP_WORDS
 from service.routing.features.embedding_features import Matrix, lead
 from service.routing.text.text_reading import Loop, Reading
 from service.routing.text.word_pieces import shared_pieces

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import terms
+from service.memory.ledger.terms import STOP_WORDS, terms
 from service.routing.text import word_pieces
 from service.routing.text.message_shape import Shape, shape
 from service.routing.text.text_script import NO_SCRIPT, script

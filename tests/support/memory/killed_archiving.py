@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from service.domain.run_loops import RunLoop
-from service.memory.ledger.ledger import Ledger
 from service.memory.ledger.segmenter import segment
+from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from tests.support.memory.remembering import run_loop, tool_turn
 
 LOOPS = 30
@@ -32,7 +32,7 @@ def loop_at(number: int, stage: int) -> RunLoop:
 
 def archive_all(folder: Path) -> None:
     """Archive each loop three times, as it grows; says so after each."""
-    ledger = Ledger(folder / "memory.sqlite3")
+    ledger = SqliteLedger(folder / "memory.sqlite3")
     ledger.open()
     for number in range(LOOPS):
         for stage in range(3):
@@ -44,7 +44,7 @@ def archive_all(folder: Path) -> None:
 def check(folder: Path, told: tuple[int, int] | None) -> None:
     """See that a ledger holds what was told to be archived, each loop in one of its stages."""
     path = folder / "memory.sqlite3"
-    ledger = Ledger(path)
+    ledger = SqliteLedger(path)
     ledger.open()
     last = -1 if told is None else 3 * told[0] + told[1]
     for number in range(LOOPS):
@@ -56,7 +56,7 @@ def check(folder: Path, told: tuple[int, int] | None) -> None:
             continue
         assert known in [loop_at(number, stage) for stage in stages]
         wanted = {piece.anchor.ref: piece for piece in segment(known)}
-        assert ledger.segments(wanted, owner="me") == wanted
+        assert ledger.segments.at(wanted, owner="me") == wanted
     ledger.close()
     check_words(path)
 

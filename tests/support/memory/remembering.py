@@ -18,6 +18,7 @@ from service.domain.run_loops import Iteration, RunLoop, Status
 from service.memory.ledger.terms import terms
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, LiveRunLoops, Vectors
+from service.memory.stores import long_term_memory
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -102,7 +103,7 @@ async def remembering(
     live: LiveRunLoops | None = None,
 ) -> AsyncIterator[LongTermMemory]:
     """A memory that holds these loops, embedded as far as the embedder goes."""
-    memory = LongTermMemory(folder, embedder, chroma=chroma, live=live)
+    memory = long_term_memory(folder, embedder, chroma=chroma, live=live)
     await memory.start()
     try:
         for loop in loops:

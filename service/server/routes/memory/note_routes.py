@@ -36,9 +36,9 @@ async def remove(note_id: str, daemon: TheDaemon, owner: Owner) -> MemoryNote:
 
 async def counted_notes(agent: Agent, owner: str) -> tuple[int, str | None]:
     """How many notes an owner has, and why none are written at present, if something hinders it."""
-    count = await anyio.to_thread.run_sync(agent.memory.long_term.notes.count, owner)
+    found = await anyio.to_thread.run_sync(agent.memory.long_term.notes.of, owner)
     status = await agent.consolidation_status()
-    return count, None if status is None else status.problem
+    return len(found), None if status is None else status.problem
 
 
 def _shown(status: ConsolidationStatus | None) -> Consolidation:

@@ -1,4 +1,4 @@
-"""Archiving: what of a run loop is new to the ledger, and the writing of just that.
+"""Archiving: what of a run loop is new to the ledger, and the writing of just that; forgetting.
 
 Each iteration has a digest, and the loop has one over all of them: equal ones mean that nothing has
 changed. Only iterations whose digest is another than before are cut into segments and written, and
@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 
 from service.domain.anchors import Segment
 from service.domain.errors import InvalidInputError
-from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
-from service.memory.ledger.full_text import forget_words, index_words
-from service.memory.ledger.segment_rows import epoch
-from service.memory.vectors.embedding_states import drop_states
+from service.domain.run_loops import Iteration, RunLoop, epoch
+from service.memory.ledger.protocol import Gone
+from service.memory.ledger.segmenter import segments_of
+from service.memory.ledger.sqlite.embedding_rows import drop_states
+from service.memory.ledger.sqlite.full_text import forget_words, index_words
+from service.memory.ledger.sqlite.generation_rows import request_scrub
+from service.memory.ledger.sqlite.pending_table import forget_pending, forget_problem
 
 ARCHIVE_SCHEMA = """
 CREATE TABLE IF NOT EXISTS run_loops (
@@ -120,7 +123,7 @@ def loop_row(run_loop: RunLoop, digests: Iterable[str]) -> LoopRow:
     Raises:
         InvalidInputError: its text is not valid Unicode.
     """
-    summary = _to_json(summary_of(run_loop).model_dump())
+    summary = _to_json(run_loop.summary().model_dump())
     digest = _digest(run_loop.id, "\n".join((summary, *digests)))
     return LoopRow(run_loop.status, digest, summary, run_loop.predecessor_id)
 
@@ -274,18 +277,54 @@ def _digest(run_loop_id: str, text: str) -> str:
         ) from error
 
 
-def summary_of(run_loop: RunLoop) -> RunLoopSummary:
-    """A run loop without its words."""
-    moments = [iteration.timestamp for iteration in run_loop.iterations]
-    moments += [moment for moment in (run_loop.created_at, run_loop.completed_at) if moment]
-    return RunLoopSummary(
-        id=run_loop.id,
-        owner=run_loop.owner,
-        goal=run_loop.goal,
-        status=run_loop.status,
-        created_at=run_loop.created_at,
-        updated_at=max(moments, key=epoch),
-        completed_at=run_loop.completed_at,
-        predecessor_id=run_loop.predecessor_id,
-        iteration_count=len(run_loop.iterations),
+def forget(
+    db: sqlite3.Connection, owner: str, run_loop_ids: Iterable[str], changed: Iterable[RunLoop]
+) -> Gone:
+    """Within a transaction: let nothing be left of some run loops, nor of what others held before.
+
+    Has the vector index built anew, as its files keep what is deleted.
+
+    Args:
+        db: the ledger's writing connection.
+        owner: whose.
+        run_loop_ids: run loops that are gone.
+        changed: run loops as they are now; those that are not remembered stay so.
+    """
+    before = _count(db, owner)
+    for run_loop_id in run_loop_ids:
+        remove(db, owner, run_loop_id)
+        forget_pending(db, (owner, run_loop_id))
+    for run_loop in changed:
+        forget_problem(db, (owner, run_loop.id))
+        if digest_of(db, (owner, run_loop.id)) is not None:
+            _bring_up_to_date(db, run_loop)
+    request_scrub(db)
+    after = _count(db, owner)
+    return Gone(
+        max(0, before.segments - after.segments), max(0, before.sentences - after.sentences)
     )
+
+
+def _bring_up_to_date(db: sqlite3.Connection, run_loop: RunLoop) -> None:
+    rows = db.execute(
+        "SELECT iteration, digest FROM iterations WHERE owner = ? AND run_loop_id = ?",
+        (run_loop.owner, run_loop.id),
+    )
+    known = dict(rows.fetchall())
+    tail = {index: written(run_loop.id, each) for index, each in enumerate(run_loop.iterations)}
+    pieces = {
+        index: segments_of(run_loop, index)
+        for index, each in tail.items()
+        if known.get(index) != each.digest
+    }
+    row = loop_row(run_loop, [each.digest for each in tail.values()])
+    write(db, run_loop, row, tail, pieces)
+
+
+def _count(db: sqlite3.Connection, owner: str) -> Gone:
+    row = db.execute(
+        "SELECT (SELECT count(*) FROM segments WHERE owner = ?1), (SELECT count(*) FROM"
+        " note_sentences JOIN notes ON notes.id = note_sentences.note WHERE owner = ?1)",
+        (owner,),
+    ).fetchone()
+    return Gone(*row)

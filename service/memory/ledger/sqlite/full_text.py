@@ -6,10 +6,13 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from service.memory.ledger.filtering import conditions
+from service.memory.ledger.protocol import Scored
+from service.memory.ledger.sqlite.filtering import conditions
 from service.memory.ledger.terms import match_expression, terms
 from service.memory.memory_tuning import COMMON_WORD, FREQUENCIES_OUTDATED_BY, WORDS_WITH_PREFIX
-from service.memory.protocol import Scored, SearchFilters
+from service.memory.protocol import (
+    SearchFilters,
+)
 from service.storage.sqlite_file import SqliteFile
 
 # The terms come ready made, separated by spaces. The `ascii` tokenizer takes them as they are: it
@@ -24,7 +27,7 @@ _AVERAGES_ROW = 1
 
 
 class FullTextIndex:
-    """A `LexicalIndex` ranked by BM25, with FTS5's fixed k1 = 1.2 and b = 0.75."""
+    """A `LexicalIndex` by FTS5, ranked by its BM25, with fixed k1 = 1.2 and b = 0.75."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -50,6 +53,18 @@ class FullTextIndex:
         )
         return [Scored(*row) for row in rows]
 
+    def holding_all(self, wanted: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
+        """See `LexicalIndex.holding_all`."""
+        expression = " ".join(f'"{term}"' for term in wanted)
+        if not expression:
+            return []
+        rows = self._file.select(
+            "SELECT s.id FROM words CROSS JOIN segments s ON s.id = words.rowid"
+            " WHERE words MATCH ? AND s.owner = ? ORDER BY words.rowid DESC LIMIT ?",
+            (expression, owner, limit),
+        )
+        return [row[0] for row in rows]
+
     def clear(self) -> None:
         """Keep no words in the process's memory."""
         self._frequencies.clear()
@@ -62,9 +77,9 @@ class FullTextIndex:
         Raises:
             StorageError: the index cannot be read.
         """
-        return self._frequencies.of(wanted, self.segments())
+        return self._frequencies.of(wanted, self.count())
 
-    def segments(self) -> int:
+    def count(self) -> int:
         """How many segments, of all owners, are indexed; known at once.
 
         Raises:

@@ -15,13 +15,12 @@ from datetime import UTC, datetime
 
 from service.domain.anchors import Anchor, MemoryNote, NoteSentence
 from service.domain.errors import NotFoundError
-from service.memory.ledger.notes.note_writing import (
-    NewSentences,
-    UnreadSegment,
-    content_terms,
+from service.memory.ledger.notes import NewSentences, UnreadSegment
+from service.memory.ledger.sqlite.note_writing import (
     write_note,
 )
-from service.memory.ledger.segment_rows import SEGMENT_COLUMNS, segment_from_row
+from service.memory.ledger.sqlite.segment_reads import SEGMENT_COLUMNS, segment_from_row
+from service.memory.ledger.terms import content_terms
 from service.memory.memory_tuning import (
     NOTE_LEAST_SHARE,
     NOTES_FOUND,
@@ -40,7 +39,7 @@ _UNREAD = (
 )
 
 
-class Notes:
+class SqliteNotes:
     """Reads and writes the notes in the ledger's file. The methods block, and may be called from
     any thread; all raise StorageError when the disk refuses.
     """
@@ -106,18 +105,6 @@ class Notes:
             rows = self._file.select("SELECT EXISTS (SELECT 1 FROM notes)")
             self._there = bool(rows[0][0])
         return self._there
-
-    def count(self, owner: str) -> int:
-        """How many notes an owner has."""
-        rows = self._file.select("SELECT count(*) FROM notes WHERE owner = ?", (owner,))
-        return int(rows[0][0])
-
-    def about(self, text: str, *, owner: str, limit: int) -> list[MemoryNote]:
-        """The notes whose subjects a text names, or that were written last, at most so many."""
-        there = content_terms(text)
-        notes = self.of(owner)
-        notes.sort(key=lambda note: not content_terms(note.subject) & there)
-        return notes[:limit]
 
     # --- what is to be read
 

@@ -1,18 +1,21 @@
-"""What stands around segments in their run loops, and which call and result belong together."""
+"""Segments as the ledger's rows: by address, by number, by filters, and what stands around them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any
 
-from service.domain.anchors import Anchor, AnchorRef, Segment, SegmentType
-from service.memory.ledger.segment_rows import SEGMENT_COLUMNS, segment_from_row
+from service.domain.anchors import Anchor, AnchorRef, Segment
+from service.memory.ledger.protocol import Around, SegmentRow
+from service.memory.ledger.sqlite.filtering import PassingRows
+from service.memory.protocol import SearchFilters
 from service.storage.sqlite_file import Row, SqliteFile
 
+SEGMENT_COLUMNS = "run_loop_id, iteration, segment, type, timestamp, text, owner, call_id"
+"""What `segment_from_row` reads, in its order."""
 # The index on (owner, run loop, iteration, segment) alone answers this: no text is read.
 _BESIDE = """(SELECT group_concat(id) FROM (
     SELECT n.id FROM segments AS n
@@ -43,36 +46,37 @@ _FIRST_PAGE = 4
 _LONGEST_PAGE = 256
 
 
-class SegmentRow(NamedTuple):
-    """A segment as searching needs it: the same object wherever one query gives it twice."""
-
-    number: int
-    """Its row in the ledger; also its id in the vector index."""
-    ref: AnchorRef
-    segment_type: SegmentType
-    at: float
-    """Seconds since 1970."""
-    text: str
-    terms: str
-    """As in the index of words, separated by spaces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """A segment among those beside it in its run loop."""
-
-    segment: SegmentRow
-    before: Sequence[SegmentRow]
-    """Nearest first."""
-    after: Sequence[SegmentRow]
-    """Nearest first."""
-
-
-class Surroundings:
-    """Reads what belongs around segments. The methods block and may be called from any thread."""
+class SqliteSegments:
+    """A `SegmentReader` over the tables of the ledger."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
+
+    def at(self, refs: Iterable[AnchorRef], *, owner: str) -> Mapping[AnchorRef, Segment]:
+        """The segments at these anchors; those that this owner does not have are left out."""
+        wanted = json.dumps([[*ref] for ref in refs])
+        rows = self._file.select(
+            f"SELECT {SEGMENT_COLUMNS}"
+            " FROM (SELECT value FROM json_each(?)) AS wanted CROSS JOIN segments"
+            " WHERE owner = ? AND run_loop_id = json_extract(wanted.value, '$[0]')"
+            " AND iteration = json_extract(wanted.value, '$[1]')"
+            " AND segment = json_extract(wanted.value, '$[2]')",
+            (wanted, owner),
+        )
+        return {found.anchor.ref: found for found in map(segment_from_row, rows)}
+
+    def numbered(self, numbers: Iterable[int], *, owner: str) -> Mapping[int, Segment]:
+        """The segments in these rows; those that this owner does not have are left out."""
+        rows = self._file.select(
+            f"SELECT id, {SEGMENT_COLUMNS} FROM segments"
+            " WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
+            (owner, json.dumps([*numbers])),
+        )
+        return {row[0]: segment_from_row(row[1:]) for row in rows}
+
+    def passing(self, owner: str, filters: SearchFilters) -> PassingRows:
+        """The segments of an owner that pass the filters of a search; nothing is read yet."""
+        return PassingRows(self._file, owner, filters)
 
     def neighbours(
         self,
@@ -211,4 +215,21 @@ def _anchor(row: Row) -> Anchor:
         segment_index=segment,
         segment_type=segment_type,
         timestamp=datetime.fromisoformat(timestamp),
+    )
+
+
+def segment_from_row(row: Sequence[Any]) -> Segment:
+    """The segment of a row of `SEGMENT_COLUMNS`."""
+    run_loop_id, iteration, index, segment_type, timestamp, text, owner, call_id = row
+    return Segment(
+        anchor=Anchor(
+            run_loop_id=run_loop_id,
+            iteration_index=iteration,
+            segment_index=index,
+            segment_type=segment_type,
+            timestamp=datetime.fromisoformat(timestamp),
+        ),
+        content=text,
+        owner=owner,
+        call_id=call_id,
     )

@@ -16,14 +16,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from service.domain.anchors import AnchorRef, Segment
-from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary
+from service.domain.anchors import Segment
+from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary, epoch
 from service.memory.journal.outline import Outline
 from service.memory.journal.run_loop_table import millis_of
-from service.memory.ledger import removal
-from service.memory.ledger.filtering import Passing
-from service.memory.ledger.full_text import FULL_TEXT_SCHEMA, FullTextIndex
-from service.memory.ledger.loop_rows import (
+from service.memory.ledger.protocol import Gone
+from service.memory.ledger.segmenter import segments_of
+from service.memory.ledger.sqlite.embedding_rows import (
+    DROP_SUMS_OF_SCHEMA_2,
+    EMBEDDING_SCHEMA,
+    WITHOUT_ADDRESSES_OF_SCHEMA_4,
+    SqliteEmbeddings,
+)
+from service.memory.ledger.sqlite.full_text import FULL_TEXT_SCHEMA, FullTextIndex
+from service.memory.ledger.sqlite.loop_rows import (
     ARCHIVE_SCHEMA,
     DROP_ALL_OF_SCHEMA_1,
     RECUT_TOOL_RESULTS_OF_SCHEMA_3,
@@ -31,24 +37,15 @@ from service.memory.ledger.loop_rows import (
     LoopRow,
     Written,
     digest_of,
+    forget,
     loop_row,
     write,
     written,
 )
-from service.memory.ledger.notes.note_tables import NOTES_SCHEMA
-from service.memory.ledger.notes.notes import Notes
-from service.memory.ledger.pending_loops import DROP_PENDING, PENDING_SCHEMA, PendingRunLoops
-from service.memory.ledger.removal import Gone
-from service.memory.ledger.segment_rows import SEGMENT_COLUMNS, epoch, segment_from_row
-from service.memory.ledger.segmenter import segments_of
-from service.memory.ledger.surroundings import Surroundings
-from service.memory.protocol import SearchFilters
-from service.memory.vectors.embedding_states import (
-    DROP_SUMS_OF_SCHEMA_2,
-    EMBEDDING_SCHEMA,
-    WITHOUT_ADDRESSES_OF_SCHEMA_4,
-    EmbeddingStates,
-)
+from service.memory.ledger.sqlite.note_tables import NOTES_SCHEMA
+from service.memory.ledger.sqlite.pending_table import DROP_PENDING, PENDING_SCHEMA, PendingTable
+from service.memory.ledger.sqlite.segment_reads import SqliteSegments
+from service.memory.ledger.sqlite.sqlite_notes import SqliteNotes
 from service.storage.sqlite_file import SqliteFile
 
 _VERSION = 5
@@ -106,8 +103,8 @@ def count_run_loops(path: Path) -> int:
     return count
 
 
-class Ledger:
-    """The SQLite file of long-term memory.
+class SqliteLedger:
+    """A `Ledger` in one SQLite file, with all that is kept beside it.
 
     The methods block and may be called from any thread; all raise StorageError when the disk
     refuses.
@@ -131,14 +128,14 @@ class Ledger:
         self._in_mind: dict[tuple[str, str], _Archived] = {}
         self.words = FullTextIndex(self._file)
         """The lexical index over the segments."""
-        self.embedding = EmbeddingStates(self._file, self._writing)
+        self.embedding = SqliteEmbeddings(self._file, self._writing)
         """Which segments have their vectors."""
-        self.pending = PendingRunLoops(self._file, self._writing)
+        self.pending = PendingTable(self._file, self._writing)
         """How far the change feed was read, and what of it is yet to be archived."""
-        self.notes = Notes(self._file, self._writing)
+        self.notes = SqliteNotes(self._file, self._writing)
         """What consolidation has written."""
-        self.surroundings = Surroundings(self._file)
-        """What stands around segments, and what belongs to them."""
+        self.segments = SqliteSegments(self._file)
+        """The segments that run loops were cut into."""
 
     def open(self) -> None:
         """Open the file, or create it."""
@@ -150,28 +147,18 @@ class Ledger:
             self._in_mind.clear()
             self._file.close()
 
-    def archive(self, run_loop: RunLoop, *, cut: Cut = segments_of) -> int:
-        """Remember a run loop as it is now.
+    def archive(self, *run_loops: RunLoop, cut: Cut = segments_of) -> int:
+        """Remember run loops as they are now, each id at most once, in one transaction.
 
         Of a loop that was archived while it was open, iterations that are still the same objects
         are neither read, cut nor written again.
 
         Args:
-            run_loop: as it is now.
+            run_loops: as they are now.
             cut: gives the segments of one iteration; called for those that are new or changed.
 
         Returns:
-            How many segments are new or changed; 0 when the loop was known just so.
-
-        Raises:
-            InvalidInputError: the loop's text is not valid Unicode.
-        """
-        return self.archive_many([run_loop], cut=cut)
-
-    def archive_many(self, run_loops: Sequence[RunLoop], *, cut: Cut = segments_of) -> int:
-        """Remember run loops as they are now, each id at most once, in one transaction.
-
-        See `archive`.
+            How many segments are new or changed; 0 when the loops were known just so.
 
         Raises:
             InvalidInputError: the text of one is not valid Unicode; none was written.
@@ -237,22 +224,13 @@ class Ledger:
         """
         with self._writing:
             with self._file.transaction(durable=True) as db:
-                gone = removal.remove(db, owner, run_loop_ids, changed)
+                gone = forget(db, owner, run_loop_ids, changed)
             for run_loop_id in (*run_loop_ids, *(each.id for each in changed)):
                 self._in_mind.pop((owner, run_loop_id), None)
         self.words.clear()
         return gone
 
-    def holding_all(self, owner: str, wanted: Iterable[str]) -> list[Segment]:
-        """An owner's newest segments, a hundred at most, that hold all of some terms."""
-        rows = self._file.select(
-            f"SELECT {SEGMENT_COLUMNS} FROM words CROSS JOIN segments ON segments.id = words.rowid"
-            " WHERE words MATCH ? AND owner = ? ORDER BY words.rowid DESC LIMIT 100",
-            (" ".join(f'"{term}"' for term in wanted), owner),
-        )
-        return [segment_from_row(row) for row in rows]
-
-    def scrub_file(self) -> bool:
+    def scrub(self) -> bool:
         """Write the file anew without what was deleted; whether its log could be emptied too."""
         with self._writing:
             return self._file.scrub()
@@ -298,10 +276,6 @@ class Ledger:
         found = [RunLoopSummary.model_validate_json(summary) for (summary,) in rows]
         return sorted(found, key=lambda each: (epoch(each.created_at), each.id))
 
-    def passing(self, owner: str, filters: SearchFilters) -> Passing:
-        """The segments of an owner that pass the filters of a search; nothing is read yet."""
-        return Passing(self._file, owner, filters)
-
     def finished(self, run_loop_ids: Iterable[str]) -> frozenset[str]:
         """Which of these run loops, of whatever owner, are remembered and can change no more."""
         marks = ", ".join("?" * len(ACTIVE))
@@ -311,10 +285,6 @@ class Ledger:
             (json.dumps(list(run_loop_ids)), *ACTIVE),
         )
         return frozenset(row[0] for row in rows)
-
-    def knows(self, run_loop_id: str, *, owner: str) -> bool:
-        """Whether a run loop is remembered."""
-        return self._digest((owner, run_loop_id)) is not None
 
     def outlines(self) -> dict[tuple[str, str], Outline]:
         """How far all remembered run loops, of all owners, have come; by owner and id."""
@@ -332,28 +302,6 @@ class Ledger:
             )
             for owner, run_loop_id, status, count, ended in rows
         }
-
-    def segments(self, refs: Iterable[AnchorRef], *, owner: str) -> Mapping[AnchorRef, Segment]:
-        """The segments at these anchors; those that this owner does not have are left out."""
-        wanted = json.dumps([[*ref] for ref in refs])
-        rows = self._file.select(
-            f"SELECT {SEGMENT_COLUMNS}"
-            " FROM (SELECT value FROM json_each(?)) AS wanted CROSS JOIN segments"
-            " WHERE owner = ? AND run_loop_id = json_extract(wanted.value, '$[0]')"
-            " AND iteration = json_extract(wanted.value, '$[1]')"
-            " AND segment = json_extract(wanted.value, '$[2]')",
-            (wanted, owner),
-        )
-        return {found.anchor.ref: found for found in map(segment_from_row, rows)}
-
-    def segments_numbered(self, numbers: Iterable[int], *, owner: str) -> Mapping[int, Segment]:
-        """The segments in these rows; those that this owner does not have are left out."""
-        rows = self._file.select(
-            f"SELECT id, {SEGMENT_COLUMNS} FROM segments"
-            " WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
-            (owner, json.dumps([*numbers])),
-        )
-        return {row[0]: segment_from_row(row[1:]) for row in rows}
 
     def count(self) -> tuple[int, int]:
         """How many run loops and segments there are, of all owners."""

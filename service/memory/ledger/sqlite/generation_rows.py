@@ -11,8 +11,9 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from service.memory.vectors.embedding_store import Generation, Lacking, Purpose, Unneeded
 from service.storage.sqlite_file import SqliteFile
 
 GENERATIONS_SCHEMA = """
@@ -40,39 +41,10 @@ CREATE TABLE IF NOT EXISTS unneeded (  -- what a generation holds, and shall dro
 CREATE TABLE IF NOT EXISTS index_notes (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 """
 
-Purpose = Literal["embedding", "reindexing", "rebuilding", "scrubbing"]
-
 _DROPPED_AT_ONCE = 5000
 
 
-class Generation(NamedTuple):
-    """A row of `generations`."""
-
-    id: int
-    embedder: int
-    place: str
-    state: Literal["active", "building", "retired"]
-    purpose: Purpose
-    scrub: int
-    closed_as: str
-
-
-class Unneeded(NamedTuple):
-    """A vector that a generation holds, and shall drop."""
-
-    number: int
-    owner: str
-
-
-class Lacking(NamedTuple):
-    """What an index does not hold yet of an owner."""
-
-    number: int
-    complete_up_to: int
-    """Beyond the number that was asked for, all of the owner's segments up to this one are held."""
-
-
-class Generations:
+class SqliteGenerations:
     """Reads and writes the rows of generations. The methods block."""
 
     def __init__(self, file: SqliteFile, writing: threading.Lock) -> None:
@@ -259,7 +231,7 @@ class Generations:
 
 
 def request_scrub(db: sqlite3.Connection) -> None:
-    """The same as `Generations.request_scrub`, within the caller's transaction."""
+    """The same as `SqliteGenerations.request_scrub`, within the caller's transaction."""
     db.execute(
         "INSERT INTO index_notes VALUES ('scrub', 1)"
         " ON CONFLICT (name) DO UPDATE SET value = value + 1"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
-from service.memory.journal.change_feed import Change, Checkpoint
+from service.memory.journal.change_feed import Checkpoint
+from service.memory.ledger.protocol import Key, Pending
 from service.storage.sqlite_file import SqliteFile
 
 PENDING_SCHEMA = """
@@ -35,38 +35,8 @@ DROP TABLE IF EXISTS pending;
 """
 """Has all of the journal compared with the ledger at the next start."""
 
-Key = tuple[str, str]
-"""A run loop's owner and id."""
 
-
-class Pending(NamedTuple):
-    """A run loop that has changed since it was archived."""
-
-    owner: str
-    run_loop_id: str
-    change: int
-    """The newest."""
-    lost_words: bool = False
-    """Whether words were forgotten in it since."""
-
-    @property
-    def key(self) -> Key:
-        """Owner and id."""
-        return (self.owner, self.run_loop_id)
-
-
-def coalesced(changes: Iterable[Change]) -> dict[Key, Pending]:
-    """The run loops that these changes are of, each once."""
-    found: dict[Key, Pending] = {}
-    for each in changes:
-        key = (each.owner, each.run_loop_id)
-        before = found.get(key)
-        lost_words = each.lost_words or (before is not None and before.lost_words)
-        found[key] = Pending(*key, each.number, lost_words)
-    return found
-
-
-class PendingRunLoops:
+class PendingTable:
     """The tables. The methods block; all raise StorageError when the disk refuses."""
 
     def __init__(self, file: SqliteFile, writing: threading.Lock) -> None:

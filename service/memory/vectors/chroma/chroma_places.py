@@ -13,14 +13,16 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from service.config import MemorySettings
 from service.domain.errors import IndexDamagedError, IndexUnreachableError, RondoError, StorageError
-from service.memory.vectors.chroma_graph import damage_in_graphs
+from service.memory.vectors.chroma.chroma_graph import damage_in_graphs
+from service.memory.vectors.chroma.chroma_index import ChromaIndex, collection_names
+from service.memory.vectors.protocol import IndexPlace, VectorIndex
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -28,73 +30,14 @@ if TYPE_CHECKING:
 
 
 _DATABASE = "chroma.sqlite3"
-_PAGE = 100
 _FULL = ("disk is full", "no space left")
 _REFUSED = (*_FULL, "readonly", "read-only", "permission denied")
 _REFUSED_TO_OPEN = "unable to open database file"
 
 
-class Place(Protocol):
-    """Opens and removes generations. The methods block; they raise StorageError in words."""
-
-    name: str
-    """Tells two places apart; shown to people."""
-
-    def open(self, generation: int) -> tuple[ClientAPI, str]:
-        """A client, and the prefix of the generation's collections in it.
-
-        Raises:
-            IndexDamagedError: what is there cannot be opened.
-            IndexUnreachableError: the server does not answer.
-            StorageError: the disk refuses.
-        """
-        ...
-
-    def exists(self, generation: int) -> bool:
-        """Whether there is anything of this generation to be opened."""
-        ...
-
-    def identity(self, generation: int) -> str:
-        """Which file a generation is in, to be compared with what it was when that was opened;
-        empty where there is none, or none to be seen.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
-        ...
-
-    def fingerprint(self, generation: int) -> str:
-        """What the files of a generation are like; empty where there are none to be seen."""
-        ...
-
-    def damage(self, generation: int) -> str | None:
-        """What is wrong with its files, as far as can be seen without opening it, in words."""
-        ...
-
-    def remove(self, generation: int) -> None:
-        """Delete all of a generation. What is not there counts as removed."""
-        ...
-
-    def set_aside(self, generation: int) -> str:
-        """Take a damaged generation out of the way; where it is now, in words."""
-        ...
-
-    def set_aside_before(self) -> list[str]:
-        """The names of what was set aside and is still there."""
-        ...
-
-    def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
-        """Delete what belongs to no known generation; what was set aside too, if asked to."""
-        ...
-
-    def errors(self, what: str) -> AbstractContextManager[None]:
-        """A context that turns Chroma's errors into ours; `what` says what failed."""
-        ...
-
-
 def chroma_places(
     settings: MemorySettings, folder: Path, instance: Callable[[], str]
-) -> list[Place]:
+) -> list[IndexPlace]:
     """The place that the settings name; after it, where an index may be left from before.
 
     Args:
@@ -109,27 +52,27 @@ def chroma_places(
 
 
 class EmbeddedPlace:
-    """A `Place` in a folder."""
+    """An `IndexPlace` in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.name = "embedded"
         self._folder = folder
 
-    def open(self, generation: int) -> tuple[ClientAPI, str]:
-        """See `Place.open`. The first call imports Chroma, which takes a second."""
+    def open(self, generation: int) -> VectorIndex:
+        """See `IndexPlace.open`. The first call imports Chroma, which takes a second."""
         with self.errors("opened"):
             import chromadb
 
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            settings = _settings()
-            return chromadb.PersistentClient(self._path(generation), settings=settings), "segments-"
+            client = chromadb.PersistentClient(self._path(generation), settings=_settings())
+        return ChromaIndex(client, "segments-", self.errors)
 
     def exists(self, generation: int) -> bool:
-        """See `Place.exists`."""
+        """See `IndexPlace.exists`."""
         return (self._path(generation) / _DATABASE).is_file()
 
     def identity(self, generation: int) -> str:
-        """See `Place.identity`."""
+        """See `IndexPlace.identity`."""
         with self.errors("read"):
             try:
                 found = (self._path(generation) / _DATABASE).stat()
@@ -138,7 +81,7 @@ class EmbeddedPlace:
             return f"{found.st_dev} {found.st_ino}"
 
     def fingerprint(self, generation: int) -> str:
-        """See `Place.fingerprint`: names, sizes and times, not what is in them."""
+        """See `IndexPlace.fingerprint`: names, sizes and times, not what is in them."""
         path = self._path(generation)
         digest = hashlib.sha256()
         for file in sorted(path.rglob("*")):
@@ -149,16 +92,16 @@ class EmbeddedPlace:
         return digest.hexdigest()
 
     def damage(self, generation: int) -> str | None:
-        """See `Place.damage`. A damaged graph can end the process that opens it."""
+        """See `IndexPlace.damage`. A damaged graph can end the process that opens it."""
         with self.errors("read"):
             return damage_in_graphs(self._path(generation))
 
     def remove(self, generation: int) -> None:
-        """See `Place.remove`."""
+        """See `IndexPlace.remove`."""
         _remove(self._path(generation))
 
     def set_aside(self, generation: int) -> str:
-        """See `Place.set_aside`. The name tells when."""
+        """See `IndexPlace.set_aside`. The name tells when."""
         path = self._path(generation)
         if not path.exists():
             return "nothing is left of it"
@@ -173,11 +116,11 @@ class EmbeddedPlace:
         return f"it was set aside as {aside}"
 
     def set_aside_before(self) -> list[str]:
-        """See `Place.set_aside_before`."""
+        """See `IndexPlace.set_aside_before`."""
         return sorted(path.name for path in self._folder.glob("*.damaged-*"))
 
     def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
-        """See `Place.remove_leftovers`. What another Rondo left here goes too."""
+        """See `IndexPlace.remove_leftovers`. What another Rondo left here goes too."""
         if not self._folder.is_dir():
             return
         with self.errors("tidied up"):
@@ -189,7 +132,7 @@ class EmbeddedPlace:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """See `Place.errors`."""
+        """Turn Chroma's errors into ours; `what` says what failed."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit, GeneratorExit, RondoError):
@@ -219,7 +162,7 @@ class EmbeddedPlace:
 
 
 class RemotePlace:
-    """A `Place` on a server or in the cloud."""
+    """An `IndexPlace` on a server or in the cloud."""
 
     def __init__(self, settings: MemorySettings, instance: Callable[[], str]) -> None:
         where = "/".join(filter(None, (settings.chroma_tenant, settings.chroma_database)))
@@ -232,47 +175,47 @@ class RemotePlace:
         self._of_settings = settings
         self._instance = instance
 
-    def open(self, generation: int) -> tuple[ClientAPI, str]:
-        """See `Place.open`."""
-        return self.client(), self._prefix(generation)
+    def open(self, generation: int) -> VectorIndex:
+        """See `IndexPlace.open`."""
+        return ChromaIndex(self.client(), self._prefix(generation), self.errors)
 
     def exists(self, generation: int) -> bool:
-        """See `Place.exists`. Only asking for what it holds can tell."""
+        """See `IndexPlace.exists`. Only asking for what it holds can tell."""
         return True
 
     def identity(self, generation: int) -> str:
-        """See `Place.identity`."""
+        """See `IndexPlace.identity`."""
         return ""
 
     def fingerprint(self, generation: int) -> str:
-        """See `Place.fingerprint`."""
+        """See `IndexPlace.fingerprint`."""
         return ""
 
     def damage(self, generation: int) -> str | None:
-        """See `Place.damage`. What ends a server does not end us."""
+        """See `IndexPlace.damage`. What ends a server does not end us."""
         return None
 
     def remove(self, generation: int) -> None:
-        """See `Place.remove`."""
+        """See `IndexPlace.remove`."""
         self._remove(lambda name: name.startswith(self._prefix(generation)))
 
     def set_aside(self, generation: int) -> str:
-        """See `Place.set_aside`. A server's collections cannot be renamed out of harm: they go."""
+        """See `IndexPlace.set_aside`. Collections cannot be renamed out of harm: they go."""
         self.remove(generation)
         return "its collections were deleted"
 
     def set_aside_before(self) -> list[str]:
-        """See `Place.set_aside_before`."""
+        """See `IndexPlace.set_aside_before`."""
         return []
 
     def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
-        """See `Place.remove_leftovers`. Other people's collections stay."""
+        """See `IndexPlace.remove_leftovers`. Other people's collections stay."""
         ours, kept = f"rondo-{self._instance()}-", tuple(map(self._prefix, known))
         self._remove(lambda name: name.startswith(ours) and not name.startswith(kept))
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """See `Place.errors`."""
+        """Turn Chroma's errors into ours; `what` says what failed."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit, GeneratorExit, RondoError):
@@ -329,16 +272,6 @@ class RemotePlace:
                         client.delete_collection(name)
             finally:
                 client.close()
-
-
-def collection_names(client: ClientAPI) -> list[str]:
-    """The names of all collections, asked for in pages: the cloud gives no more at a time."""
-    names: list[str] = []
-    while True:
-        page = client.list_collections(limit=_PAGE, offset=len(names))
-        names += [collection.name for collection in page]
-        if len(page) < _PAGE:
-            return names
 
 
 def _settings() -> Settings:

@@ -1,7 +1,7 @@
 """What a search is narrowed to, as SQL over the ledger's segments: exact, whatever else searches.
 
 The vector index knows nothing of filters. Where few segments pass, their vectors are compared one
-by one; where many do, what the index offers is sifted. `Passing` answers both questions.
+by one; where many do, what the index offers is sifted. `PassingRows` answers both questions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.errors import InvalidInputError
-from service.memory.ledger.segment_rows import epoch
+from service.domain.run_loops import epoch
 from service.memory.memory_tuning import DISTINCT_METADATA
 from service.memory.protocol import SearchFilters
 from service.storage.sqlite_file import SqliteFile
@@ -65,19 +65,8 @@ def conditions(owner: str, filters: SearchFilters) -> tuple[str, list[SqlValue]]
     return " AND ".join(parts), values
 
 
-def narrows(filters: SearchFilters) -> bool:
-    """Whether the filters may leave few segments: all but one run loop are most of them."""
-    return (
-        filters.types is not None
-        or filters.since is not None
-        or filters.until is not None
-        or filters.run_loop_id is not None
-        or bool(filters.metadata)
-    )
-
-
-class Passing:
-    """The segments of an owner that pass the filters of one search. The methods block."""
+class PassingRows:
+    """A `PassingRows` over the rows of segments."""
 
     def __init__(self, file: SqliteFile, owner: str, filters: SearchFilters) -> None:
         self._file = file

@@ -11,14 +11,20 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from service.memory.ledger.sqlite.generation_rows import (
+    GENERATIONS_SCHEMA,
+    SqliteGenerations,
+    drop_indexed,
+)
 from service.memory.memory_tuning import SAME_EMBEDDER
-from service.memory.protocol import IndexEntry, Vectors
-from service.memory.vectors.generations import GENERATIONS_SCHEMA, Generations, drop_indexed
+from service.memory.protocol import (
+    Vectors,
+)
+from service.memory.vectors.embedding_store import KnownVectors, PendingSegment
+from service.memory.vectors.protocol import STORED, IndexEntry, as_matrix
 from service.storage.sqlite_file import SqliteFile
 
 # A vector is its numbers as 16-bit floats, little-endian, of length 1 as nearly as these allow. Its
@@ -55,40 +61,18 @@ UPDATE OR IGNORE embedders SET identity =
 )
 """That schema told endpoints apart by their addresses, not by their vectors."""
 
-PROBE = "ready?"
-"""The question that every embedder is given, to know it again by its vector."""
-
-_STORED = np.dtype("<f2")
 _SHIFT = 40
 _NUMBERS = 1 << _SHIFT
 _DROPPED_AT_ONCE = 2000
 
 
-class PendingSegment(NamedTuple):
-    """A segment that waits for its vector."""
-
-    number: int
-    """Its row in the ledger."""
-    owner: str
-    text: str
-
-
-class KnownVectors(NamedTuple):
-    """The vectors of some segments."""
-
-    matrix: Vectors
-    """One row for each, of length 1; zeros where there is none."""
-    known: npt.NDArray[np.bool_]
-    """Which rows those of a vector are."""
-
-
-class EmbeddingStates:
+class SqliteEmbeddings:
     """Reads and writes the vectors of segments. The methods block."""
 
     def __init__(self, file: SqliteFile, writing: threading.Lock) -> None:
         self._file = file
         self._writing = writing
-        self.generations = Generations(file, writing)
+        self.generations = SqliteGenerations(file, writing)
         """Which index holds which of the vectors."""
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:
@@ -117,7 +101,7 @@ class EmbeddingStates:
                 other += 1
                 name = f"{identity} other={other}"
             if probe is not None:
-                stored = probe.astype(_STORED).tobytes()
+                stored = probe.astype(STORED).tobytes()
                 db.execute("INSERT OR IGNORE INTO embedder_probes VALUES (?, ?)", (number, stored))
         return number
 
@@ -149,7 +133,7 @@ class EmbeddingStates:
             pending: the segments.
             vectors: a row of length 1 for each of them.
         """
-        rows = vectors.astype(_STORED)
+        rows = vectors.astype(STORED)
         first = embedder << _SHIFT
         with self._writing:
             with self._file.transaction(durable=False) as db:
@@ -251,14 +235,6 @@ class EmbeddingStates:
 
 def _is_same(one: Vectors, other: Vectors) -> bool:
     return one.shape == other.shape and float((one @ other.T)[0, 0]) >= SAME_EMBEDDER
-
-
-def as_matrix(vectors: Sequence[bytes]) -> Vectors:
-    """Stored vectors as rows of length 1."""
-    matrix = np.frombuffer(b"".join(vectors), dtype=_STORED).reshape(len(vectors), -1)
-    rows = matrix.astype(np.float32)
-    unit: Vectors = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return unit
 
 
 def drop_states(db: sqlite3.Connection, numbers: Sequence[int]) -> None:

@@ -6,69 +6,13 @@ The functions work within a transaction of the caller's.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
 
-from service.domain.anchors import AnchorRef, Segment
+from service.domain.anchors import AnchorRef
 from service.domain.ids import new_id
-from service.memory.ledger.stop_words import STOP_WORDS
-from service.memory.ledger.terms import terms
+from service.memory.ledger.notes import NewSentence, NewSentences, UnreadSegment
+from service.memory.ledger.terms import content_terms, subject_key, terms
 from service.memory.memory_tuning import NOTE_MOST_SENTENCES
 from service.storage.sqlite_file import Row
-
-NoteKind = Literal["person", "project", "topic"]
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
-
-
-class UnreadSegment(NamedTuple):
-    """A segment from which no note was written yet."""
-
-    number: int
-    """Its row in the ledger."""
-    text_hash: str
-    segment: Segment
-
-
-@dataclass(frozen=True, slots=True)
-class NewSentence:
-    """A sentence for a note."""
-
-    text: str
-    cited: tuple[UnreadSegment, ...]
-    leaning: tuple[UnreadSegment, ...] = ()
-    """Where else words of it, or of its subject, come from: it falls with these too."""
-    replaces: tuple[str, ...] = ()
-    """Sentences of the same note, word for word, that it stands in the place of."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewSentences:
-    """Sentences on one subject."""
-
-    kind: NoteKind
-    subject: str
-    sentences: tuple[NewSentence, ...]
-
-
-def content_terms(text: str) -> set[str]:
-    """The terms of a text that say something: no function words, nor the single character by which
-    a run of Chinese ends.
-
-    >>> sorted(content_terms("Where does Ada live? 小明住"))
-    ['ada', 'live', '小明', '明住']
-    """
-    found = set(terms(text)) - STOP_WORDS
-    longer = {term for term in found if len(term) > 1}
-    return longer or found
-
-
-def subject_key(subject: str) -> str:
-    """What two ways to write a subject have in common.
-
-    >>> subject_key("the Kitchens") == subject_key("Kitchen, the")
-    True
-    """
-    return " ".join(sorted(set(terms(subject))))
 
 
 def write_note(db: sqlite3.Connection, owner: str, note: NewSentences, moment: str) -> int:

@@ -10,24 +10,24 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from service.domain.errors import ConflictError
-from service.memory.memory_tuning import HNSW, PROBED_SAME
-from service.memory.protocol import IndexEntry, Nearest, Vectors
-from service.memory.vectors.chroma_places import Place, collection_names
-from service.memory.vectors.embedding_states import as_matrix
+from service.memory.memory_tuning import HNSW
+from service.memory.protocol import Vectors
+from service.memory.vectors.protocol import IndexEntry, Nearest, as_matrix
 
 if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
+
+_PAGE = 100
 
 
 class ChromaIndex:
-    """A `VectorIndex` by Chroma. Making one opens it; the first imports Chroma, a second's work.
+    """A `VectorIndex` by Chroma. Making one opens it.
 
     Raises:
         IndexDamagedError: what is there cannot be opened.
@@ -35,9 +35,21 @@ class ChromaIndex:
         StorageError: the disk refuses.
     """
 
-    def __init__(self, place: Place, generation: int) -> None:
-        self._errors = place.errors
-        self._client, self._prefix = place.open(generation)
+    def __init__(
+        self,
+        client: ClientAPI,
+        prefix: str,
+        errors: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
+        """Open what a client gives; the client is closed with the index.
+
+        Args:
+            client: of the place where the generation is.
+            prefix: of the generation's collections.
+            errors: gives a context that turns Chroma's errors into ours; told what is done.
+        """
+        self._errors = errors
+        self._client, self._prefix = client, prefix
         self._collections: dict[str, Collection] = {}  # by name
         self._making = threading.Lock()
         self._idle = threading.Condition()
@@ -86,14 +98,18 @@ class ChromaIndex:
             for number, distance in zip(found["ids"][0], distances[0], strict=True)
         ]
 
-    def delete(self, numbers: Sequence[int], *, owner: str) -> None:
+    def delete(self, numbers: Sequence[int], *, owner: str | None) -> None:
         """See `VectorIndex.delete`."""
-        collection = self._collections.get(self._name(owner))
-        if collection is not None:
+        condemned = list(self._collections.values())
+        if owner is not None:
+            of_owner = self._collections.get(self._name(owner))
+            condemned = [] if of_owner is None else [of_owner]
+        if condemned:
             with self._in_use("written"):
-                for start in range(0, len(numbers), self._largest_batch):
-                    batch = numbers[start : start + self._largest_batch]
-                    collection.delete(ids=[str(number) for number in batch])
+                for collection in condemned:
+                    for start in range(0, len(numbers), self._largest_batch):
+                        batch = numbers[start : start + self._largest_batch]
+                        collection.delete(ids=[str(number) for number in batch])
 
     def count(self) -> int:
         """See `VectorIndex.count`."""
@@ -111,32 +127,6 @@ class ChromaIndex:
                 ]:
                     found.update(map(int, page))
                     offset += len(page)
-        return found
-
-    def delete_anywhere(self, numbers: Sequence[int]) -> None:
-        """See `VectorIndex.delete_anywhere`."""
-        with self._in_use("written"):
-            for collection in list(self._collections.values()):
-                for start in range(0, len(numbers), self._largest_batch):
-                    batch = numbers[start : start + self._largest_batch]
-                    collection.delete(ids=[str(number) for number in batch])
-
-    def finds(self, entries: Sequence[IndexEntry]) -> int:
-        """See `VectorIndex.finds`."""
-        by_owner: defaultdict[str, list[bytes]] = defaultdict(list)
-        for entry in entries:
-            by_owner[entry.owner].append(entry.vector)
-        found = 0
-        with self._in_use("read"):
-            for owner, vectors in by_owner.items():
-                collection = self._collections.get(self._name(owner))
-                if collection is None:
-                    continue
-                distances = collection.query(
-                    query_embeddings=as_matrix(vectors), n_results=1, include=["distances"]
-                )["distances"]
-                nearest = [row[0] if row else 1.0 for row in distances or []]
-                found += int(np.sum(np.array(nearest) < PROBED_SAME))
         return found
 
     def close(self) -> None:
@@ -175,3 +165,13 @@ class ChromaIndex:
             with self._idle:
                 self._users -= 1
                 self._idle.notify_all()
+
+
+def collection_names(client: ClientAPI) -> list[str]:
+    """The names of all collections, asked for in pages: the cloud gives no more at a time."""
+    names: list[str] = []
+    while True:
+        page = client.list_collections(limit=_PAGE, offset=len(names))
+        names += [collection.name for collection in page]
+        if len(page) < _PAGE:
+            return names

@@ -1,0 +1,1 @@
+"""The ledger in one SQLite file: run loops, segments, words, vectors, notes, what is pending."""

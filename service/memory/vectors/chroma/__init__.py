@@ -1,0 +1,1 @@
+"""The vector index in Chroma: embedded, on a server, or in the cloud."""
