@@ -29,7 +29,7 @@ from service.domain.history.events import Event
 from service.domain.history.human_input import InputRequired
 from service.llm.scripted.script_language import parse_script
 from service.llm.scripted.scripted_model import ScriptedModel
-from service.memory.ledger.notes.note_writing import NewSentence, NewSentences
+from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.ledger.segmenter import segment
 from service.memory.memory import Memory
 from service.routing.routing_options import RouterOptions
