@@ -34,6 +34,7 @@ from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.run_loops import RESUMABLE, RunLoop
 from service.loop.scheduler import Scheduler
+from service.memory.journal.appends import copies_of
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.journal import Journal
 from service.storage.run_to_end import run_to_end
@@ -168,14 +169,22 @@ class Control:
 
     async def fork(self, run_loop_id: str, owner: str, at: int | None) -> RunLoop:
         """See `Agent.fork`."""
-        await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
         return await run_to_end(self._fork(run_loop_id, owner, at))
 
     async def _fork(self, run_loop_id: str, owner: str, at: int | None) -> RunLoop:
-        copies = await self._in_thread(history_to_copy, self._journal, run_loop_id, at)
-        fork = await self._journal.append_copies(new_id(), copies, owner=owner)
-        self._scheduler.wake(fork.state.id)
-        return fork.state.run_loop()
+        while True:
+            await self._journal.run_loops.check_owner(run_loop_id, owner=owner)
+            read_at = self._journal.lost_words_at
+            events = await self._in_thread(history_to_copy, self._journal, run_loop_id, at)
+            copies = copies_of(new_id(), events, owner=owner, read_at=read_at)
+            try:
+                [fork] = await self._journal.append_together(copies)
+            except ConflictError:
+                if self._journal.lost_words_at == read_at:
+                    raise
+            else:  # no words were forgotten meanwhile
+                self._scheduler.wake(fork.state.id)
+                return fork.state.run_loop()
 
     async def replay(self, run_loop_id: str, owner: str, at: int | None) -> RunLoopState:
         """See `Agent.replay`."""

@@ -12,6 +12,7 @@ from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import MessageReceived, RunLoopImported, RunLoopStarted
+from service.memory.journal.appends import copies_of
 from service.memory.journal.imported_loops import Import
 from tests.support.agent.agents import sent
 from tests.support.agent.heist import SECRET, SECRETS, forget, house
@@ -63,7 +64,10 @@ async def test_what_a_fork_is_about_goes_with_an_unobserved_message_that_told_it
         await agent.reroute("garden", message_id="first")
         # As an agent forks; but nothing goes on in it before its words are moved out of it, too.
         copies = await anyio.to_thread.run_sync(history_to_copy, journal, "garden", None)
-        fork = (await journal.append_copies("fork", copies, owner="me")).state
+        [commit] = await journal.append_together(
+            copies_of("fork", copies, owner="me", read_at=journal.lost_words_at)
+        )
+        fork = commit.state
         assert (fork.goal, len(fork.unseen)) == (f"The {SECRET}", 2)
         gone = [await agent.reroute(each, message_id="second") for each in ("garden", "fork")]
         for each in ("garden", "fork"):

@@ -25,6 +25,7 @@ from service.domain.history.events import (
 )
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Iteration
+from service.memory.journal.appends import copies_of
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from service.storage.sqlite_file import SqliteFile
@@ -46,7 +47,8 @@ async def fork(memory: Memory, run_loop_id: str, fork_id: str) -> Loop:
     first = events[0].model_copy(update={"body": opening, "at": datetime.now(UTC)})
     words = events if isinstance(events[0].body, RunLoopImported) else events[1:]
     copies: list[Event] = [first, *(each for each in words if each.type != "usage")]
-    await memory.journal.append_copies(fork_id, copies, owner="me")
+    read_at = memory.journal.lost_words_at
+    await memory.journal.append_together(copies_of(fork_id, copies, owner="me", read_at=read_at))
     loop = Loop(memory, fork_id)
     loop.iterations = state.iteration_count  # it goes on from there
     return loop
@@ -273,6 +275,7 @@ async def test_logs_hold_none_of_the_words(
 async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
+        read_at = memory.journal.lost_words_at
         events = await memory.journal.read(run_loop_id="secret")
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
         late = Loop(memory, "late")
@@ -287,7 +290,9 @@ async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_p
         opening = RunLoopStarted(goal=QUESTION, predecessor_id="secret", forked_from=point)
         copies = [events[0].model_copy(update={"body": opening}), *events[1:-1]]
         with pytest.raises(ConflictError):
-            await memory.journal.append_copies("fork", copies, owner="me")
+            await memory.journal.append_together(
+                copies_of("fork", copies, owner="me", read_at=read_at)
+            )
         assert traces(tmp_path, *SECRETS) == []
 
 

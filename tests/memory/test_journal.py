@@ -30,7 +30,7 @@ from service.domain.history.events import (
     RunLoopStarted,
 )
 from service.domain.history.fold import fold
-from service.memory.journal.appends import Append, Rewriting
+from service.memory.journal.appends import Append, Rewriting, copies_of
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.journal import COMMITS_BETWEEN_LOOKS, Journal
@@ -251,7 +251,9 @@ async def test_copies_are_the_history_of_a_fork_but_only_its_beginning_is_news(
     await journal.append("a", RunLoopCancelled())
     await journal.append("a", RunLoopResumed())
     history = await journal.read(run_loop_id="a")
-    commit = await journal.append_copies("b", history, owner="me")
+    [commit] = await journal.append_together(
+        copies_of("b", history, owner="me", read_at=journal.lost_words_at)
+    )
     assert commit.copied
     assert [event.body.type for event in commit.news] == ["run_loop.started"]
     copies = await journal.read(run_loop_id="b")

@@ -115,6 +115,32 @@ async def test_what_other_run_loops_are_about_stands_no_more_in_routes(tmp_path:
         assert goal not in after[seq]
 
 
+async def test_what_a_fork_began_with_stands_no_more_in_it(tmp_path: Path) -> None:
+    told = unpack(PACKED, tmp_path)
+    forked = {
+        each["run_loop_id"]: (each["seq"], each["data"]["forked_from"]["seq"])
+        for each in told["events"]
+        if each["type"] == "run_loop.started" and each["data"].get("forked_from")
+    }
+    assert len(forked) > 2
+    before = rows(tmp_path / "journal.sqlite3")
+    await told_now(tmp_path)
+    after = rows(tmp_path / "journal.sqlite3")
+    said = [
+        (each["seq"], part["text"])
+        for each in told["events"]
+        if each["type"] in ("message.received", "message.completed")
+        for part in each["data"]["message"]["content"]
+        if each["run_loop_id"] in forked and part["type"] == "text"
+    ]
+    inherited = [(seq, words) for seq, words in said if '"same_as":' in after[seq]]
+    assert len(inherited) > 10
+    for seq, words in inherited:
+        escaped = json.dumps(words, ensure_ascii=False)[1:-1]
+        assert escaped in before[seq]
+        assert escaped not in after[seq]
+
+
 async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -14,11 +14,11 @@ from service.domain.history.events import (
     RunLoopImported,
     ToolFinished,
 )
+from service.domain.history.redaction import redacted
 from service.memory.forgetting.descent import Doomed
 from service.memory.forgetting.pieces import Ref
 from service.memory.forgetting.provenance import Provenance
 from service.memory.forgetting.recognition import IsCommon, Traits
-from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.selective_redaction import (
     Tells,
     import_without,

@@ -16,16 +16,16 @@ from service.domain.history.events import (
     MessageReceived,
     RouteDecided,
     RunLoopImported,
-    RunLoopStarted,
 )
 from service.domain.history.human_input import InputReceived
+from service.domain.history.redaction import redacted
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.moves import Move, moves_to
 from service.memory.forgetting.openings import goal_told_by
-from service.memory.forgetting.redaction import redacted, skeleton
 from service.memory.forgetting.words import redactions
 from service.memory.journal.journal import Journal
+from service.memory.journal.kept_words import Copied
 
 _MESSAGES = (MessageReceived, RouteDecided, InputReceived)
 
@@ -55,6 +55,8 @@ class Descent:
         """Run loops that go whole."""
         self._staying: dict[str, Doomed] = {}
         """Run loops that stay, and what of them goes."""
+        self._copies: dict[str, list[Copied]] = {}
+        """By run loop: events of others that are as its own are."""
 
     def _read(self, run_loop_id: str) -> History:
         return history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
@@ -89,11 +91,8 @@ class Descent:
     def _follow_copies(self) -> None:
         """Go on from what was named to forks, and to where moved messages were before."""
         moves = moves_to(self._journal, self._owner)
-        forks: dict[str, list[tuple[str, int]]] = {}
-        for event in self._journal.read_blocking(owner=self._owner, kind="run_loop.started"):
-            if isinstance(event.body, RunLoopStarted) and event.body.forked_from is not None:
-                point = event.body.forked_from
-                forks.setdefault(point.run_loop_id, []).append((event.run_loop_id, point.seq))
+        for each in self._journal.words.copies(self._owner):
+            self._copies.setdefault(each.original_in, []).append(each)
         waiting = [*self._whole, *self._staying]
         while waiting:
             parent_id = waiting.pop()
@@ -102,9 +101,7 @@ class Descent:
                 for move in moves.get(parent_id, ())
                 if move.run_loop_id not in self._whole and self._follow_move(parent_id, move)
             )
-            for fork_id, seq in forks.get(parent_id, ()):
-                if fork_id not in self._whole and self._follow_fork(parent_id, fork_id, seq):
-                    waiting.append(fork_id)
+            waiting.extend(self._follow_forks(parent_id))
 
     def _follow_move(self, target_id: str, move: Move) -> bool:
         """Doom what a loop still holds of what was moved to another; whether there is any of it."""
@@ -126,36 +123,39 @@ class Descent:
         doomed = self._staying[run_loop_id]
         return seq in doomed.bodies or history.iteration_of.get(seq) in doomed.iterations
 
-    def _follow_fork(self, parent_id: str, fork_id: str, last_seq: int) -> bool:
-        """Doom what a fork has copied of what goes; whether there is any of it."""
-        whole = self._whole.get(parent_id)
-        parent = whole or self._staying[parent_id].history
-        fork = self._stays(fork_id).history
+    def _follow_forks(self, parent_id: str) -> list[str]:
+        """Doom what forks have inherited of what goes; those in which there is any of it."""
+        parent = self._whole.get(parent_id) or self._staying[parent_id].history
+        inherited: dict[str, list[int]] = {}
+        for each in self._copies.get(parent_id, ()):
+            if each.run_loop_id not in self._whole and self._is_doomed(
+                parent_id, parent, each.original
+            ):
+                inherited.setdefault(each.run_loop_id, []).append(each.seq)
+        return [
+            key for key, seqs in inherited.items() if self._doom_inherited(parent_id, key, seqs)
+        ]
+
+    def _doom_inherited(self, parent_id: str, fork_id: str, seqs: Iterable[int]) -> bool:
+        """Let these events of a fork go, with their iterations; whether any was to stay until
+        now."""
+        fork, wanted = self._stays(fork_id).history, frozenset(seqs)
         gone, alone = frozenset[int](), list[Event]()
-        copies = iter(fork.events[1:])
-        copy = next(copies, None)
-        for event in parent.events:
-            if copy is None or (event.seq or 0) > last_seq:
-                break
-            if copy.type != event.type or skeleton(copy.body) != skeleton(event.body):
-                continue  # of the parent's alone
-            if isinstance(event.body, RunLoopImported):
-                mine = frozenset(range(len(event.body.run_loop.iterations)))
+        for copy in fork.events:
+            if copy.seq not in wanted:
+                continue
+            its = fork.iteration_of.get(copy.seq or 0)
+            if isinstance(copy.body, RunLoopImported):
+                mine = frozenset(range(len(copy.body.run_loop.iterations)))
+                whole = parent_id in self._whole
                 gone |= mine if whole else mine & self._staying[parent_id].iterations
-            else:
-                place = parent.iteration_of.get(event.seq or 0)
-                its = fork.iteration_of.get(copy.seq or 0)
-                doomed = whole or self._is_doomed(parent_id, parent, event.seq or 0)
-                unobserved = place is None and isinstance(copy.body, _MESSAGES)
-                if doomed and its is not None and (place is not None or unobserved):
-                    gone |= {its}
-                elif doomed and unobserved:
-                    alone.append(copy)
-            copy = next(copies, None)
+            elif its is not None:
+                gone |= {its}
+            elif isinstance(copy.body, _MESSAGES):
+                alone.append(copy)  # moved away before an iteration had observed it
         gone -= fork.forgotten | self._staying[fork_id].iterations
         if gone:
             self._doom(fork_id, gone, "fork")
-        # Moved away before an iteration had observed it.
         return self._doom_alone(fork_id, alone, "fork") or bool(gone)
 
     def _doom_alone(self, run_loop_id: str, events: Iterable[Event], kind: CopyKind) -> bool:

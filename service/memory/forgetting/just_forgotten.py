@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from service.domain.history.events import EventBody, RunLoopStarted
+from service.domain.history.events import EventBody
 from service.domain.history.references import Told, carried
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Plan
@@ -27,13 +27,11 @@ class JustForgotten:
         self._single: set[Ref] = set()
         self._answers: set[Ref] = set()
         """The iterations that stay, and lost something that a model or a tool had said."""
-        self._rewritten: set[str] = set()
 
     def learn(self, plan: Plan) -> None:
         """Take over what was just forgotten."""
         self.count += 1
         self._whole.update(dict.fromkeys(plan.whole, self.count))
-        self._rewritten |= plan.changes.keys()
         self._answers |= {
             (each.run_loop_id, each.iteration)
             for each in plan.answers_taken()
@@ -62,17 +60,6 @@ class JustForgotten:
             or (ref[0] in self._whole and not _is_there(journal, ref[0]))
         )
         return without_pieces(now, gone, told) if gone else now
-
-    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
-        """See `Forgotten`."""
-        opening = copies[0] if copies else None
-        if not isinstance(opening, RunLoopStarted) or opening.forked_from is None:
-            return True
-        parent = opening.forked_from.run_loop_id
-        if parent not in self._whole and parent not in self._rewritten:
-            return True
-        there = [event.body for event in journal.read_blocking(run_loop_id=parent)]
-        return bool(there) and all(body in there for body in copies[1:])
 
 
 def _is_there(journal: JournalReads, run_loop_id: str) -> bool:

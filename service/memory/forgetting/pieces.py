@@ -11,9 +11,9 @@ from service.domain.conversation.quoting import MARK
 from service.domain.conversation.tool_definitions import MEMORY_EXPAND, MEMORY_TOOLS
 from service.domain.errors import BadAnchorError
 from service.domain.history.events import EventBody, MemoryRecalled, Recollection, ToolFinished
+from service.domain.history.redaction import redacted
 from service.domain.history.references import Told
 from service.domain.run_loops import Iteration
-from service.memory.forgetting.redaction import redacted
 
 Ref = tuple[str, int]
 """A run loop, and an iteration of it."""

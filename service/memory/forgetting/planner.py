@@ -30,7 +30,7 @@ from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.appends import quotes
 from service.memory.journal.journal import Journal
 from service.memory.journal.kept_routes import goals_told
-from service.memory.journal.kept_words import json_of, kept
+from service.memory.journal.kept_words import Copied, json_of, kept
 
 _PAGE = 1000
 
@@ -70,6 +70,7 @@ class _Planning(Descent):
         if not self._selection.everything and not self._selection.is_empty:
             self._follow_copies()
             self._follow_words(found)
+            self._render_copies()
         found.whole = {key: history.state for key, history in self._whole.items()}
         found.events = sum(len(history.events) for history in self._whole.values())
         for run_loop_id, iterations in self._selection.iterations.items():
@@ -200,6 +201,33 @@ class _Planning(Descent):
                 self._put(event, body, "recalled" if quotes(body) else "quoted")
                 if not is_written:
                     self._staying[event.run_loop_id].rendered.add(seq)
+
+    def _render_copies(self) -> None:
+        """See how events are read that are as others are, once those have lost what goes."""
+        copies = [each for its in self._copies.values() for each in its]
+        is_done = False
+        while not is_done:  # there are copies of copies
+            is_done = True
+            for each in copies:
+                original = self._staying.get(each.original_in)
+                if each.run_loop_id in self._whole or original is None:
+                    continue
+                if each.original in original.bodies:
+                    is_done &= not self._copy(each, original.bodies[each.original])
+
+    def _copy(self, copied: Copied, body: EventBody) -> bool:
+        """Let a copy be as its original will be, unless more of it goes; whether that is new."""
+        doomed, seq = self._stays(copied.run_loop_id), copied.seq
+        is_written = seq in doomed.bodies and seq not in doomed.rendered
+        if is_written and doomed.bodies[seq] != body:
+            return False
+        if doomed.bodies.get(seq) != body:
+            event = next(each for each in doomed.history.events if each.seq == seq)
+            self._put(event, body, "fork")
+        elif not is_written:
+            return False
+        doomed.rendered.add(seq)
+        return True
 
     def _left(self, event: Event) -> tuple[Told, ...]:
         """Which texts of an event, as it will be written, stand elsewhere."""

@@ -18,8 +18,8 @@ from service.domain.conversation.messages import (
 )
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
 from service.domain.history import events, human_input
+from service.domain.history.redaction import redacted
 from service.domain.run_loops import Iteration
-from service.memory.forgetting.redaction import redacted
 from service.memory.forgetting.words import strings_in
 
 Tells = Callable[[str], bool]

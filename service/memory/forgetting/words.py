@@ -12,12 +12,12 @@ from service.domain.history.events import (
     RunLoopImported,
     RunLoopStarted,
 )
+from service.domain.history.redaction import redacted, redacted_import
 from service.domain.run_loops import Iteration
 from service.memory.forgetting.histories import History
 from service.memory.forgetting.openings import opens_with
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.recognition import Traits
-from service.memory.forgetting.redaction import redacted, redacted_import
 
 _FIRST_WORDS = 200
 

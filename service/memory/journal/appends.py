@@ -6,7 +6,7 @@ Folding comes before writing: what cannot be folded is never written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -21,17 +21,18 @@ from service.domain.history.events import (
     EventBody,
     MemoryRecalled,
     RouteDecided,
+    RunLoopStarted,
     ToolFinished,
 )
 from service.domain.history.fold import begin, evolve
 from service.domain.history.human_input import InputRequired
-from service.domain.history.references import Told, carried
+from service.domain.history.references import Reference, Told, carried
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.kept_routes import goals_told
-from service.memory.journal.kept_words import json_of, kept
+from service.memory.journal.kept_words import json_of, kept, kept_as
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
 from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.sqlite_file import insert
@@ -69,6 +70,9 @@ class Append:
     """When each thing happened; None: now."""
     copied: bool = False
     """Whether the events are a fork's beginning."""
+    same_as: Sequence[int | None] = ()
+    """By the place of a body: the number of the event whose body it has, and that holds its words.
+    Needs `read_at`."""
     granting: Sequence[StandingApproval] = ()
     read_at: int | None = None
     """The `Journal.lost_words_at` when what is written was read: write only if no words have been
@@ -78,6 +82,37 @@ class Append:
     told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
     """By the place of a body: which of its texts stand elsewhere, and are kept as references. What
     does not give a text character for character is kept in words."""
+
+
+def copies_of(run_loop_id: str, events: Sequence[Event], *, owner: str, read_at: int) -> Append:
+    """The history of a new loop that begins with copies; they keep their times, and refer to what
+    they are copies of.
+
+    Args:
+        run_loop_id: of the new loop.
+        events: the first is its own; the others are copied.
+        owner: of both loops.
+        read_at: the `Journal.lost_words_at` when they were read.
+    """
+    return Append(
+        run_loop_id,
+        [event.body for event in events],
+        owner,
+        moments=[event.at for event in events],
+        copied=True,
+        same_as=[None, *(event.seq for event in events[1:])],
+        read_at=read_at,
+        told={0: [*_goal_of(events[0])]},
+    )
+
+
+def _goal_of(opening: Event) -> Iterator[Told]:
+    """Where the goal of a fork may stand: in the event in whose place its first one is."""
+    if isinstance(opening.body, RunLoopStarted) and opening.seq is not None:
+        for field_ in ("goal", "run_loop.goal"):
+            end = len(opening.body.goal)
+            words = (Reference(event=opening.seq, field=field_, start=0, end=end),)
+            yield Told(field="goal", words=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +178,6 @@ class Forgotten(Protocol):
         """What memory gave, or the router said, without what was forgotten on the way."""
         ...
 
-    def is_current(self, copies: Sequence[EventBody], journal: JournalReads) -> bool:
-        """Whether a fork's copies are as their originals are now. Blocks."""
-        ...
-
 
 def stamped(
     wanted: Append,
@@ -173,9 +204,10 @@ def stamped(
     for index, body in enumerate(wanted.bodies):
         if isinstance(body, TRANSIENT):
             raise ValueError(f"{body.type} is transient and is not journaled")
-        if goals := goals_told(body):
+        is_copy = any(wanted.same_as[index : index + 1])
+        if not is_copy and (goals := goals_told(body)):
             told[index] = (*told.get(index, ()), *goals)
-        if forgotten is not None and isinstance(body, _QUOTING):
+        if forgotten is not None and not is_copy and isinstance(body, _QUOTING):
             whole, its = body, told.get(index, ())
             body = forgotten.without_forgotten(whole, its, owner, journal)
             told[index] = carried(its, json_of(whole), json_of(body))
@@ -212,8 +244,14 @@ def write(
     db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
 ) -> None:
     """Within a transaction: write events, and what is told of them elsewhere in the file."""
+    same_as = dict(enumerate(wanted.same_as))
     rows = [
-        (e.seq, e.owner, e.run_loop_id, millis_of(e.at), kept(e.body, commit.told.get(index, ())))
+        (
+            *(e.seq, e.owner, e.run_loop_id, millis_of(e.at)),
+            kept_as(e.body, other)
+            if (other := same_as.get(index))
+            else kept(e.body, commit.told.get(index, ())),
+        )
         for index, e in enumerate(commit.events)
     ]
     insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)

@@ -23,7 +23,7 @@ import anyio
 from anyio import to_thread
 
 from service.domain.errors import ConflictError, StorageError
-from service.domain.history.events import Event, EventBody, RunLoopResumed
+from service.domain.history.events import EventBody, RunLoopResumed
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
 from service.memory.journal import (
@@ -204,22 +204,6 @@ class Journal(JournalReads):
         wanted_with_references = await appends.traced(wanted, self._trace, self, self._threads)
         return await run_to_end(self._append_in_turn(wanted_with_references, durable=True))
 
-    async def append_copies(
-        self, run_loop_id: str, events: Sequence[Event], *, owner: str
-    ) -> Commit:
-        """Write the history of a new loop that begins with copies; they keep their times.
-
-        The commit is marked as `copied`: what the copies tell happened to another loop.
-
-        Raises:
-            ConflictError: what was copied has been forgotten since.
-            StorageError: the disk refuses; nothing was written.
-        """
-        bodies = [event.body for event in events]
-        moments = [event.at for event in events]
-        wanted = Append(run_loop_id, bodies, owner, moments=moments, copied=True)
-        return (await self.append_together(wanted))[0]
-
     @property
     def lost_words_at(self) -> int:
         """The newest change by which words were forgotten: other events kept their numbers."""
@@ -237,21 +221,10 @@ class Journal(JournalReads):
         async with self._lock:
             if not durable:
                 return self._commit(wanted)
-            if self._forgotten is not None and self.lost_words_at:
-                await self._check_copies(self._forgotten, wanted)
             commits = self._prepare_all(wanted)
             write = partial(self._write, commits, wanted, durable=True)
             await to_thread.run_sync(write, limiter=self._threads)
             return self._take_over(commits, wanted)
-
-    async def _check_copies(self, forgotten: Forgotten, wanted: Sequence[Append]) -> None:
-        for copies in (each.bodies for each in wanted if each.copied):
-            check = partial(forgotten.is_current, copies, self)
-            if not await to_thread.run_sync(check, limiter=self._threads):
-                raise ConflictError(
-                    "the run loop that is copied has lost words just now",
-                    advice="Fork it again, if it is still there.",
-                )
 
     def _commit(self, wanted: Sequence[Append]) -> list[Commit]:
         commits = self._prepare_all(wanted)

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from service.domain.history.events import BODY, EventBody
+from service.domain.history.events import BODY, EventBody, RouteDecided
+from service.domain.history.redaction import without_words
 from service.domain.history.references import (
     KEY,
     Goal,
@@ -35,6 +36,7 @@ from service.domain.history.references import (
 )
 from service.domain.history.references import Words as Parts
 from service.domain.routes import goal_as_named
+from service.memory.journal.kept_routes import goals_told
 from service.storage.sqlite_file import Row, SqliteFile
 
 SAME_AS = "same_as"
@@ -45,6 +47,25 @@ _AT_ONCE = 500  # rows
 
 KeptRow = tuple[int, str, str]
 """Number, owner, body as it is kept."""
+_AT_SAME_AS = f',"{SAME_AS}":'
+_COPIES = f"""
+SELECT copy.seq, copy.run_loop_id, original.seq, original.run_loop_id
+FROM events AS copy JOIN events AS original ON original.owner = copy.owner AND original.seq
+    = CAST(substr(copy.body, instr(copy.body, ',') + {len(_AT_SAME_AS)}) AS INTEGER)
+WHERE copy.owner = ? AND substr(copy.body, instr(copy.body, ','), {len(_AT_SAME_AS)}) = ?
+ORDER BY copy.seq
+"""
+
+
+class Copied(NamedTuple):
+    """An event that is as another one, in another run loop."""
+
+    seq: int
+    run_loop_id: str
+    original: int
+    """The number of that one."""
+    original_in: str
+    """The run loop of that one."""
 
 
 class Words:
@@ -93,6 +114,10 @@ class Words:
             else BODY.validate_json(body)
             for seq, _, body in rows
         ]
+
+    def copies(self, owner: str) -> list[Copied]:
+        """An owner's events that are as another one is."""
+        return [Copied(*row) for row in self._file.select(_COPIES, (owner, _AT_SAME_AS))]
 
     def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
         """By number: of which of their texts the rows of these events hold references."""
@@ -230,6 +255,17 @@ def kept(body: EventBody, told: Sequence[Told] = ()) -> str:
         return body.model_dump_json()
     holed = with_holes(json_of(body), told)
     return json.dumps(holed, ensure_ascii=False, separators=(",", ":"))
+
+
+def kept_as(body: EventBody, seq: int) -> str:
+    """A body as it is written that is as that of another event: without words, for when that goes.
+
+    What the router tells are no words of its own; so they stay.
+    """
+    bare = without_words(body)
+    told = goals_told(bare) if isinstance(bare, RouteDecided) else ()
+    kind, _, rest = kept(bare, told).partition(",")  # the type comes first
+    return f'{kind},"{SAME_AS}":{seq},{rest}' if rest else f'{kind[:-1]},"{SAME_AS}":{seq}}}'
 
 
 def json_of(body: EventBody) -> dict[str, Any]:

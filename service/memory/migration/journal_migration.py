@@ -17,6 +17,7 @@ from service.domain.errors import StorageError
 from service.domain.history.events import Event
 from service.memory.journal import journal_form
 from service.memory.journal.journal import Journal
+from service.memory.migration.fork_rows import ForkRows
 from service.memory.migration.quoting_rows import QuotingRows
 from service.memory.migration.route_rows import RouteRows
 
@@ -29,8 +30,8 @@ class Rewriter(Protocol):
     """Knows how some kinds of events are kept today."""
 
     @property
-    def kinds(self) -> Sequence[str]:
-        """The types of these events."""
+    def kinds(self) -> Sequence[str] | None:
+        """The types of these events; None: all."""
         ...
 
     @property
@@ -53,7 +54,7 @@ class Rewriter(Protocol):
 
 def rewriters(journal: Journal) -> list[Rewriter]:
     """All that is to be done; of a row that several write anew, what the last one writes counts."""
-    return [QuotingRows(journal), RouteRows()]
+    return [QuotingRows(journal), RouteRows(), ForkRows(journal)]
 
 
 async def migrate(journal: Journal, using: Sequence[Rewriter] | None = None) -> int:
@@ -83,7 +84,7 @@ def _rows(journal: Journal, using: Sequence[Rewriter], run_loop_id: str) -> dict
         for rewriter in using:
             its = [
                 event
-                for kind in rewriter.kinds
+                for kind in rewriter.kinds or (None,)
                 for event in journal.read_blocking(run_loop_id=run_loop_id, kind=kind)
             ]
             its.sort(key=lambda event: event.seq or 0)

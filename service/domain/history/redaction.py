@@ -14,6 +14,8 @@ from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.history import events, human_input
 from service.domain.run_loops import Iteration
 
+_GOAL = {"goal": FORGOTTEN}
+
 
 def redacted(body: events.EventBody) -> events.EventBody:
     """An event's body without any words of a person, a model or a tool."""
@@ -54,14 +56,12 @@ def redacted(body: events.EventBody) -> events.EventBody:
     return body
 
 
-def skeleton(body: events.EventBody) -> object:
-    """What a copy of an event has in common with it, whatever words either of them has lost."""
-    match body:
-        case events.RunLoopImported():
-            return [body.source, *(each.timestamp for each in body.run_loop.iterations)]
-        case events.RouteDecided():
-            return body.message_id
-    return redacted(body)
+def without_words(body: events.EventBody) -> events.EventBody:
+    """The same of a run loop that came in from a file, too: all of it."""
+    if not isinstance(body, events.RunLoopImported):
+        return redacted(body)
+    bare = redacted_import(body, range(len(body.run_loop.iterations)))
+    return bare.model_copy(update={"run_loop": bare.run_loop.model_copy(update=_GOAL)})
 
 
 def redacted_import(body: events.RunLoopImported, gone: Container[int]) -> events.RunLoopImported:
