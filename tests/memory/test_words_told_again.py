@@ -145,3 +145,23 @@ async def test_a_page_of_a_long_result_goes_with_the_result(tmp_path: Path) -> N
         state = memory.journal.state("long")
         assert state is not None
         assert "bark" not in "".join(message.text for message in state.history)
+
+
+async def test_one_piece_after_the_other_can_be_forgotten(tmp_path: Path) -> None:
+    async with house(tmp_path) as memory:
+        names = ("birds", "owls", "swifts")
+        for name in names:
+            await told(memory, name, f"And {name}?", f"The plumage of {name} is brown.")
+        await archived(memory)
+        third = Loop(memory, "third")
+        pieces = [piece(e, 0, f"The plumage of {e} is brown.", "response") for e in names]
+        await third.say("Tell me of all.", recalled=pieces)
+        await third.answer("Thank you.")
+        for number, name in enumerate(names, start=1):
+            await forget(memory, ForgetRequest(run_loop_ids=(name,)))
+            state = memory.journal.state("third")
+            assert state is not None
+            left = [each.anchor.run_loop_id for each in state.recollections]
+            assert left == list(names[number:])
+    async with house(tmp_path) as memory:
+        assert memory.journal.states("me")[0].recollections == ()

@@ -162,16 +162,44 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
     A piece of memory of which words are gone is left out: a mark tells a model nothing.
     """
     body = {name: copy.deepcopy(each) for name, each in kept.items() if name != KEY}
-    broken = set[int]()
-    for each in told_in(kept):
-        text, is_whole = in_words(each.words, resolve)
-        _put(body, each.field, text)
-        if each.field.startswith("recollections.") and not is_whole:
-            broken.add(int(each.field.split(".")[1]))
-    if broken:
+    told = told_in(kept)
+    for each in told:
+        _put(body, each.field, in_words(each.words, resolve)[0])
+    if broken := _broken(told, resolve):
         pieces = enumerate(body["recollections"])
         body["recollections"] = [piece for index, piece in pieces if index not in broken]
     return body
+
+
+def told_in_rendered(kept: Json, resolve: Resolve) -> tuple[Told, ...]:
+    """What the texts of a kept body are made of as it is `rendered`: pieces may be left out."""
+    told = told_in(kept)
+    broken = _broken(told, resolve)
+    left = list[Told]()
+    for each in told:
+        index = _piece(each)
+        if index is None:
+            left.append(each)
+        elif index not in broken:
+            place = index - sum(other < index for other in broken)
+            left.append(each.model_copy(update={"field": f"recollections.{place}.content"}))
+    return tuple(left)
+
+
+def _broken(told: Iterable[Told], resolve: Resolve) -> set[int]:
+    """Which pieces of memory words are gone of."""
+    pieces = ((each, _piece(each)) for each in told)
+    return {
+        index
+        for each, index in pieces
+        if index is not None and not in_words(each.words, resolve)[1]
+    }
+
+
+def _piece(told: Told) -> int | None:
+    """Which piece of memory a text is that of, if it is one."""
+    name, _, rest = told.field.partition(".")
+    return int(rest.partition(".")[0]) if name == "recollections" else None
 
 
 def carried(told: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from service.domain.history.events import BODY, EventBody, RouteDecided
@@ -32,6 +33,7 @@ from service.domain.history.references import (
     stretch,
     text_at,
     told_in,
+    told_in_rendered,
     with_holes,
 )
 from service.domain.history.references import Words as Parts
@@ -103,11 +105,8 @@ class Words:
         quoting = {seq: (owner, json.loads(body)) for seq, owner, body in rows if _quotes(body)}
         if not quoting:
             return [BODY.validate_json(body) for _, _, body in rows]
-        rendering = _Rendering(dict(quoting))
-        wanted = {number for _, each in quoting.values() for number in _named(each)}
         changed = {seq: json_of(body) for seq, body in (instead or {}).items()}
-        self._read_into(rendering, wanted, changed, without)
-        self._read_goals(rendering, goals or {}, without)
+        rendering = self._rendering(quoting, changed, without, goals or {})
         return [
             BODY.validate_python(rendering.body(seq))
             if seq in quoting
@@ -120,10 +119,28 @@ class Words:
         return [Copied(*row) for row in self._file.select(_COPIES, (owner, _AT_SAME_AS))]
 
     def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
-        """By number: of which of their texts the rows of these events hold references."""
+        """By number: what the texts of these events, as they are read, are made of elsewhere."""
         rows = self._select(sorted(seqs))
-        quoting = {seq: json.loads(body) for seq, _, _, body in rows if _quotes(body)}
-        return {seq: told for seq, each in quoting.items() if (told := told_in(each))}
+        quoting = {seq: (owner, json.loads(body)) for seq, owner, _, body in rows if _quotes(body)}
+        rendering = self._rendering(quoting)
+        told = {
+            seq: told_in_rendered(body, rendering.resolving(owner))
+            for seq, (owner, body) in quoting.items()
+        }
+        return {seq: each for seq, each in told.items() if each}
+
+    def _rendering(
+        self,
+        quoting: Mapping[int, tuple[str, dict[str, Any]]],
+        instead: Mapping[int, dict[str, Any]] = MappingProxyType({}),
+        without: Container[str] = (),
+        goals: Mapping[str, str] = MappingProxyType({}),
+    ) -> _Rendering:
+        rendering = _Rendering(dict(quoting))
+        wanted = {number for _, each in quoting.values() for number in _named(each)}
+        self._read_into(rendering, wanted, instead, without)
+        self._read_goals(rendering, goals, without)
+        return rendering
 
     def as_read(self, body: EventBody, told: Sequence[Told], owner: str) -> EventBody:
         """An event that is about to be written, with the words that there are now."""
