@@ -168,7 +168,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
     from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
     from service.domain.usage import Prices
     from service.llm.anthropic.anthropic_messages import AnthropicModel
-    from service.llm.backoff import Backoff
+    from service.llm.generate import Backoff
     from service.llm.named_models import NamedModel
     from service.llm.openai.openai_compatible import OpenAIModel
     from service.llm.protocol import LLM, LLMStatus
@@ -238,7 +238,7 @@ NAMES_IN = {
     "service.agent.agent": "Agent",
     "service.agent.human_input.answer_reading": "Answer",
     "service.agent.agent_factory": "agent_from_settings create_agent",
-    "service.llm.backoff": "Backoff",
+    "service.llm.generate": "Backoff",
     "service.loop.brain": "Brain Limits landing",
     "service.agent.callbacks": "Callbacks",
     "service.agent.consolidation.consolidation_options": "ConsolidationOptions ConsolidationStatus",

@@ -10,7 +10,7 @@ from service.agent.consolidation.consolidation_options import ConsolidationOptio
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
 from service.domain.usage import Prices
-from service.llm.backoff import Backoff
+from service.llm.generate import Backoff
 from service.llm.named_models import ANSWER_TOKENS
 from service.loop.brain import Brain, Limits
 from service.loop.custom_brain import check_brain

@@ -10,8 +10,8 @@ from service.agent.plugins import load_brain, load_executors, load_hooks
 from service.config import LLMSettings, PriceSettings, Settings
 from service.domain.errors import ConfigurationError
 from service.domain.usage import Prices
-from service.llm.backoff import Backoff
 from service.llm.factory import create_llm
+from service.llm.generate import Backoff
 from service.llm.named_models import ANSWER_TOKENS, NamedModel
 from service.loop.brain import Limits
 from service.loop.executor_deps import Compaction

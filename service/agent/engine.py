@@ -43,7 +43,7 @@ from service.memory.protocol import Vectors
 from service.routing.calibration.recalibration import Recalibration
 from service.routing.open_loop_vectors import EmbedQueries, is_known
 from service.routing.router import Router
-from service.tools.human_tools import question_of
+from service.tools.builtins.ask_user import question_of
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from service.loop.scheduler import Scheduler
 from service.memory.journal.appends import copies_of
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.journal import Journal
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 
 T = TypeVar("T")
 

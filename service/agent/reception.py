@@ -46,8 +46,7 @@ from service.routing.clarification import question, rather_asked
 from service.routing.router import Router
 from service.routing.splitting.list_splitting import without_announcement
 from service.routing.splitting.split_messages import is_part, opened_by_earlier_parts, parts_of
-from service.storage.keyed_lock import KeyedLock
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import KeyedLock, run_to_end
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError
 from service.llm.model_descriptions import model_in_words
-from service.models.machine_choice import CANDIDATES, chosen
+from service.models.machine import CANDIDATES, chosen
 from service.models.weight_store import ModelStore
 from service.wire.memory_bodies import Stats
 

@@ -1,12 +1,24 @@
-"""One call of the model: its stream, merged into one message."""
+"""One call of a model: its stream merged into one message, its usage as events, its retries.
+
+A call is made again after an exponential back-off with jitter, or when the endpoint says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+import anyio
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from service.domain.conversation.messages import FinishReason, Message, ToolCall
 from service.domain.conversation.stream_parts import (
@@ -21,9 +33,124 @@ from service.domain.conversation.token_estimates import (
     tool_tokens,
 )
 from service.domain.conversation.tool_definitions import ToolDefinition
-from service.domain.errors import LLMStreamError
+from service.domain.errors import LLMError, LLMStreamError
+from service.domain.history.events import Usage, UsagePurpose
+from service.domain.usage import Prices
 from service.llm.protocol import LLM
 from service.llm.stop_notices import WithoutEcho
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The waits between the tries: random ones, up to a bound that doubles with each."""
+
+    base_seconds: float = 0.5
+    """The bound of the first."""
+    max_seconds: float = 20
+    """The bound of all."""
+    longest_wait_seconds: float = 60
+    """How long a wait is waited for that the endpoint itself asks for; a longer one fails at once:
+    that is for the person to know."""
+
+
+T = TypeVar("T")
+
+
+async def retrying(
+    call: Callable[[], Awaitable[T]],
+    *,
+    max_retries: int,
+    backoff: Backoff = Backoff(),
+    on_retry: Callable[[int, float, LLMError], Awaitable[None]],
+) -> T:
+    """Make a call, and make it again while it fails with a retryable `LLMError`.
+
+    Args:
+        call: what to do.
+        max_retries: how often to do it again.
+        backoff: how long to wait before each time; an endpoint that asks for a longer wait than
+            its ``longest_wait_seconds`` is not waited for.
+        on_retry: told before each wait: which attempt failed (from 1), the seconds to wait, why.
+
+    Raises:
+        LLMError: the last failure.
+    """
+
+    def is_worth_another_try(error: BaseException) -> bool:
+        if not isinstance(error, LLMError) or not error.retryable:
+            return False
+        return (error.retry_after or 0) <= backoff.longest_wait_seconds
+
+    async def before_sleep(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, LLMError):
+            await on_retry(state.attempt_number, state.upcoming_sleep, error)
+
+    # Most calls succeed at once: the machinery of retrying is set up for those that do not.
+    try:
+        return await call()
+    except LLMError as error:
+        if not max_retries or not is_worth_another_try(error):
+            raise
+        failed = [error]
+
+    async def once() -> T:
+        if failed:
+            raise failed.pop()
+        return await call()
+
+    attempts = AsyncRetrying(
+        retry=retry_if_exception(is_worth_another_try),
+        stop=stop_after_attempt(max_retries + 1),
+        wait=_Wait(backoff),
+        sleep=anyio.sleep,
+        before_sleep=before_sleep,
+        reraise=True,
+    )
+    return await attempts(once)
+
+
+class _Wait:
+    def __init__(self, backoff: Backoff) -> None:
+        self._growing = wait_random_exponential(
+            multiplier=backoff.base_seconds, max=backoff.max_seconds
+        )
+
+    def __call__(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, LLMError) else None
+        return self._growing(state) if asked is None else max(asked, 0.0)
+
+
+_MOST_TOKENS = 10**12
+
+
+def usage_of(
+    generated: Generated, prices: Prices | None, *, purpose: UsagePurpose = "answer"
+) -> Usage:
+    """The usage event of a call, with its cost where there are prices."""
+    told = generated.usage
+    used = TokenUsage(
+        told.model,
+        _sane(told.input_tokens),
+        _sane(told.output_tokens),
+        cached_input_tokens=_sane(told.cached_input_tokens),
+    )
+    return Usage(
+        model=used.model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cached_input_tokens=used.cached_input_tokens,
+        cost=None if prices is None else prices.cost(used),
+        purpose=purpose,
+        estimated=generated.estimated,
+    )
+
+
+def _sane(count: int) -> int:
+    """What an endpoint reports, within what can be: an answer must not be lost to a number."""
+    return min(max(count, 0), _MOST_TOKENS)
+
 
 OnPart = Callable[[StreamPart], None]
 OnCall = Callable[[ToolCall], None]

@@ -32,7 +32,7 @@ def embedded_model(settings: Settings, llm: LLMSettings | None = None) -> str:
         settings: all settings.
         llm: those of one of its other models; None: of ``llm`` itself.
     """
-    from service.models.machine_choice import chosen
+    from service.models.machine import chosen
 
     return (llm or settings.llm).model or chosen().name
 

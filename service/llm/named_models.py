@@ -19,7 +19,7 @@ from service.domain.errors import (
 )
 from service.domain.run_loops import DEFAULT_MODEL_NAME
 from service.domain.usage import Prices
-from service.llm.backoff import Backoff
+from service.llm.generate import Backoff
 from service.llm.protocol import LLM, LLMStatus
 from service.tuning import MODEL_DOWN_MOST_SECONDS, MODEL_DOWN_SECONDS
 

@@ -28,7 +28,7 @@ from service.loop.early_calls import EarlyCalls
 from service.loop.execution import Executor, StopReason
 from service.loop.runner import run
 from service.memory.memory import Memory
-from service.tools.cancelled import caller_is_cancelled
+from service.tools.protocol import caller_is_cancelled
 
 log = logging.getLogger(__name__)
 

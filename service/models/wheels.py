@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from service.models.catalog import WheelPart, WheelsSource
-from service.models.fetch import Fetch
-from service.models.weight_errors import SourceFailed
+from service.models.fetch import Fetch, SourceFailed
 
 _POLL_SECONDS = 0.1
 

@@ -25,8 +25,8 @@ from service.domain.history.state import RunLoopState
 from service.domain.routes import Route, RouteCandidate, RouteMethod, goal_as_named
 from service.domain.run_loops import RESUMABLE
 from service.domain.usage import Prices
+from service.llm.generate import usage_of
 from service.llm.protocol import LLM
-from service.llm.usage_events import usage_of
 from service.memory.journal.change_feed import Change, ChangeFeed, rests
 from service.memory.journal.journal import Journal
 from service.memory.ledger import terms

@@ -11,35 +11,29 @@ from starlette.middleware import Middleware
 
 from service import __version__
 from service.config import Settings
+from service.server import api_docs as docs_page
+from service.server.api_docs import DescribedAPI
 from service.server.daemon import LEAST_FREE_BYTES, Daemon
 from service.server.http.acceptor import Crowded
-from service.server.http.body_encoding import PlainBodies
-from service.server.http.body_limit import BodyLimit
-from service.server.openapi_description import DescribedAPI
+from service.server.http.request_body import BodyLimit, PlainBodies
 from service.server.problems import add_problem_handlers
 from service.server.routes import (
     approval_routes,
     auto_enhance_routes,
     calibration_routes,
-    docs_page,
     event_routes,
     health_routes,
-    input_routes,
-    reroute_routes,
     run_loop_routes,
     send_routes,
     settings_routes,
     tool_routes,
     usage_routes,
 )
-from service.server.routes.memory import (
-    exchange_routes,
-    expand_routes,
-    forget_routes,
-    index_routes,
-    memory_routes,
-    note_routes,
-)
+from service.server.routes import run_loop_routes as input_routes
+from service.server.routes import run_loop_routes as reroute_routes
+from service.server.routes.memory import exchange_routes, forget_routes, memory_routes, note_routes
+from service.server.routes.memory import memory_routes as expand_routes
+from service.server.routes.memory import memory_routes as index_routes
 from service.server.security.allowed_hosts import SameOrigin
 from service.server.security.bearer_auth import BearerAuth
 from service.server.security.bearer_token import load_token

@@ -1,12 +1,32 @@
-"""What Rondo asks of a tool."""
+"""What Rondo asks of a tool, and how a tool tells that it was cancelled from what it waited for."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import asyncio
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import anyio
 
 from service.domain.conversation.instructions import Question
 from service.domain.conversation.messages import ToolCall
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+
+
+def current_task() -> asyncio.Task[Any] | None:
+    """The task that runs now; None also where no event loop runs."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def caller_is_cancelled() -> bool:
+    """Whether a `CancelledError` that arrived means this task: by anyio's scopes, or asyncio's."""
+    task = asyncio.current_task()
+    return anyio.current_effective_deadline() == -math.inf or (
+        task is not None and task.cancelling() > 0
+    )
 
 
 class Tool(Protocol):

@@ -14,10 +14,17 @@ from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.conversation.tool_definitions import READ_RESULT as READ_RESULT
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
 from service.domain.errors import ConfigurationError, RondoError
-from service.tools.cancelled import caller_is_cancelled, current_task
 from service.tools.decorator import FunctionTool, check_effect, tool
 from service.tools.model_text import did_you_mean, fitted, well_formed
-from service.tools.protocol import AsksPerson, ComesAndGoes, NoOutcome, Tool, ToolFailure
+from service.tools.protocol import (
+    AsksPerson,
+    ComesAndGoes,
+    NoOutcome,
+    Tool,
+    ToolFailure,
+    caller_is_cancelled,
+    current_task,
+)
 
 _log = logging.getLogger(__name__)
 

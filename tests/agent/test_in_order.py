@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from service.storage.keyed_lock import KeyedLock
+from service.storage.concurrency import KeyedLock
 
 pytestmark = pytest.mark.anyio
 

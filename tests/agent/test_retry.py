@@ -9,8 +9,7 @@ import pytest
 from service.agent.agent_settings import models_from_settings, options_from_settings
 from service.config import load_settings
 from service.domain.errors import LLMError, LLMStatusError
-from service.llm.backoff import Backoff
-from service.llm.retry import retrying
+from service.llm.generate import Backoff, retrying
 from tests.support.llm.endpoint import Call, endpoint
 from tests.support.llm.openai_client import client, collect
 

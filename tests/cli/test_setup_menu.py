@@ -9,7 +9,7 @@ from service.cli.setup.model_menu import Entry, default_entry, sections
 from service.cli.setup.setup_choice import Choice
 from service.cli.setup.typed_endpoint import ask_address, candidates, whole_address
 from service.config import LLMSettings
-from service.llm.discovery.offers import (
+from service.llm.discovery.providers import (
     KeyFound,
     LocalServer,
     ModelList,

@@ -15,7 +15,7 @@ from service.domain.history.growing import Growing
 from service.domain.history.state import Recalled, RunLoopState
 from service.llm.anthropic.anthropic_wire import wire_request
 from service.llm.embedded.tool_adapter import plain
-from service.llm.openai.openai_wire import wire_messages
+from service.llm.openai.openai_compatible import wire_messages
 from service.loop.context.model_context import build_context
 from service.loop.context.system_prompt import system_message
 

@@ -13,8 +13,7 @@ import pytest
 from service.domain.conversation.messages import Message, NotePart, TextPart, ToolCall, ToolResult
 from service.domain.conversation.stream_parts import ToolCallDelta
 from service.domain.conversation.tool_definitions import ToolDefinition
-from service.llm.embedded.action_schema import ActionSchema
-from service.llm.embedded.tool_adapter import ToolChoice, plain
+from service.llm.embedded.tool_adapter import ActionSchema, ToolChoice, plain
 
 
 def tool(name: str, parameters: dict[str, Any] | None = None) -> ToolDefinition:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from service.config import LLMSettings, Settings, load_settings
 from service.domain.errors import ConfigurationError
 from service.llm.factory import create_llm
-from service.models.machine_choice import chosen
+from service.models.machine import chosen
 
 
 def test_a_key_or_an_address_means_an_endpoint() -> None:

@@ -14,8 +14,8 @@ from service.domain.errors import (
     LLMStatusError,
     LLMTimeoutError,
 )
+from service.llm.generate import retrying
 from service.llm.openai.openai_compatible import OpenAIModel
-from service.llm.retry import retrying
 from tests.support.llm.endpoint import Call, chunk, endpoint
 from tests.support.llm.openai_client import client, collect, failure
 

@@ -9,8 +9,7 @@ import pytest
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
 from service.domain.errors import LLMStreamError
-from service.llm.embedded.reflexes import is_echo, is_refusal, may_become_reflex
-from service.llm.embedded.small_answer import answered
+from service.llm.embedded.small_answer import answered, is_echo, is_refusal, may_become_reflex
 
 pytestmark = pytest.mark.anyio
 

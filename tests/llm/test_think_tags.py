@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.conversation.stream_parts import TextDelta
-from service.llm.openai.think_tags import ThinkTags
+from service.llm.openai.openai_chunks import ThinkTags
 
 
 def parted(*pieces: str) -> list[tuple[str, str]]:

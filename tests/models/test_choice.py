@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.models.catalog import CATALOG, SMALL_MODEL
-from service.models.machine import Machine
-from service.models.machine_choice import NEEDS, choose, shortage
+from service.models.machine import NEEDS, Machine, choose, shortage
 
 LARGE = "qwen2.5-coder-1.5b"
 GB = 10**9

@@ -17,8 +17,13 @@ from pathlib import Path
 import pytest
 
 from service.models.catalog import CATALOG, FileSource, HttpSource, WheelsSource
-from service.models.fetch import HURRIED, Patience, PullProgress
-from service.models.weight_errors import PullCancelledError, PullFailedError
+from service.models.fetch import (
+    HURRIED,
+    Patience,
+    PullCancelledError,
+    PullFailedError,
+    PullProgress,
+)
 from service.models.weight_store import ModelStore
 from tests.support.models.stores import WEIGHTS, entry, left_over, store
 from tests.support.models.web import Web, web_server

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.models.catalog import FileSource, HttpSource
-from service.models.weight_errors import PullCancelledError, PullFailedError
+from service.models.fetch import PullCancelledError, PullFailedError
 from tests.support.models.stores import WEIGHTS, store
 from tests.support.models.web import Web
 

@@ -10,8 +10,7 @@ import pytest
 
 from service.domain.errors import ModelStoreError, NotFoundError
 from service.models.catalog import FileSource, HttpSource, known
-from service.models.fetch import PullProgress
-from service.models.weight_errors import PullCancelledError, PullFailedError
+from service.models.fetch import PullCancelledError, PullFailedError, PullProgress
 from service.models.weight_store import ModelStore
 from tests.support.models.stores import WEIGHTS, left_over, store
 

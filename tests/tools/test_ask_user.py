@@ -5,9 +5,8 @@ import pytest
 from service.domain.conversation.instructions import RequestHumanPrompt, RequestHumanSelect
 from service.domain.conversation.messages import ToolCall
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
-from service.tools.builtins.ask_user import ask_user, choose
+from service.tools.builtins.ask_user import ask_user, choose, question_of
 from service.tools.decorator import tool
-from service.tools.human_tools import question_of
 from tests.support.tools.tool_calls import CONTEXT, call_of, registry_of
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.tools.protocol import ToolFailure
-from service.tools.scripts import script_copy
-from service.tools.scripts.script_copy import contents_of
+from service.tools.scripts import script_folder as script_copy
+from service.tools.scripts.script_folder import contents_of
 
 
 @pytest.fixture

@@ -32,9 +32,8 @@ from service.domain.conversation.messages import Message
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import LLMContextError, LLMError, LLMStreamError
 from service.domain.usage import Prices
-from service.llm.generate import Generated, generate
+from service.llm.generate import Generated, generate, usage_of
 from service.llm.protocol import LLM
-from service.llm.usage_events import usage_of
 from service.loop.scheduler import Activity
 from service.loop.unexpected_errors import problem_of
 from service.memory.ledger.notes import UnreadSegment

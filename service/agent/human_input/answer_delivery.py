@@ -20,9 +20,9 @@ from service.loop.scheduler import Scheduler
 from service.memory.journal.journal import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 from service.routing.clarification import as_kept
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.tools.approval import ApprovalPolicy, subject, subjects
-from service.tools.argument_check import check_arguments
+from service.tools.arguments import check_arguments
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
 

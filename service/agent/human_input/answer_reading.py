@@ -9,7 +9,7 @@ from service.agent.message_check import LONGEST_MESSAGE
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
 from service.domain.history.human_input import CallDecision, InputReceived, InputRequired, Remember
-from service.tools.argument_check import edited_arguments
+from service.tools.arguments import edited_arguments
 from service.tools.model_text import well_formed
 from service.tools.protocol import ToolFailure
 

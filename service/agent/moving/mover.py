@@ -30,7 +30,7 @@ from service.domain.run_loops import RunLoop
 from service.loop.scheduler import Scheduler
 from service.memory.journal.change_feed import Commit
 from service.memory.memory import Memory
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.tools.registry import ToolRegistry
 from service.tuning import MOVE_MOST_ATTEMPTS
 

@@ -56,7 +56,7 @@ def pull(name: str | None, source: str | None) -> None:
     from service.config import load_settings
     from service.llm.model_descriptions import embedded_model
     from service.models.catalog import parse_source
-    from service.models.machine_choice import chosen
+    from service.models.machine import chosen
 
     settings = load_settings()
     if name is None:

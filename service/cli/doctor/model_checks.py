@@ -138,8 +138,7 @@ def _told_by_the_daemon(
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
     from service.llm.embedded.prompt_states import FOLDER, folder_bytes
     from service.models.catalog import known
-    from service.models.machine import read_machine
-    from service.models.machine_choice import chosen, shortage
+    from service.models.machine import chosen, read_machine, shortage
     from service.models.weight_store import ModelStore
 
     name = embedded_model(settings, llm)

@@ -10,12 +10,12 @@ from service.cli.daemon.daemon_requests import base_url
 from service.cli.setup.setup_choice import Choice
 from service.config import LLMSettings, Settings
 from service.domain.redirects import shown
-from service.llm.discovery.local import find_servers
-from service.llm.discovery.offers import KeyFound, LocalServer, keys_found
+from service.llm.discovery.local_programs import find_servers
+from service.llm.discovery.providers import KeyFound, LocalServer, keys_found
 from service.llm.model_descriptions import model_in_words
 from service.models.catalog import CATALOG, KnownModel
-from service.models.machine_choice import Choice as MachineChoice
-from service.models.machine_choice import chosen, shortage
+from service.models.machine import Choice as MachineChoice
+from service.models.machine import chosen, shortage
 from service.models.weight_store import ModelStore
 
 

@@ -12,7 +12,7 @@ from service.cli.setup.setup_choice import Choice
 from service.cli.setup.setup_questions import ask
 from service.cli.terminal.output import aside, plain
 from service.config import LLMSettings
-from service.llm.discovery.offers import KeyFound, LocalServer, OfferedModel
+from service.llm.discovery.providers import KeyFound, LocalServer, OfferedModel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.cli.setup.numbered_rows import model_rows, show_rows
 from service.cli.setup.setup_questions import ask
 from service.cli.terminal.output import aside
-from service.llm.discovery.offers import OfferedModel
+from service.llm.discovery.providers import OfferedModel
 
 PAGE = 15
 

@@ -9,8 +9,7 @@ from service.cli.setup.setup_choice import Choice
 from service.cli.terminal.output import aside, one_line, plain
 from service.config import Settings
 from service.domain.errors import RondoError
-from service.llm.discovery.local import window_now
-from service.llm.discovery.programs import OLLAMA
+from service.llm.discovery.local_programs import OLLAMA, window_now
 from service.llm.discovery.trial import Trial, try_model
 
 _MOST_WORDS = 70

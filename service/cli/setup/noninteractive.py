@@ -19,10 +19,9 @@ from service.cli.terminal.output import aside, out
 from service.config import Settings
 from service.domain.errors import ConfigurationError, InvalidInputError
 from service.domain.redirects import shown
-from service.llm.discovery.offers import LocalServer, OfferedModel
-from service.llm.discovery.providers import Provider, provider
+from service.llm.discovery.providers import LocalServer, OfferedModel, Provider, provider
 from service.models.catalog import known
-from service.models.machine_choice import chosen
+from service.models.machine import chosen
 
 HOW = (
     "Run `rondo setup` at a terminal to choose; or name one:\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.cli.terminal.output import aside, one_line, wrapped
-from service.llm.discovery.offers import OfferedModel
+from service.llm.discovery.providers import OfferedModel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,9 +21,8 @@ from service.config import Settings
 from service.domain.errors import LLMError, LLMStatusError, RondoError
 from service.domain.redirects import shown
 from service.llm.discovery.listing import list_models
-from service.llm.discovery.local import SECONDS
-from service.llm.discovery.offers import KeyFound, LocalServer, ModelList, OfferedModel
-from service.llm.discovery.providers import Provider
+from service.llm.discovery.local_programs import SECONDS
+from service.llm.discovery.providers import KeyFound, LocalServer, ModelList, OfferedModel, Provider
 from service.llm.remote.endpoints import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, Vendor
 from service.models.catalog import known
 from service.models.weight_store import ModelStore

@@ -8,7 +8,7 @@ from service.cli.terminal.output import aside, out
 from service.config import Settings
 from service.llm.model_descriptions import capabilities, embedded_model
 from service.models.catalog import CATALOG
-from service.models.machine_choice import chosen, shortage
+from service.models.machine import chosen, shortage
 from service.models.weight_store import ModelStore
 
 

@@ -12,8 +12,7 @@ from service.config import Settings, load_settings
 from service.llm.model_descriptions import embedded_model, model_in_words
 from service.models.catalog import known
 from service.models.fetch import megabytes
-from service.models.machine import read_machine
-from service.models.machine_choice import chosen, shortage
+from service.models.machine import chosen, read_machine, shortage
 from service.models.weight_store import ModelStore
 
 AUTO = "auto"

@@ -11,8 +11,7 @@ from service.domain.errors import ModelStoreError, NotFoundError
 from service.llm.model_descriptions import embedded_model
 from service.models.catalog import KnownModel, known
 from service.models.fetch import megabytes
-from service.models.machine import gigabytes, read_machine
-from service.models.machine_choice import NEEDS, chosen, memory_needed, shortage
+from service.models.machine import NEEDS, chosen, gigabytes, memory_needed, read_machine, shortage
 from service.models.weight_store import ModelStore
 
 

@@ -28,7 +28,7 @@ from service.domain.conversation.stream_parts import (
 from service.domain.errors import LLMError, LLMStreamError
 from service.llm.anthropic.anthropic_wire import REDACTED
 from service.llm.remote.answer_limit import AnswerBound
-from service.llm.remote.stream_reading import FINISH_REASONS, Ending
+from service.llm.remote.remote_model import FINISH_REASONS, Ending
 
 _ENDINGS: Mapping[str, Ending] = {
     "max_tokens": "length",
@@ -57,7 +57,7 @@ class _Block:
 class EventReader:
     """Turns the events of one stream into stream parts.
 
-    Satisfies `service.llm.remote.stream_reading.Reader`. Events and blocks of other kinds are
+    Satisfies `service.llm.remote.remote_model.Reader`. Events and blocks of other kinds are
     passed over, as the API may add some.
     """
 

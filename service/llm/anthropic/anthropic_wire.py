@@ -36,7 +36,7 @@ from service.domain.conversation.messages import (
     ToolCall,
 )
 from service.domain.conversation.tool_definitions import ToolDefinition
-from service.llm.openai.openai_wire import Wire, clean, is_object
+from service.llm.openai.openai_compatible import Wire, clean, is_object
 
 REDACTED = "redacted_thinking:"
 """How the signature of a redacted thought begins; its data follow."""

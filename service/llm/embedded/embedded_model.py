@@ -31,8 +31,8 @@ from service.domain.errors import (
 )
 from service.llm.abilities import without_images
 from service.llm.embedded.embedded_process import ModelProcess
+from service.llm.embedded.embedded_server import SlottedLLM
 from service.llm.embedded.prompt_states import Opening, PromptStates
-from service.llm.embedded.slotted_server import SlottedLLM
 from service.llm.embedded.small_answer import answered, beginning_of
 from service.llm.embedded.tool_adapter import ToolChoice, plain
 from service.llm.protocol import LLMStatus

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from service.domain.errors import Problem, RondoError
-from service.models.fetch import PullProgress
-from service.models.weight_errors import PullFailedError
+from service.models.fetch import PullFailedError, PullProgress
 from service.models.weight_store import ModelStore
 
 Phase = Literal["preparing", "downloading", "loading", "ready", "over"]

@@ -1,15 +1,18 @@
-"""What the clients of all endpoints have in common: their life, their streams, their status."""
+"""What the clients of all endpoints have in common: their life, their streams, their status.
+
+Each brings a `Reader` of its provider's stream.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 
-from service.domain.conversation.messages import Message
+from service.domain.conversation.messages import FinishReason, Message
 from service.domain.conversation.stream_parts import StreamPart
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import (
@@ -24,13 +27,51 @@ from service.domain.errors import (
 from service.llm.protocol import LLMStatus
 from service.llm.remote.endpoints import Endpoint
 from service.llm.remote.sdk_errors import as_llm_error, is_transport_error
-from service.llm.remote.stream_reading import Reader
 from service.llm.remote.timeouts import before
 
 if TYPE_CHECKING:
     import httpx2
 
     from service.llm.remote.bounded_body import StreamedBody
+
+Ending = Literal["stop", "length", "window", "withheld", "error"]
+"""How an endpoint says that it ended an answer: it was done, ``max_tokens`` were used up, the
+window was full, a filter or the model itself refused, or it failed."""
+
+FINISH_REASONS: Mapping[Ending, FinishReason] = {
+    "length": "length",
+    "window": "length",
+    "withheld": "content_filter",
+}
+"""The endings of answers that are not whole, in the field's words."""
+
+
+class Reader(Protocol):
+    """Turns the decoded events of one stream into stream parts."""
+
+    ending: Ending | None
+    """As the endpoint said it; None until it did."""
+    has_content: bool
+    """Whether there was a visible letter or a tool call."""
+    chunks: int
+    """How many events there were."""
+
+    def read(self, chunk: object) -> list[StreamPart]:
+        """The parts of one event.
+
+        Raises:
+            LLMStreamError: it is not of the expected form, or the answer does not end.
+        """
+        ...
+
+    def finish(self) -> list[StreamPart]:
+        """What was held back; called once the stream has ended.
+
+        Raises:
+            LLMStreamError: something was left open.
+        """
+        ...
+
 
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0

@@ -28,12 +28,10 @@ from service.domain.history.state import RunLoopState
 from service.domain.usage import Prices
 from service.llm.abilities import size_of, takes_images
 from service.llm.continuation import CONTINUE, given_up, repeats, without_cut
-from service.llm.generate import Generated, generate
+from service.llm.generate import Generated, generate, retrying, usage_of
 from service.llm.named_models import NamedModel, Turn, is_down
 from service.llm.protocol import LLM
-from service.llm.retry import retrying
 from service.llm.stop_notices import GO_ON, STOPPED
-from service.llm.usage_events import usage_of
 from service.loop.context.model_context import build_context
 from service.loop.context.offered_tools import offered_tools
 from service.loop.context.system_prompt import opening_of

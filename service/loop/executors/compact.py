@@ -21,9 +21,7 @@ from service.domain.history.events import (
     LLMRetry,
 )
 from service.domain.history.state import RunLoopState
-from service.llm.generate import generate
-from service.llm.retry import retrying
-from service.llm.usage_events import usage_of
+from service.llm.generate import generate, retrying, usage_of
 from service.loop.context.compaction_plan import (
     Piece,
     Room,

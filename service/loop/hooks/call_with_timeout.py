@@ -11,7 +11,7 @@ import anyio
 
 from service.domain.errors import RondoError
 from service.loop.unexpected_errors import in_words
-from service.tools.cancelled import caller_is_cancelled
+from service.tools.protocol import caller_is_cancelled
 
 log = logging.getLogger(__name__)
 

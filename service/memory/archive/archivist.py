@@ -29,7 +29,7 @@ from service.memory.journal.journal import Journal
 from service.memory.ledger.protocol import Key
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import REST_BEFORE_ARCHIVING
-from service.storage.background_work import FIRST_PAUSE, Step, problem_of
+from service.storage.concurrency import FIRST_PAUSE, Step, problem_of
 
 log = logging.getLogger(__name__)
 

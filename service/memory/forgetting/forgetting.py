@@ -45,8 +45,8 @@ from service.memory.journal.journal import Journal
 from service.memory.journal.journal_form import delete_copies
 from service.memory.journal.receipt_table import Record
 from service.memory.long_term import LongTermMemory
+from service.storage.concurrency import run_to_end
 from service.storage.freed_memory import clear_freed_memory
-from service.storage.run_to_end import run_to_end
 from service.storage.sqlite_file import SqliteFile
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from service.domain.history.fold import begin, evolve
 from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeFeed
 from service.memory.journal.run_loop_table import millis_of, moment_of, project
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.storage.sqlite_file import Row, SqliteFile
 
 IMPORTED = '{"type":"run_loop.imported"'

@@ -22,7 +22,7 @@ from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.json_values import Metadata
 from service.domain.run_loops import SendMode
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.storage.sqlite_file import SqliteFile
 
 log = logging.getLogger(__name__)

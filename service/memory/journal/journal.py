@@ -43,7 +43,7 @@ from service.memory.journal.inbox import Inbox
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
 from service.memory.journal.usage_table import UsageTable
-from service.storage.run_to_end import in_background, run_to_end
+from service.storage.concurrency import in_background, run_to_end
 from service.storage.sqlite_file import CHECKPOINT_BYTES, SqliteFile
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from service.domain.errors import NotFoundError
 from service.memory.journal.run_loop_table import millis_of, moment_of
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.storage.sqlite_file import SqliteFile
 
 SCHEMA = """

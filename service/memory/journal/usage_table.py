@@ -20,7 +20,7 @@ from anyio import to_thread
 from service.domain.history.events import BODY, Event, Usage, UsagePurpose
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.memory.journal.run_loop_table import millis_of
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.storage.sql_conditions import Where
 from service.storage.sqlite_file import Row, SqliteFile
 

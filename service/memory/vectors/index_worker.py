@@ -23,7 +23,7 @@ from service.memory.vectors.embedding_queue import EmbeddingQueue
 from service.memory.vectors.embedding_store import EmbeddingStore
 from service.memory.vectors.index_keeper import IndexKeeper
 from service.memory.vectors.protocol import IndexPlace
-from service.storage.background_work import Step
+from service.storage.concurrency import Step
 
 _log = logging.getLogger(__name__)
 

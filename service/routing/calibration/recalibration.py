@@ -31,7 +31,7 @@ from service.routing.calibration.probability_calibration import (
     quality,
 )
 from service.routing.routing_model import shipped
-from service.storage.run_to_end import run_to_end
+from service.storage.concurrency import run_to_end
 from service.tuning import (
     CALIBRATION_LEAST_CORRECTIONS,
     CALIBRATION_LEAST_GAIN,

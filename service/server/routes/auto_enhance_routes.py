@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.wire.daemon_bodies import AutoEnhanceSwitch
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from service.domain.calibration import CalibrationInUse, CalibrationReport
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import TOKEN_NEEDED
 from service.wire.daemon_bodies import CalibrateRequest
 

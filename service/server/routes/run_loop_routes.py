@@ -1,21 +1,28 @@
-"""``/v1/run-loops``: the matters that a person has with the assistant."""
+"""``/v1/run-loops``: what a person has asked for, what can be done to it, a person's answer to one
+that waits (``/input``), and moving a message to the run loop where it belongs (``/reroute``)."""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Query
+from pydantic import JsonValue
 
+from service.domain.history.human_input import CallDecision
 from service.domain.run_loops import ACTIVE, DEFAULT_MODEL_NAME, RunLoop, Status
 from service.domain.usage import LoopUsage
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.route_explanations import answers_among, decided_routes, lines_of
 from service.server.security.bearer_auth import Owner
 from service.wire.run_loop_bodies import (
     CompactedLoop,
     Fork,
     ForkRequest,
+    InputAnswer,
+    Rerouted,
+    RerouteRequest,
     RunLoopDetails,
     RunLoopPage,
 )
@@ -154,3 +161,57 @@ def _statuses(asked: list[Status | Literal["active"]] | None) -> frozenset[Statu
     for status in asked:
         found |= ACTIVE if status == "active" else {status}
     return None if found == set(get_args(Status)) else frozenset(found)
+
+
+@router.post("/{run_loop_id:path}/input")
+async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner: Owner) -> RunLoop:
+    """Answer a run loop that waits for a person. Anything but ``"approved": true`` is a no.
+
+    Gives the run loop that goes on with it: another one only where the router had asked where a
+    message belongs, and it belongs there.
+    """
+    agent = await daemon.agent()
+    goes_on = await agent.answer(
+        run_loop_id,
+        approved=answer.approved,
+        text=answer.text,
+        choices=answer.choices,
+        decisions=[
+            CallDecision(
+                call_id=call_id,
+                approved=each.approved,
+                reason=each.text,
+                arguments=_written(each.arguments),
+            )
+            for call_id, each in answer.calls.items()
+        ],
+        arguments=_written(answer.arguments),
+        remember=answer.remember,
+        request_id=answer.request_id,
+        owner=owner,
+    )
+    return await agent.run_loop(goes_on, owner=owner)
+
+
+def _written(arguments: dict[str, JsonValue] | None) -> str | None:
+    return None if arguments is None else json.dumps(arguments, ensure_ascii=False)
+
+
+@router.post("/{run_loop_id:path}/reroute")
+async def reroute(
+    run_loop_id: str, daemon: TheDaemon, owner: Owner, request: RerouteRequest
+) -> Rerouted:
+    """Move a message, and what followed from it, to the run loop where it belongs; or back."""
+    agent = await daemon.agent()
+    if request.undo:
+        moved = await agent.undo_reroute(run_loop_id, message_id=request.message_id, owner=owner)
+    else:
+        moved = await agent.reroute(
+            run_loop_id, message_id=request.message_id, to=request.to, owner=owner
+        )
+    return Rerouted(
+        moved=list(moved.message_ids),
+        from_run_loop_id=moved.from_run_loop_id,
+        to=moved.to_run_loop_id,
+        run_loop=moved.run_loop,
+    )

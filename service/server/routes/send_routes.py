@@ -15,7 +15,7 @@ from service.domain.history.own_part import OwnPart
 from service.domain.routes import alternatives_of
 from service.server.daemon import StoppingError, TheDaemon
 from service.server.event_streams import EventStream, accepts_stream, frame
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.problems import RequestError, problem_response
 from service.server.run_until_disconnect import run_until_disconnect
 from service.server.security.bearer_auth import Owner

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from service.domain.run_loops import DEFAULT_MODEL_NAME
 from service.llm.model_descriptions import disclaimer, model_in_words
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.wire.daemon_bodies import EffectiveSettings
 
 router = APIRouter(prefix="/v1", tags=["settings"], route_class=JSONRoute)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from service.domain.usage import Grouping, UsageReport
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.wire.time_parameters import Moment
 

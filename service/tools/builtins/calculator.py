@@ -18,8 +18,7 @@ from typing import Annotated
 from pydantic import Field
 from simpleeval import InvalidExpression, SimpleEval
 
-from service.tools.builtins.calculator_names import without_modules
-from service.tools.builtins.calculator_notation import normalised
+from service.tools.builtins.calculator_notation import normalised, without_modules
 from service.tools.decorator import tool
 from service.tools.protocol import ToolFailure
 

@@ -23,8 +23,13 @@ from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
 from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, run_process
-from service.tools.scripts.script_copy import Contents, contents_of
-from service.tools.scripts.script_folder import Script, find_script, list_scripts
+from service.tools.scripts.script_folder import (
+    Contents,
+    Script,
+    contents_of,
+    find_script,
+    list_scripts,
+)
 from service.tools.scripts.supervisor import remove
 
 NAME = "run_script"

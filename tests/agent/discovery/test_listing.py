@@ -6,8 +6,7 @@ import pytest
 
 from service.domain.errors import LLMConnectionError, LLMStatusError
 from service.llm.discovery.listing import list_models, read_list
-from service.llm.discovery.offers import keys_found
-from service.llm.discovery.providers import PROVIDERS
+from service.llm.discovery.providers import PROVIDERS, keys_found
 from tests.support.model_servers import Asked, listing, serving
 
 anyio_test = pytest.mark.anyio

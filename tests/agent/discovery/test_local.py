@@ -8,9 +8,8 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from service.llm.discovery.local import find_servers, window_now
-from service.llm.discovery.offers import LocalServer, OfferedModel
-from service.llm.discovery.providers import LocalPlace, local_places
+from service.llm.discovery.local_programs import find_servers, window_now
+from service.llm.discovery.providers import LocalPlace, LocalServer, OfferedModel, local_places
 from tests.support.model_servers import Answer, Asked, listing, ollama, serving, silent
 
 pytestmark = pytest.mark.anyio

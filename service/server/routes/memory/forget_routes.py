@@ -14,7 +14,7 @@ from service.domain.forgetting_terms import (
     ForgetRequest,
 )
 from service.server.daemon import TheDaemon
-from service.server.http.json_body import JSONRoute
+from service.server.http.request_body import JSONRoute
 from service.server.problems import problem_response
 from service.server.security.bearer_auth import Owner
 from service.wire.forgetting_bodies import ForgetBody, ForgetProblem, ForgetReceipts
