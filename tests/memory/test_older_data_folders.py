@@ -141,6 +141,25 @@ async def test_what_a_fork_began_with_stands_no_more_in_it(tmp_path: Path) -> No
         assert escaped not in after[seq]
 
 
+async def test_what_was_moved_stands_where_it_went_alone(tmp_path: Path) -> None:
+    told = unpack(PACKED, tmp_path)
+    moves = [each for each in told["events"] if each["type"] == "message.moved"]
+    assert len(moves) > 2
+    before = rows(tmp_path / "journal.sqlite3")
+    await told_now(tmp_path)
+    after = rows(tmp_path / "journal.sqlite3")
+    for move in moves:
+        for each in told["events"]:
+            if each["run_loop_id"] != move["run_loop_id"] or each["seq"] > move["seq"]:
+                continue
+            if each["data"].get("message_id") in move["data"]["message_ids"] and (
+                each["type"] == "message.received"
+            ):
+                words = each["data"]["message"]["content"][0]["text"]
+                assert words in before[each["seq"]]
+                assert words not in after[each["seq"]]
+
+
 async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_forgotten(
     tmp_path: Path,
 ) -> None:

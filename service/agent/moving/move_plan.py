@@ -95,6 +95,11 @@ def plan(gone: Round, target: RunLoopState | None, *, read_at: int, undo: bool =
             moments=[copy.at for copy in arriving],
             read_at=read_at,
             redelivering=moved.message_ids,
+            taking_over={
+                place: copy.original
+                for place, copy in enumerate(arriving)
+                if copy.original is not None
+            },
         ),
     )
 
@@ -108,7 +113,10 @@ def _replies(arriving: Sequence[Copy], joined: RunLoopState) -> list[Copy]:
         if isinstance(message.body, MessageReceived) and isinstance(decided.body, RouteDecided):
             bodies = joining(decided.body.route, state, message.body, (decided.body,))
         first, *further = bodies
-        heard = [Copy(first, message.at), *(Copy(each, decided.at) for each in further)]
+        heard = [
+            Copy(first, message.at, message.original),
+            *(Copy(each, decided.at) for each in further),
+        ]
         found += heard
         state = _folded(state, joined.id, joined.owner, heard)
     return found

@@ -33,6 +33,8 @@ class Copy(NamedTuple):
 
     body: EventBody
     at: datetime
+    original: Event | None = None
+    """The event of the first loop whose words it takes over."""
 
 
 def messages(
@@ -52,7 +54,7 @@ def messages(
             if run_loop_id is not None and received.mode == "followup":
                 # What it was to come after is elsewhere, and a loop that waits hears it at once.
                 received = received.model_copy(update={"mode": "steer"})
-            yield Copy(received, event.at)
+            yield Copy(received, event.at, event)
             route = _route(gone, received.message_id, run_loop_id, undo=undo)
             yield Copy(RouteDecided(message_id=received.message_id, route=route), now)
 
@@ -79,7 +81,9 @@ def what_followed(gone: Round, *, first_index: int, run_loop_id: str) -> Iterato
             if isinstance(body, ToolFinished):
                 finished.add(body.call_id)
             if body is not None:
-                yield Copy(body, event.at)
+                # Why it came to the first loop is told there alone.
+                original = None if isinstance(body, RouteDecided) else event
+                yield Copy(body, event.at, original)
         yield from _closed_calls(gone, index, finished)
 
 

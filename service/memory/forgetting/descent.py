@@ -6,7 +6,7 @@ message out of still holds the events by which it came there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from service.domain.forgetting_terms import CopyKind
@@ -21,7 +21,6 @@ from service.domain.history.human_input import InputReceived
 from service.domain.history.redaction import redacted
 from service.memory.forgetting.histories import History, history_of
 from service.memory.forgetting.journal_queries import unread_state
-from service.memory.forgetting.moves import Move, moves_to
 from service.memory.forgetting.openings import goal_told_by
 from service.memory.forgetting.words import redactions
 from service.memory.journal.journal import Journal
@@ -56,7 +55,7 @@ class Descent:
         self._staying: dict[str, Doomed] = {}
         """Run loops that stay, and what of them goes."""
         self._copies: dict[str, list[Copied]] = {}
-        """By run loop: events of others that are as its own are."""
+        """By run loop: events of others that have their words from its own."""
 
     def _read(self, run_loop_id: str) -> History:
         return history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
@@ -90,31 +89,11 @@ class Descent:
 
     def _follow_copies(self) -> None:
         """Go on from what was named to forks, and to where moved messages were before."""
-        moves = moves_to(self._journal, self._owner)
         for each in self._journal.words.copies(self._owner):
             self._copies.setdefault(each.original_in, []).append(each)
         waiting = [*self._whole, *self._staying]
         while waiting:
-            parent_id = waiting.pop()
-            waiting.extend(
-                move.run_loop_id
-                for move in moves.get(parent_id, ())
-                if move.run_loop_id not in self._whole and self._follow_move(parent_id, move)
-            )
-            waiting.extend(self._follow_forks(parent_id))
-
-    def _follow_move(self, target_id: str, move: Move) -> bool:
-        """Doom what a loop still holds of what was moved to another; whether there is any of it."""
-        target = self._whole.get(target_id) or self._staying[target_id].history
-        left = self._stays(move.run_loop_id)
-        iterations, seqs = move.originals(
-            left.history, target, lambda seq: self._is_doomed(target_id, target, seq)
-        )
-        gone = iterations - left.history.forgotten - left.iterations
-        alone = [event for event in left.history.events if event.seq in seqs]
-        if gone:
-            self._doom(move.run_loop_id, gone, "moved")
-        return self._doom_alone(move.run_loop_id, alone, "moved") or bool(gone)
+            waiting.extend(self._follow(waiting.pop()))
 
     def _is_doomed(self, run_loop_id: str, history: History, seq: int) -> bool:
         """Whether an event's words go, in a loop that goes whole or in one that stays."""
@@ -123,40 +102,46 @@ class Descent:
         doomed = self._staying[run_loop_id]
         return seq in doomed.bodies or history.iteration_of.get(seq) in doomed.iterations
 
-    def _follow_forks(self, parent_id: str) -> list[str]:
-        """Doom what forks have inherited of what goes; those in which there is any of it."""
-        parent = self._whole.get(parent_id) or self._staying[parent_id].history
-        inherited: dict[str, list[int]] = {}
-        for each in self._copies.get(parent_id, ()):
-            if each.run_loop_id not in self._whole and self._is_doomed(
-                parent_id, parent, each.original
-            ):
-                inherited.setdefault(each.run_loop_id, []).append(each.seq)
-        return [
-            key for key, seqs in inherited.items() if self._doom_inherited(parent_id, key, seqs)
-        ]
+    def _follow(self, run_loop_id: str) -> list[str]:
+        """Doom what other run loops have of what goes in one; those that have any of it."""
+        history = self._whole.get(run_loop_id) or self._staying[run_loop_id].history
+        copies: dict[str, list[Copied]] = {}
+        for each in self._copies.get(run_loop_id, ()):
+            is_doomed = self._is_doomed(run_loop_id, history, each.original)
+            if is_doomed and each.run_loop_id not in self._whole:
+                copies.setdefault(each.run_loop_id, []).append(each)
+        return [key for key, its in copies.items() if self._doom_copies(key, its)]
 
-    def _doom_inherited(self, parent_id: str, fork_id: str, seqs: Iterable[int]) -> bool:
-        """Let these events of a fork go, with their iterations; whether any was to stay until
-        now."""
-        fork, wanted = self._stays(fork_id).history, frozenset(seqs)
-        gone, alone = frozenset[int](), list[Event]()
-        for copy in fork.events:
-            if copy.seq not in wanted:
+    def _doom_copies(self, run_loop_id: str, copies: Sequence[Copied]) -> bool:
+        """Let copies go, with their iterations; whether any of it was to stay until now."""
+        doomed = self._stays(run_loop_id)
+        history = doomed.history
+        kind: CopyKind = "fork" if copies[0].original < copies[0].seq else "moved"
+        gone, unseen = history.followed_elsewhere(each.seq for each in copies)
+        alone, numbers = list[Event](), {each.seq: each for each in copies}
+        for event in history.events:
+            its = history.iteration_of.get(event.seq or 0)
+            if event.seq in unseen:
+                alone.append(event)
+            elif (copy := numbers.get(event.seq or 0)) is None:
                 continue
-            its = fork.iteration_of.get(copy.seq or 0)
-            if isinstance(copy.body, RunLoopImported):
-                mine = frozenset(range(len(copy.body.run_loop.iterations)))
-                whole = parent_id in self._whole
-                gone |= mine if whole else mine & self._staying[parent_id].iterations
+            elif isinstance(event.body, RunLoopImported):
+                gone |= self._imported(event.body, copy.original_in)
             elif its is not None:
                 gone |= {its}
-            elif isinstance(copy.body, _MESSAGES):
-                alone.append(copy)  # moved away before an iteration had observed it
-        gone -= fork.forgotten | self._staying[fork_id].iterations
+            elif isinstance(event.body, _MESSAGES):
+                alone.append(event)  # moved away before an iteration had observed it
+        gone -= history.forgotten | doomed.iterations
         if gone:
-            self._doom(fork_id, gone, "fork")
-        return self._doom_alone(fork_id, alone, "fork") or bool(gone)
+            self._doom(run_loop_id, gone, kind)
+        return self._doom_alone(run_loop_id, alone, kind) or bool(gone)
+
+    def _imported(self, body: RunLoopImported, original_in: str) -> frozenset[int]:
+        """What goes of the iterations that came in whole where a fork has them from."""
+        all_of_it = frozenset(range(len(body.run_loop.iterations)))
+        if original_in in self._whole:
+            return all_of_it
+        return all_of_it & self._staying[original_in].iterations
 
     def _doom_alone(self, run_loop_id: str, events: Iterable[Event], kind: CopyKind) -> bool:
         """Let events go that are of no iteration; whether any of them was to stay until now."""

@@ -88,6 +88,30 @@ class History:
                 seqs.update(self.moved_unseen[event.seq or 0])
         return frozenset(iterations), frozenset(seqs)
 
+    def followed_elsewhere(self, received: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """What had followed from messages that were moved away to be answered anew: here it stands,
+        and nowhere else.
+
+        Args:
+            received: the numbers of the events by which they had come.
+
+        Returns:
+            Whole iterations, and numbers of events that are of none.
+        """
+        wanted = {
+            message_id: seq for seq in sorted(received) if (message_id := self.message_id(seq))
+        }
+        iterations, seqs, before = set[int](), set[int](), set[int]()
+        for event in self.events:
+            if isinstance(moved := event.body, MessageMoved):
+                seq = event.seq or 0
+                is_theirs = any(wanted.get(each, seq) < seq for each in moved.message_ids)
+                if is_theirs and moved.to_iteration is None:
+                    iterations.update({*range(*moved.iterations)} - before)
+                    seqs.update(self.moved_unseen.get(seq, ()))
+                before.update(range(*moved.iterations))
+        return frozenset(iterations), frozenset(seqs)
+
     def first_seq(self, iterations: Iterable[int]) -> int:
         """The number of the first event that holds words of these iterations."""
         wanted = frozenset(iterations)

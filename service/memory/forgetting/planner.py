@@ -204,7 +204,7 @@ class _Planning(Descent):
 
     def _render_copies(self) -> None:
         """See how events are read that are as others are, once those have lost what goes."""
-        copies = [each for its in self._copies.values() for each in its]
+        copies = [each for its in self._copies.values() for each in its if each.is_same]
         is_done = False
         while not is_done:  # there are copies of copies
             is_done = True
@@ -223,7 +223,7 @@ class _Planning(Descent):
             return False
         if doomed.bodies.get(seq) != body:
             event = next(each for each in doomed.history.events if each.seq == seq)
-            self._put(event, body, "fork")
+            self._put(event, body, "fork" if copied.original < seq else "moved")
         elif not is_written:
             return False
         doomed.rendered.add(seq)

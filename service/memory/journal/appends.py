@@ -30,6 +30,7 @@ from service.domain.history.references import Reference, Told, carried
 from service.domain.history.state import RunLoopState
 from service.memory.journal import inbox, standing_approvals, usage_table
 from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
+from service.memory.journal.handed_over import hand_over
 from service.memory.journal.journal_reads import JournalReads
 from service.memory.journal.kept_routes import goals_told
 from service.memory.journal.kept_words import json_of, kept, kept_as
@@ -79,6 +80,9 @@ class Append:
     forgotten since. None: whatever was."""
     redelivering: Sequence[str] = ()
     """Messages that were delivered before, to another loop, and are in this one now."""
+    taking_over: Mapping[int, Event] = field(default_factory=dict)
+    """By the place of a body: an event of another loop, whose words it holds from now on; that one
+    refers to it. Needs `read_at`."""
     told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
     """By the place of a body: which of its texts stand elsewhere, and are kept as references. What
     does not give a text character for character is kept in words."""
@@ -255,6 +259,8 @@ def write(
         for index, e in enumerate(commit.events)
     ]
     insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+    for index, original in wanted.taking_over.items():
+        hand_over(db, original, commit.events[index])
     project(db, commit.state, before)
     usage_table.project(db, commit.events)
     if wanted.granting:

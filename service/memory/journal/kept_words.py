@@ -4,8 +4,8 @@ The rows of events that quote hold references in the places of the words; all th
 them here, with their words, so that the fold, streams, prompts and exports know whole bodies only.
 What is gone is rendered as the mark. A row that quotes nothing costs a look for one word.
 
-A row may also be as another one throughout, but for what happened to it here: `SAME_AS`. While that
-one is there, its body is the row's.
+A row may also be as another one throughout, but for when it happened: `SAME_AS`. While that one is
+there, its body is the row's. One whose words were moved names where they are as well: `WENT_TO`.
 
 The states of active loops, which the journal holds, hold words that were rendered once. They are
 replaced by whatever takes words away, see `Rewriting`.
@@ -43,24 +43,31 @@ from service.storage.sqlite_file import Row, SqliteFile
 
 SAME_AS = "same_as"
 """Under which a kept body names the event whose body it has."""
-_MARKS = (f'"{KEY}":[', f'"{SAME_AS}":')
+WENT_TO = "went_to"
+"""Under which one names the event to which its words were moved: it is told by references."""
+_MARKS = (f'"{KEY}":[', f'"{SAME_AS}":', f'"{WENT_TO}":')
 """Within a text of JSON the first quote would stand behind a stroke."""
 _AT_ONCE = 500  # rows
 
 KeptRow = tuple[int, str, str]
 """Number, owner, body as it is kept."""
-_AT_SAME_AS = f',"{SAME_AS}":'
+_LINK = len(f',"{SAME_AS}":')  # as long as that of the other name
+IS_COPY = f"substr(body, instr(body, ','), {_LINK}) IN (',\"' || ? || '\":', ',\"' || ? || '\":')"
+"""Of a row, with both names: whether it names an event so."""
 _COPIES = f"""
-SELECT copy.seq, copy.run_loop_id, original.seq, original.run_loop_id
-FROM events AS copy JOIN events AS original ON original.owner = copy.owner AND original.seq
-    = CAST(substr(copy.body, instr(copy.body, ',') + {len(_AT_SAME_AS)}) AS INTEGER)
-WHERE copy.owner = ? AND substr(copy.body, instr(copy.body, ','), {len(_AT_SAME_AS)}) = ?
-ORDER BY copy.seq
+WITH copies AS (
+    SELECT seq, run_loop_id, owner, substr(body, instr(body, ',') + 2, {_LINK - 3}) AS how,
+        CAST(substr(body, instr(body, ',') + {_LINK}, 20) AS INTEGER) AS original
+    FROM events WHERE owner = ? AND {IS_COPY}
+)
+SELECT copies.seq, copies.run_loop_id, original, events.run_loop_id, how = '{SAME_AS}'
+FROM copies JOIN events ON events.seq = original AND events.owner = copies.owner
+ORDER BY copies.seq
 """
 
 
 class Copied(NamedTuple):
-    """An event that is as another one, in another run loop."""
+    """An event that has its words from another one, in another run loop."""
 
     seq: int
     run_loop_id: str
@@ -68,6 +75,8 @@ class Copied(NamedTuple):
     """The number of that one."""
     original_in: str
     """The run loop of that one."""
+    is_same: bool
+    """Whether it is as that one is throughout."""
 
 
 class Words:
@@ -115,8 +124,8 @@ class Words:
         ]
 
     def copies(self, owner: str) -> list[Copied]:
-        """An owner's events that are as another one is."""
-        return [Copied(*row) for row in self._file.select(_COPIES, (owner, _AT_SAME_AS))]
+        """An owner's events that have their words from another one."""
+        return [Copied(*row) for row in self._file.select(_COPIES, (owner, SAME_AS, WENT_TO))]
 
     def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
         """By number: what the texts of these events, as they are read, are made of elsewhere."""
@@ -241,7 +250,7 @@ class _Rendering:
             if other is not None and other.get("type") == kept.get("type"):
                 self._whole[seq] = other
             else:
-                body = {name: each for name, each in kept.items() if name != SAME_AS}
+                body = {name: each for name, each in kept.items() if name not in (SAME_AS, WENT_TO)}
                 whole = rendered(body, self.resolving(owner)) if KEY in body else body
                 self._whole[seq] = whole
             self._under_way.discard(seq)
@@ -281,8 +290,13 @@ def kept_as(body: EventBody, seq: int) -> str:
     """
     bare = without_words(body)
     told = goals_told(bare) if isinstance(bare, RouteDecided) else ()
-    kind, _, rest = kept(bare, told).partition(",")  # the type comes first
-    return f'{kind},"{SAME_AS}":{seq},{rest}' if rest else f'{kind[:-1]},"{SAME_AS}":{seq}}}'
+    return with_link(kept(bare, told), SAME_AS, seq)
+
+
+def with_link(row: str, name: str, seq: int) -> str:
+    """A body as it is written that names another event, behind its type, which comes first."""
+    kind, _, rest = row.partition(",")
+    return f'{kind},"{name}":{seq},{rest}' if rest else f'{kind[:-1]},"{name}":{seq}}}'
 
 
 def json_of(body: EventBody) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from service.domain.history.events import Event
 from service.memory.journal import journal_form
 from service.memory.journal.journal import Journal
 from service.memory.migration.fork_rows import ForkRows
+from service.memory.migration.move_rows import MoveRows
 from service.memory.migration.quoting_rows import QuotingRows
 from service.memory.migration.route_rows import RouteRows
 
@@ -54,7 +55,7 @@ class Rewriter(Protocol):
 
 def rewriters(journal: Journal) -> list[Rewriter]:
     """All that is to be done; of a row that several write anew, what the last one writes counts."""
-    return [QuotingRows(journal), RouteRows(), ForkRows(journal)]
+    return [QuotingRows(journal), RouteRows(), MoveRows(journal), ForkRows(journal)]
 
 
 async def migrate(journal: Journal, using: Sequence[Rewriter] | None = None) -> int:
