@@ -1,0 +1,1 @@
+"""What each of memory's protocols promises, tested of every engine that stands behind it."""
