@@ -36,7 +36,7 @@ from service.domain.run_loops import RESUMABLE, RunLoop
 from service.loop.scheduler import Scheduler
 from service.memory.journal.appends import copies_of
 from service.memory.journal.event_feed import Feed
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.storage.concurrency import run_to_end
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from service.domain.anchors import (
 from service.domain.errors import Problem
 from service.domain.run_loops import RunLoop
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.journal.outline import Outline
+from service.memory.journal.event_reader import Outline
 from service.memory.ledger import terms
 from service.memory.ledger.protocol import Gone, Ledger
 from service.memory.long_term_reads import LongTermReads

@@ -33,14 +33,17 @@ from service.memory.journal import event_log
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.imported_loops import Import, Written
-from service.memory.journal.journal import Journal
-from service.memory.journal.journal_form import keep_copy
 from service.memory.migration.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory
-from service.memory.stores import JOURNAL_FILE, LEDGER_FILE, long_term_memory, remembered_run_loops
-from service.memory.tracing import trace
+from service.memory.stores import (
+    JOURNAL_FILE,
+    LEDGER_FILE,
+    journal_of,
+    long_term_memory,
+    remembered_run_loops,
+)
 from service.storage.concurrency import run_to_end
 from service.storage.data_folder import DataFolder
 
@@ -73,7 +76,7 @@ class Memory:
         self._folder = DataFolder(Path(folder))
         folder = self._folder.path
         late = JustForgotten()
-        self.journal = Journal(folder / JOURNAL_FILE, late, trace=trace)
+        self.journal = journal_of(folder, late)
         self.feed = Feed(self.journal)
         self.short_term = ShortTermMemory(self.journal, self.feed)
         self.long_term = long_term_memory(
@@ -102,9 +105,6 @@ class Memory:
             self._folder.acquire()
             stack.callback(self._folder.release)
             stack.push_async_callback(self.journal.aclose)
-            path = self._folder.path / "journal.sqlite3"
-            if (copy := await anyio.to_thread.run_sync(keep_copy, path)) is not None:
-                log.info("the journal as it was is kept as %s until something is forgotten", copy)
             await anyio.to_thread.run_sync(self.journal.open, self._apply)
             stack.callback(self.short_term.close)
             await migrate(self.journal)

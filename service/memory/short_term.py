@@ -24,7 +24,7 @@ from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.journal.change_feed import Change
 from service.memory.journal.event_feed import Feed
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.journal.subscribers import EventSubscriber, StateSubscriber, Subscriber
 
 T = TypeVar("T")

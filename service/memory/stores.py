@@ -11,10 +11,14 @@ from datetime import datetime
 from pathlib import Path
 
 from service.config import MemorySettings
+from service.memory.journal.appends import Forgotten
+from service.memory.journal.protocol import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger, count_run_loops
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, LiveRunLoops
 from service.memory.rerankers.protocol import Reranker
+from service.memory.tracing import trace
 from service.memory.vectors.chroma.chroma_places import chroma_places
 from service.memory.vectors.index_worker import IndexWorker
 from service.storage.clock import local_now
@@ -22,6 +26,16 @@ from service.storage.clock import local_now
 JOURNAL_FILE = "journal.sqlite3"
 LEDGER_FILE = "memory.sqlite3"
 _INDEX_FOLDER = "chroma"
+
+
+def journal_of(folder: Path, forgotten: Forgotten | None = None) -> Journal:
+    """The journal of a data folder, which this process must own; nothing is opened yet.
+
+    Args:
+        folder: where it is.
+        forgotten: knows what was forgotten by whoever is about to write it once more.
+    """
+    return SqliteJournal(folder / JOURNAL_FILE, forgotten, trace=trace)
 
 
 def long_term_memory(

@@ -29,7 +29,7 @@ from service.domain.history.events import (
 from service.domain.history.human_input import InputReceived
 from service.domain.history.references import Goal, Quote, Reference, Told, Words, texts_in
 from service.memory.forgetting.histories import History, history_of
-from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.event_reader import EventReader
 from service.memory.journal.kept_words import json_of
 from service.memory.ledger.segmenter import segments_of
 
@@ -74,7 +74,7 @@ class _Stretch(NamedTuple):
 
 
 def trace(
-    bodies: Sequence[EventBody], run_loop_id: str, owner: str, journal: JournalReads
+    bodies: Sequence[EventBody], run_loop_id: str, owner: str, journal: EventReader
 ) -> dict[int, tuple[Told, ...]]:
     """By their places: what those of a run loop's events that quote are made of. Blocks."""
     tracer = Tracer(journal, owner)
@@ -85,7 +85,7 @@ def trace(
 class Tracer:
     """Reads each run loop once. Blocks."""
 
-    def __init__(self, journal: JournalReads, owner: str) -> None:
+    def __init__(self, journal: EventReader, owner: str) -> None:
         """Nothing is read yet; the words are an owner's."""
         self._journal = journal
         self._owner = owner

@@ -28,7 +28,7 @@ from service.domain.usage import Prices
 from service.llm.generate import usage_of
 from service.llm.protocol import LLM
 from service.memory.journal.change_feed import Change, ChangeFeed, rests
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.ledger import terms
 from service.routing import expected_answers
 from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration

@@ -13,7 +13,7 @@ from service.domain.history.events import (
 )
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoopSummary
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 
 _GOAL_CHARACTERS = 500

@@ -1,4 +1,4 @@
-"""The person's clock: the moment, in a time zone that knows when the clocks are changed."""
+"""The person's clock, whose time zone knows when clocks are changed; moments as stored."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def local_now() -> datetime:
     """
     zone = _zone(os.environ.get("TZ", ""))
     return datetime.now(zone) if zone else datetime.now(UTC).astimezone()
+
+
+def millis_of(at: datetime) -> int:
+    """A moment as it is stored: milliseconds since the epoch."""
+    return round(at.timestamp() * 1000)
+
+
+def moment_of(millis: int) -> datetime:
+    """A stored moment."""
+    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
 
 
 @lru_cache(maxsize=4)

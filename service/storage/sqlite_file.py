@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,20 @@ class SqliteFile:
             if error.title == _DAMAGED_TITLE:
                 self.note_damage(error)
             raise
+
+
+@contextmanager
+def looking_into(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read a file that others may be at work on; it is neither made nor brought up to date.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            yield db
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error
 
 
 def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:

@@ -14,14 +14,16 @@ from tests.support.agent.agents import sent
 from tests.support.agent.heist import SECRETS, house, moved
 from tests.support.agent.moves import heard, whole
 from tests.support.agent.moving import message_ids, opened
+from tests.support.memory import journal_file
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def rows(agent: Agent, run_loop_id: str, kind: str = "") -> str:
     """All of them but for the first, which tells what the run loop was about."""
+    path = agent.memory.folder / "journal.sqlite3"
     query = "SELECT body FROM events WHERE run_loop_id = ? AND instr(body, ?) = 1 ORDER BY seq"
-    found = agent.memory.journal.select(query, (run_loop_id, f'{{"type":"{kind}'))
+    found = journal_file.rows(path, query, (run_loop_id, f'{{"type":"{kind}'))
     return "\n".join(row[0] for row in found if not row[0].startswith('{"type":"run_loop.started"'))
 
 

@@ -14,7 +14,7 @@ import pytest
 from service.domain.history.events import EventBody, RunLoopCancelled
 from service.domain.history.state import RunLoopState
 from service.loop.executor_deps import ExecutorDeps
-from service.storage.sqlite_file import SqliteFile
+from service.memory.journal.rewriting import Rewriter
 from tests.support.agent.agents import FunctionLLM, until
 from tests.support.agent.moves import answers, heard, whole
 from tests.support.agent.moving import at_rest, message_ids, opened, running, unseen
@@ -74,7 +74,7 @@ async def test_a_move_that_is_written_just_before_the_iteration_begins_comes_fir
         began, may_write = threading.Event(), threading.Event()
         wants: list[str] = []
 
-        def hold(file: SqliteFile) -> None:
+        def hold(rewriter: Rewriter) -> None:
             began.set()
             may_write.wait(10)
 
@@ -88,7 +88,7 @@ async def test_a_move_that_is_written_just_before_the_iteration_begins_comes_fir
             monkeypatch.setattr(journal, name, noted)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(journal.in_turn, hold)
+            group.start_soon(journal.rewrite, hold)
             await until(began.is_set)
             noting("append_together")
             noting("append")

@@ -16,7 +16,7 @@ from service.domain.conversation.messages import Message
 from service.domain.errors import NotFoundError, StorageError
 from service.domain.history.events import MessageReceived, RouteDecided, RunLoopStarted
 from service.domain.routes import Route, RouteCandidate
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.routing.calibration.recalibration import FILE, Recalibration
 from service.routing.routing_model import shipped
 from service.tuning import CALIBRATION_LEAST_CORRECTIONS
@@ -27,8 +27,8 @@ GOAL = "规划去里斯本的旅行"
 
 
 @asynccontextmanager
-async def journal_in(folder: Path) -> AsyncIterator[Journal]:
-    journal = Journal(folder / "journal.sqlite3")
+async def journal_in(folder: Path) -> AsyncIterator[SqliteJournal]:
+    journal = SqliteJournal(folder / "journal.sqlite3")
     journal.open(lambda commit: None)
     try:
         yield journal
@@ -37,7 +37,7 @@ async def journal_in(folder: Path) -> AsyncIterator[Journal]:
 
 
 async def decide(
-    journal: Journal,
+    journal: SqliteJournal,
     number: int,
     *,
     join: float,
@@ -77,7 +77,7 @@ async def decide(
         )
 
 
-async def mostly_wrong(journal: Journal, corrections: int = 30) -> None:
+async def mostly_wrong(journal: SqliteJournal, corrections: int = 30) -> None:
     """New matters are much more frequent than the model believes."""
     chances = np.random.default_rng(3)
     for number in range(corrections + 10):

@@ -17,7 +17,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
 from service.memory.journal.change_feed import Change
 from service.memory.journal.imported_loops import Import, Written
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.long_term import LongTermMemory
 from tests.support.memory.remembering import WordEmbedder, anchors, remembering, run_loop
 
@@ -28,7 +28,9 @@ PEARS = run_loop("pears", ("green pears", "sour"))
 
 
 @asynccontextmanager
-async def kept(folder: Path, of: type[Journal] = Journal) -> AsyncIterator[Journal]:
+async def kept(
+    folder: Path, of: type[SqliteJournal] = SqliteJournal
+) -> AsyncIterator[SqliteJournal]:
     """A journal, open."""
     journal = of(folder / "journal.sqlite3")
     journal.open(lambda change: None)
@@ -36,11 +38,11 @@ async def kept(folder: Path, of: type[Journal] = Journal) -> AsyncIterator[Journ
     await journal.aclose()
 
 
-async def as_kept(journal: Journal, run_loop_id: str) -> RunLoop:
+async def as_kept(journal: SqliteJournal, run_loop_id: str) -> RunLoop:
     return (await journal.replay(run_loop_id)).run_loop()
 
 
-async def ended(journal: Journal, *loops: RunLoop) -> Written:
+async def ended(journal: SqliteJournal, *loops: RunLoop) -> Written:
     """Run loops that have ended, or have grown since."""
     imports: list[Import] = []
     for loop in loops:
@@ -52,7 +54,7 @@ async def ended(journal: Journal, *loops: RunLoop) -> Written:
 
 
 @asynccontextmanager
-async def working(memory: LongTermMemory, journal: Journal) -> AsyncIterator[Archivist]:
+async def working(memory: LongTermMemory, journal: SqliteJournal) -> AsyncIterator[Archivist]:
     archivist = Archivist(memory, journal, first_pause=0.01)
     archivist.open(rebuild=not await archivist.is_in_step())
     async with anyio.create_task_group() as tasks:
@@ -154,7 +156,7 @@ async def test_draining_tells_why_vectors_are_missing(tmp_path: Path) -> None:
         assert (await memory.stats()).pending == 2
 
 
-class OddJournal(Journal):
+class OddJournal(SqliteJournal):
     """Of one loop it gives a goal that is no valid Unicode."""
 
     async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
@@ -219,10 +221,10 @@ async def test_only_what_has_changed_since_is_read_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    own = Journal.replay
+    own = SqliteJournal.replay
 
     async def watched(
-        journal: Journal, run_loop_id: str, *, owner: str | None = None
+        journal: SqliteJournal, run_loop_id: str, *, owner: str | None = None
     ) -> RunLoopState:
         read.append(run_loop_id)
         return await own(journal, run_loop_id, owner=owner)
@@ -232,7 +234,7 @@ async def test_only_what_has_changed_since_is_read_at_the_next_start(
             await ended(journal, APPLES)
             assert await archivist.drain() is None
         await ended(journal, PEARS)
-    monkeypatch.setattr(Journal, "replay", watched)
+    monkeypatch.setattr(SqliteJournal, "replay", watched)
     async with (
         kept(tmp_path) as journal,
         remembering(tmp_path, None) as memory,

@@ -19,10 +19,11 @@ from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
 from service.memory.journal.change_feed import Change, Checkpoint
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.memory import Memory
 from tests.support.histories import received
 from tests.support.memory.exchanging import at_work, bring_in, loop, turn
+from tests.support.memory.journal_file import rows
 from tests.support.memory.killed_reading import said
 from tests.support.memory.secrets import archived, forget, house, told
 
@@ -64,7 +65,7 @@ async def test_imports_and_what_is_forgotten_are_changes_of_their_own_kinds(tmp_
 
 
 async def test_what_could_not_be_committed_is_no_change(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.sqlite3")
+    journal = SqliteJournal(tmp_path / "journal.sqlite3")
     told_of: list[Change] = []
     journal.open(told_of.append)
     await journal.append("a", RunLoopStarted(goal="hi"), received("hi"), owner="me")
@@ -81,7 +82,7 @@ async def test_what_could_not_be_committed_is_no_change(tmp_path: Path) -> None:
     assert [each.number for each in told_of] == [1, 2]
     place = journal.changes.checkpoint(2)
     await journal.aclose()
-    again = Journal(tmp_path / "journal.sqlite3")
+    again = SqliteJournal(tmp_path / "journal.sqlite3")
     again.open(told_of.append)
     assert again.changes.matches(place)
     assert again.changes.last == 2
@@ -179,7 +180,7 @@ async def test_a_place_ahead_of_a_journal_that_lost_its_tail_has_memory_rebuilt(
         ahead = memory.long_term.pending.checkpoint()
     pulled(folder, kept)
     if goes_on:  # as many changes under the same numbers, which nobody reads meanwhile
-        journal = Journal(folder / "journal.sqlite3")
+        journal = SqliteJournal(folder / "journal.sqlite3")
         journal.open(lambda change: None)
         await said(journal, "a", words="the stork")
         assert ahead is not None
@@ -218,7 +219,7 @@ async def test_a_journal_without_changes_is_taken_over(tmp_path: Path) -> None:
         assert await memory.archivist.drain() is None
         assert (await memory.long_term.search("walruses", owner="me")).hits
         assert heard(memory)[0] == ("imported", "file")
-        tables = memory.journal.select("SELECT name FROM sqlite_master")
+        tables = rows(tmp_path / "journal.sqlite3", "SELECT name FROM sqlite_master")
         assert ("grown_imports",) not in tables
         state = memory.short_term.state("talk")
         assert state is not None

@@ -23,7 +23,6 @@ from service.domain.history.events import (
 from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
 from service.memory.run_loop_lines import lines_of
-from service.storage.sqlite_file import SqliteFile
 from tests.support.memory.exchanging import (
     MOMENT,
     at_work,
@@ -35,6 +34,7 @@ from tests.support.memory.exchanging import (
     pieces,
     turn,
 )
+from tests.support.memory.journal_file import writing
 from tests.support.memory.remembering import WordEmbedder, anchors
 
 pytestmark = pytest.mark.anyio
@@ -316,11 +316,8 @@ async def test_a_history_that_cannot_be_read_leaves_a_line_that_says_so(tmp_path
         memory.append_imports = memory.journal.imports.append  # type: ignore[method-assign]
         await bring_in(memory, loop("a"), loop("b"))
 
-        def damage(file: SqliteFile) -> None:
-            with file.transaction(durable=False) as db:
-                db.execute("""UPDATE events SET body = '{"type": "odd"}' WHERE run_loop_id = 'a'""")
-
-        await memory.journal.in_turn(damage)
+        with writing(tmp_path / "journal.sqlite3") as db:
+            db.execute("""UPDATE events SET body = '{"type": "odd"}' WHERE run_loop_id = 'a'""")
         first, second = (json.loads(line) for line in (await exported(memory)).splitlines())
         assert (first["id"], second["id"]) == ("a", "b")
         assert "cannot be read" in first["problem"]

@@ -28,8 +28,8 @@ from service.domain.run_loops import Iteration
 from service.memory.journal.appends import copies_of
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
-from service.storage.sqlite_file import SqliteFile
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
+from tests.support.memory.journal_file import writing
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
 
@@ -327,14 +327,11 @@ async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -
         await secret_loop(memory)
         await archived(memory)
 
-        def spoil(file: SqliteFile) -> None:
-            with file.transaction(durable=True) as db:
-                db.execute(
-                    "UPDATE events SET body = json_set(body, '$.message', 'Zwibbelquast')"
-                    " WHERE body LIKE '%message.completed%'"
-                )
-
-        await memory.journal.in_turn(spoil)
+        with writing(tmp_path / "journal.sqlite3") as db:
+            db.execute(
+                "UPDATE events SET body = json_set(body, '$.message', 'Zwibbelquast')"
+                " WHERE body LIKE '%message.completed%'"
+            )
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
         assert traces(tmp_path, *SECRETS) == []
 

@@ -12,8 +12,8 @@ import pytest
 from service.domain.errors import StorageError
 from service.domain.forgetting_terms import ForgetRequest
 from service.memory.forgetting import forgetting
-from service.memory.journal import receipt_table
-from service.memory.journal.receipt_table import Record
+from service.memory.journal.rewriting import Record
+from service.memory.journal.sqlite import receipt_table
 from service.memory.memory import Memory
 from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in
@@ -88,8 +88,8 @@ async def test_the_records_cannot_even_be_read_for_a_while(
         await secret_loop(memory)
         await archived(memory)
         with monkeypatch.context() as full:
-            full.setattr(receipt_table, "unfinished", _refuse)
-            full.setattr(receipt_table, "find", _refuse)
+            full.setattr(receipt_table.ReceiptTable, "unfinished", _refuse)
+            full.setattr(receipt_table.ReceiptTable, "find", _refuse)
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending == ("ledger", "files", "vectors")
             assert receipt.problem is not None

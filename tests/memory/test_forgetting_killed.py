@@ -23,15 +23,15 @@ _forkserver.set_forkserver_preload(["tests.memory.test_forgetting"])
 
 NOT_YET_DECIDED = [
     ("service.memory.forgetting.journal_side", "remove", "after"),
-    ("service.memory.journal.receipt_table", "write", "after"),
+    ("service.memory.journal.sqlite.receipt_table", "write", "after"),
 ]
 DECIDED = [
     ("service.memory.forgetting.just_forgotten:JustForgotten", "learn", "before"),
-    ("service.memory.ledger.removal", "remove", "before"),
-    ("service.memory.ledger.removal", "remove", "after"),
+    ("service.memory.ledger.sqlite.loop_rows", "remove", "before"),
+    ("service.memory.ledger.sqlite.loop_rows", "remove", "after"),
     ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "forget", "after"),
-    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub_file", "before"),
-    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub_file", "after"),
+    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub", "before"),
+    ("service.memory.ledger.sqlite.sqlite_ledger:SqliteLedger", "scrub", "after"),
     ("service.storage.sqlite_file:SqliteFile", "scrub", "after"),
     ("service.memory.forgetting.forgetting:Forgetting", "_clear_vectors", "before"),
     ("service.memory.ledger.sqlite.generation_rows:SqliteGenerations", "create", "after"),

@@ -9,8 +9,9 @@ import anyio
 import pytest
 
 from service.domain.conversation.messages import Message
-from service.memory.journal.inbox import SCHEMA, Inbox, InboxEntry
-from service.memory.journal.journal import Journal
+from service.memory.journal.inbox import InboxEntry
+from service.memory.journal.sqlite.inbox_table import SCHEMA, InboxTable
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.storage.sqlite_file import SqliteFile
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ async def test_messages_of_one_moment_come_back_in_the_order_of_acceptance(
     wanted = ["d", "b", "c", "a"]
     file = SqliteFile(tmp_path / "inbox.sqlite3", SCHEMA, when_damaged="")
     file.open()
-    inbox = Inbox(file, anyio.Lock(), anyio.CapacityLimiter(1), clock=lambda: next(clock))
+    inbox = InboxTable(file, anyio.Lock(), anyio.CapacityLimiter(1), clock=lambda: next(clock))
     for message_id in wanted:
         await inbox.accept(_entry(message_id))
     assert [each.message_id for each in await inbox.undelivered()] == wanted
@@ -42,7 +43,7 @@ async def test_a_row_that_cannot_be_read_is_left_where_it_is(
     tmp_path: Path, request_text: str
 ) -> None:
     path = tmp_path / "journal.sqlite3"
-    journal = Journal(path)
+    journal = SqliteJournal(path)
     journal.open(lambda commit: None)
     for message_id in ("a", "b", "c"):
         await journal.inbox.accept(_entry(message_id))

@@ -30,14 +30,24 @@ from service.domain.history.events import (
     RunLoopStarted,
 )
 from service.domain.history.fold import fold
-from service.memory.journal.appends import Append, Rewriting, copies_of
+from service.memory.journal.appends import Append, copies_of
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.inbox import InboxEntry
-from service.memory.journal.journal import COMMITS_BETWEEN_LOOKS, Journal
+from service.memory.journal.sqlite.sqlite_journal import COMMITS_BETWEEN_LOOKS, SqliteJournal
 from service.storage.sqlite_file import SqliteFile
 from tests.support.histories import received
 
 pytestmark = pytest.mark.anyio
+
+
+class BoundJournal(SqliteJournal):
+    """A journal on a disk of which somebody says how large it is."""
+
+    def allow_pages(self, most: int | None) -> None:
+        """Let the file have so many pages; None: those that it has."""
+        with self._file.transaction(durable=False) as db:
+            pages = most or db.execute("PRAGMA page_count").fetchone()[0]
+            db.execute(f"PRAGMA max_page_count = {pages}")
 
 
 class Opened:
@@ -45,7 +55,7 @@ class Opened:
 
     def __init__(self, path: Path, **sizes: Any) -> None:
         self.commits: list[Commit] = []
-        self.journal = Journal(path, **sizes)
+        self.journal = BoundJournal(path, **sizes)
         self.active = self.journal.open(self._hear)
 
     def _hear(self, change: Change) -> None:
@@ -58,7 +68,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite3"
 
 
-async def begin_loop(journal: Journal, run_loop_id: str = "a", goal: str = "hi") -> Commit:
+async def begin_loop(journal: SqliteJournal, run_loop_id: str = "a", goal: str = "hi") -> Commit:
     return await journal.append(
         run_loop_id, RunLoopStarted(goal=goal), received(goal), owner="me", durable=True
     )
@@ -111,7 +121,7 @@ async def test_what_was_read_before_words_were_forgotten_is_not_written_again(pa
     journal = Opened(path).journal
     await begin_loop(journal)
     before = journal.lost_words_at
-    await journal.rewrite(lambda db: (None, Rewriting("me", (), ["another loop"])))
+    await journal.rewrite(lambda rewriter: rewriter.remove_loop("another loop", owner="me"))
     copied = [received("words of another loop")]
     with pytest.raises(ConflictError, match="forgotten"):
         await journal.append_together(Append("a", copied, read_at=before))
@@ -284,7 +294,7 @@ async def test_a_file_of_a_newer_version_is_refused_in_words(path: Path) -> None
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(StorageError, match="newer version"):
-        Journal(path).open(lambda commit: None)
+        SqliteJournal(path).open(lambda commit: None)
 
 
 async def test_transient_events_are_never_journaled(path: Path) -> None:
@@ -307,12 +317,7 @@ async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> Non
     opened = Opened(path)
     await begin_loop(opened.journal)
 
-    def fill_up(file: SqliteFile) -> None:
-        with file.transaction(durable=False) as db:
-            pages = db.execute("PRAGMA page_count").fetchone()[0]
-            db.execute(f"PRAGMA max_page_count = {pages}")
-
-    await opened.journal.in_turn(fill_up)
+    await anyio.to_thread.run_sync(opened.journal.allow_pages, None)
     big = MessageCompleted(message=Message.assistant("x" * 1_000_000))
     await opened.journal.append("a", IterationStarted(index=0))
     with pytest.raises(StorageError) as error:
@@ -320,12 +325,7 @@ async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> Non
     assert "disk is full" in error.value.problem().in_words()
     assert "Free some space" in error.value.problem().in_words()
     assert fold(await opened.journal.read()) == opened.commits[-1].state
-
-    def make_room(file: SqliteFile) -> None:
-        with file.transaction(durable=False) as db:
-            db.execute("PRAGMA max_page_count = 1000000")
-
-    await opened.journal.in_turn(make_room)
+    await anyio.to_thread.run_sync(opened.journal.allow_pages, 1_000_000)
     await opened.journal.append("a", big)
     assert fold(await opened.journal.read()) == opened.commits[-1].state
 
@@ -333,7 +333,7 @@ async def test_a_full_disk_is_told_in_words_and_loses_nothing(path: Path) -> Non
 async def test_a_file_that_is_no_database_is_told_in_words(path: Path) -> None:
     path.write_bytes(b"this is not a database, but long enough to look like one" * 50)
     with pytest.raises(StorageError, match="not a database"):
-        Journal(path).open(lambda commit: None)
+        SqliteJournal(path).open(lambda commit: None)
 
 
 async def test_run_loops_are_listed_newest_first_by_pages_and_by_owner(path: Path) -> None:

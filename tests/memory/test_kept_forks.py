@@ -15,6 +15,7 @@ from service.domain.history.fold import fold
 from service.memory.exchange.exporting import Exporting
 from service.memory.memory import Memory
 from tests.memory.test_forgetting_copies import fork
+from tests.support.memory import journal_file
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
 
 QUESTION = "Where has Zwibbelquast hidden the sextant?"
@@ -40,8 +41,9 @@ async def make(memory: Memory) -> None:
 
 
 def rows(memory: Memory, run_loop_id: str) -> str:
+    path = memory.folder / "journal.sqlite3"
     query = "SELECT body FROM events WHERE run_loop_id = ?"
-    return "\n".join(row[0] for row in memory.journal.select(query, (run_loop_id,)))
+    return "\n".join(row[0] for row in journal_file.rows(path, query, (run_loop_id,)))
 
 
 def events(memory: Memory, run_loop_id: str) -> list[Event]:

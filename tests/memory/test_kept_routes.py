@@ -13,6 +13,7 @@ from service.domain.history.human_input import InputRequired
 from service.domain.routes import Route, RouteCandidate, goal_as_named
 from service.memory.memory import Memory
 from service.routing.clarification import question
+from tests.support.memory import journal_file
 from tests.support.memory.secrets import Loop, forget, house, told
 
 GARDEN = "Plant tulips\nby the “shed” 在十月 before the frost comes, and crocuses around them."
@@ -55,7 +56,7 @@ async def bodies(memory: Memory) -> list[EventBody]:
 
 def rows(memory: Memory) -> str:
     query = "SELECT body FROM events WHERE run_loop_id = 'fourth'"
-    return "\n".join(row[0] for row in memory.journal.select(query))
+    return "\n".join(row[0] for row in journal_file.rows(memory.folder / "journal.sqlite3", query))
 
 
 async def test_the_rows_hold_ids_and_whoever_reads_them_is_told_the_goals(tmp_path: Path) -> None:

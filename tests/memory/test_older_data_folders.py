@@ -19,7 +19,7 @@ from service.cli.doctor.database_checks import check_databases
 from service.config import Settings
 from service.domain.errors import StorageError
 from service.domain.forgetting_terms import ForgetRequest
-from service.memory.journal.journal_form import VERSION, copies
+from service.memory.journal.sqlite.journal_form import VERSION, copies
 from service.memory.memory import Memory
 from service.storage.sqlite_copy import PART
 from tests.support.memory.killed_migrating import DEAD

@@ -23,7 +23,7 @@ from service.domain.history.events import (
 )
 from service.domain.run_loops import RunLoop
 from service.memory.journal.event_feed import Feed
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.short_term import ShortTermMemory
 from tests.support.histories import event_at, received
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Store:
-    journal: Journal
+    journal: SqliteJournal
     feed: Feed
     memory: ShortTermMemory
 
@@ -48,7 +48,7 @@ class Store:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    journal = Journal(tmp_path / "journal.sqlite3")
+    journal = SqliteJournal(tmp_path / "journal.sqlite3")
     feed = Feed(journal, mailbox_size=8)
     memory = ShortTermMemory(journal, feed)
     journal.open(memory.update)

@@ -13,7 +13,7 @@ import pytest
 from service.domain.errors import ConflictError, NotFoundError
 from service.domain.history.events import RunLoopStarted
 from service.domain.history.human_input import InputReceived, InputRequired
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.journal.standing_approvals import StandingApproval
 
 pytestmark = pytest.mark.anyio
@@ -27,13 +27,13 @@ def standing(scope: str = "launch", *, owner: str = "me", minute: int = 0) -> St
     return StandingApproval(owner, scope, "launch", NOW.replace(minute=minute), "a")
 
 
-async def opened(folder: Path) -> Journal:
-    journal = Journal(folder / "journal.sqlite3")
+async def opened(folder: Path) -> SqliteJournal:
+    journal = SqliteJournal(folder / "journal.sqlite3")
     journal.open(lambda commit: None)
     return journal
 
 
-async def waiting(folder: Path) -> Journal:
+async def waiting(folder: Path) -> SqliteJournal:
     journal = await opened(folder)
     await journal.append("a", RunLoopStarted(goal="x"), REQUEST, owner="me")
     return journal

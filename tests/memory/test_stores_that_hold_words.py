@@ -19,7 +19,7 @@ from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.events import MessageReceived
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
 from service.memory.journal.inbox import InboxEntry
-from service.memory.journal.journal_form import VERSION
+from service.memory.journal.sqlite.journal_form import VERSION
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.storage.sqlite_copy import copy_file

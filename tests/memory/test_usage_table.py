@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from service.domain.history.events import Event, RunLoopCompleted, RunLoopStarted, Usage
 from service.domain.history.state import RunLoopState
 from service.domain.usage import Grouping, UsageTotals
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 
 FILE = "journal.sqlite3"
 
@@ -40,11 +40,11 @@ class Opened:
     """A journal that was opened."""
 
     def __init__(self, folder: Path) -> None:
-        self.journal = Journal(folder / FILE)
+        self.journal = SqliteJournal(folder / FILE)
         self.states = {state.id: state for state in self.journal.open(lambda commit: None)}
 
     async def count(self, run_loop_id: str, *bodies: Usage, owner: str = "me") -> Event:
-        """Journal what a loop has used; its first time opens it."""
+        """SqliteJournal what a loop has used; its first time opens it."""
         started = (
             () if run_loop_id in self.states else (RunLoopStarted(goal=f"goal {run_loop_id}"),)
         )

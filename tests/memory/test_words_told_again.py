@@ -10,6 +10,7 @@ from service.domain.anchors import AnchorRef
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import Event, MemoryRecalled, ToolFinished
 from service.memory.memory import Memory
+from tests.support.memory import journal_file
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told
 
 QUESTION = "Which plumage has the wryneck?"
@@ -20,7 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 def rows(memory: Memory, kind: str) -> list[str]:
     query = "SELECT body FROM events WHERE instr(body, ?) = 1 ORDER BY seq"
-    return [row[0] for row in memory.journal.select(query, (f'{{"type":"{kind}"',))]
+    path = memory.folder / "journal.sqlite3"
+    return [row[0] for row in journal_file.rows(path, query, (f'{{"type":"{kind}"',))]
 
 
 def events(memory: Memory, run_loop_id: str) -> list[Event]:

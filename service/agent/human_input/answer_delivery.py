@@ -17,7 +17,7 @@ from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.loop.scheduler import Scheduler
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 from service.routing.clarification import as_kept
 from service.storage.concurrency import run_to_end

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 from service.cli.doctor.findings import Finding
 from service.config import Settings
-from service.memory.journal.journal_form import copies
+from service.memory.store_checks import damage_of, journal_copies
 
 _ADVICE = {
     "journal.sqlite3": "Stop the daemon, and restore journal.sqlite3 from a backup: it is the truth"
@@ -25,14 +21,14 @@ def check_databases(settings: Settings) -> Finding:
         file = settings.data_dir / name
         if not file.exists():
             continue
-        damage = _damage(file)
+        damage = damage_of(settings.data_dir, name)
         if damage is not None:
             return Finding("broken", f"{name} is damaged: {damage}", advice)
         sound.append(f"{name} ({file.stat().st_size / 1e6:,.1f} MB)")
     if not sound:
         return Finding("ok", "none yet: they are made at the first start")
     words = f"whole: {', '.join(sound)}"
-    if kept := copies(settings.data_dir / "journal.sqlite3"):
+    if kept := journal_copies(settings.data_dir):
         named = ", ".join(f"{each} ({each.stat().st_size / 1e6:,.1f} MB)" for each in kept)
         return Finding(
             "note",
@@ -42,13 +38,3 @@ def check_databases(settings: Settings) -> Finding:
             " forgetting deletes it, too.",
         )
     return Finding("ok", words)
-
-
-def _damage(file: Path) -> str | None:
-    try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            found = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
-    except sqlite3.Error as error:
-        return str(error)
-    words = " ".join(" ".join(found).split())
-    return None if words == "ok" else words[:200]

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from contextlib import closing
-from pathlib import Path
-from typing import NamedTuple
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError
 from service.cli.daemon.stream_items import read_as
 from service.cli.doctor.findings import Finding
 from service.config import Settings
+from service.domain.errors import StorageError
+from service.memory.store_checks import ReaderLag, reader_lag
 from service.wire.memory_bodies import Stats
 
 _LONG_TERM = "long-term memory"
-_AT_WORK = "running"
-
-
-class _Lag(NamedTuple):
-    """How far long-term memory is behind, by the files."""
-
-    changes: int
-    """Those that it has not read."""
-    since: float | None
-    """When the oldest of them was made, in seconds since the epoch."""
-    waiting: int
-    """Run loops that are listed and could be archived."""
-    problem: str | None
-    """Why one of them was not."""
 
 
 def check_readers(settings: Settings) -> Finding:
     """Whether all that was journaled is archived, and nobody in the daemon is stuck."""
-    journal, ledger = (settings.data_dir / name for name in ("journal.sqlite3", "memory.sqlite3"))
-    if not (journal.exists() and ledger.exists()):
-        return Finding("ok", "nothing was journaled yet")
     try:
-        lag = _lag(journal, ledger)
-    except sqlite3.Error as error:
+        lag = reader_lag(settings.data_dir)
+    except StorageError as error:
         advice = "The next start of the daemon brings the files up to date."
-        return Finding("note", f"how far memory is behind cannot be read: {error}", advice)
+        return Finding("note", f"how far memory is behind cannot be read: {error.detail}", advice)
+    if lag is None:
+        return Finding("ok", "nothing was journaled yet")
     words = [_in_words(lag)]
     behind = {name: count for name, count in _in_daemon(settings).items() if count}
     behind.pop(_LONG_TERM, None)  # by the files, which also tell what a stopped daemon has left
@@ -52,32 +35,7 @@ def check_readers(settings: Settings) -> Finding:
     return Finding("ok", "; ".join(words))
 
 
-def _lag(journal: Path, ledger: Path) -> _Lag:
-    with closing(_opened(ledger)) as db:
-        place = db.execute("SELECT number FROM checkpoint").fetchone()
-        pending = db.execute("SELECT run_loop_id, problem FROM pending").fetchall()
-    after = place[0] if place else 0
-    with closing(_opened(journal)) as db:
-        changes, oldest = db.execute(
-            "SELECT count(*), min(at) FROM changes WHERE number > ?", (after,)
-        ).fetchone()
-        at_work = {
-            row[0] for row in db.execute("SELECT id FROM run_loops WHERE status = ?", (_AT_WORK,))
-        }
-    waiting = [problem for run_loop_id, problem in pending if run_loop_id not in at_work]
-    return _Lag(
-        changes,
-        None if oldest is None else oldest / 1000,
-        len(waiting),
-        next(filter(None, waiting), None),
-    )
-
-
-def _opened(file: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
-
-
-def _in_words(lag: _Lag) -> str:
+def _in_words(lag: ReaderLag) -> str:
     if not (lag.changes or lag.waiting):
         return f"{_LONG_TERM} has read all changes"
     told = []

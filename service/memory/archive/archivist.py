@@ -25,7 +25,7 @@ from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.archive.backlog import Backlog
 from service.memory.journal.change_feed import Change, Commit
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.ledger.protocol import Key
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import REST_BEFORE_ARCHIVING

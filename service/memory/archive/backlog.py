@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from service.domain.errors import Problem, RondoError
 from service.memory.journal.change_feed import Change
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.ledger.protocol import Key, Pending
 from service.memory.long_term import LongTermMemory
 

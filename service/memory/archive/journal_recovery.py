@@ -17,10 +17,9 @@ from service.domain.history.events import RunLoopImported
 from service.domain.history.imported import last_moment, standing
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RunLoop
-from service.memory.journal import receipt_table
+from service.memory.journal.event_reader import Outline
 from service.memory.journal.imported_loops import Import
-from service.memory.journal.journal import Journal
-from service.memory.journal.outline import Outline
+from service.memory.journal.protocol import Journal
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import IMPORT_BATCH_BYTES, IMPORT_BATCH_LOOPS
 from service.memory.run_loop_lines import settled
@@ -46,7 +45,7 @@ async def bring_back(journal: Journal, memory: LongTermMemory) -> None:
     beyond = [each for key, each in there.items() if _is_beyond(each, known.get(key))]
     if not beyond:
         return
-    forgotten = await anyio.to_thread.run_sync(receipt_table.forgotten_whole, journal.file)
+    forgotten = await anyio.to_thread.run_sync(journal.receipts.forgotten_whole)
     unwanted = {each.key for each in beyond if each.key not in known} & forgotten
     await _remove(memory, [each for each in beyond if each.key in unwanted])
     lost = [each for each in beyond if each.key not in unwanted]

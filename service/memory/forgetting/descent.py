@@ -20,11 +20,10 @@ from service.domain.history.events import (
 from service.domain.history.human_input import InputReceived
 from service.domain.history.redaction import redacted
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.journal_queries import unread_state
 from service.memory.forgetting.openings import goal_told_by
 from service.memory.forgetting.words import redactions
-from service.memory.journal.journal import Journal
 from service.memory.journal.kept_words import Copied
+from service.memory.journal.protocol import Journal
 
 _MESSAGES = (MessageReceived, RouteDecided, InputReceived)
 
@@ -65,7 +64,7 @@ class Descent:
         try:
             return self._read(run_loop_id)
         except ValueError:  # pydantic's errors are of this kind too
-            return History([], unread_state(self._journal, run_loop_id))
+            return History([], self._journal.histories.unread_state(run_loop_id))
 
     def _stays(self, run_loop_id: str) -> Doomed:
         if run_loop_id not in self._staying:

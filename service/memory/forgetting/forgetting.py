@@ -10,11 +10,9 @@ from the vectors that stay. What a crash or a full disk left undone is gone over
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Literal
 
 import anyio
@@ -39,15 +37,11 @@ from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import notes_on, preview_of, related
 from service.memory.forgetting.repetitions import repetitions
 from service.memory.forgetting.selecting import select
-from service.memory.journal import receipt_table
-from service.memory.journal.appends import Rewriting
-from service.memory.journal.journal import Journal
-from service.memory.journal.journal_form import delete_copies
-from service.memory.journal.receipt_table import Record
+from service.memory.journal.protocol import Journal
+from service.memory.journal.rewriting import Record, Rewriter
 from service.memory.long_term import LongTermMemory
 from service.storage.concurrency import run_to_end
 from service.storage.freed_memory import clear_freed_memory
-from service.storage.sqlite_file import SqliteFile
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +182,7 @@ class Forgetting:
         """Take the words out of the journal, and write down what is left to do."""
         confirmed = plan.code()
 
-        def work(db: sqlite3.Connection) -> tuple[tuple[Plan, Record], Rewriting]:
+        def work(rewriter: Rewriter) -> tuple[Plan, Record]:
             # What was written since the plan was made may hold copies, too.
             current = plan
             if self._journal.last_seq != plan.seen_seq:
@@ -199,12 +193,11 @@ class Forgetting:
                         preview_of(current, stop=request.stop, coming_in=0),
                         advice=_STALE,
                     )
-            removed = journal_side.remove(db, current, self._journal.inbox.unreadable)
+            removed = journal_side.remove(rewriter, current, self._journal.inbox.unreadable)
             receipt = _receipt(current, request).model_copy(update={"removed": removed})
             record = Record(current.owner, receipt, tuple(current.changes))
-            receipt_table.write(db, record)
-            after = [change.after for change in current.changes.values()]
-            return (current, record), Rewriting(current.owner, after, tuple(current.whole))
+            rewriter.keep(record)
+            return current, record
 
         _, record = await self._journal.rewrite(
             work, then=lambda outcome: self.late.learn(outcome[0])
@@ -251,12 +244,10 @@ class Forgetting:
         Raises:
             StorageError: the journal cannot be read.
         """
-        return await anyio.to_thread.run_sync(
-            lambda: receipt_table.receipts(self._journal.file, owner, limit=limit)
-        )
+        return await anyio.to_thread.run_sync(lambda: self._journal.receipts.of(owner, limit=limit))
 
     async def _unfinished(self) -> list[Record]:
-        return await anyio.to_thread.run_sync(receipt_table.unfinished, self._journal.file)
+        return await anyio.to_thread.run_sync(self._journal.receipts.unfinished)
 
     async def _finish(self, record: Record, places: Sequence[PlaceOfWords] = _PLACES) -> Record:
         """Do what is left to do of one, as far as it goes; what keeps it is told in its receipt.
@@ -279,8 +270,8 @@ class Forgetting:
 
     async def _as_it_stands(self, record: Record) -> Record:
         """A record as it is written down by now: somebody else may have gone on with it."""
-        find = partial(receipt_table.find, self._journal.file, record.receipt.id)
-        return await anyio.to_thread.run_sync(find) or record
+        find = self._journal.receipts.find
+        return await anyio.to_thread.run_sync(find, record.receipt.id) or record
 
     async def _troubled(self, record: Record, problem: str) -> Record:
         """The record with what keeps it from being finished, written down if that can be."""
@@ -322,13 +313,13 @@ class Forgetting:
             return None
 
     async def _clear_files(self, record: Record) -> Record:
-        copies = await self._journal.in_turn(lambda file: delete_copies(file.path))
+        copies = await self._journal.delete_copies()
         removed = record.receipt.removed
         removed = removed.model_copy(update={"journal_copies": removed.journal_copies + copies})
         record = replace(record, receipt=record.receipt.model_copy(update={"removed": removed}))
         # Another process may read one: its log is emptied once it has done.
         clean = await self._long_term.scrub_file()
-        clean = await self._journal.in_turn(lambda file: file.scrub()) and clean
+        clean = await self._journal.scrub() and clean
         if clean:
             return await self._keep(record, done="files")
         words = "Another process reads the files; what is left in their logs goes when it is done."
@@ -353,11 +344,7 @@ class Forgetting:
         )
         kept = replace(record, receipt=receipt)
 
-        def work(file: SqliteFile) -> None:
-            with file.transaction(durable=True) as db:
-                receipt_table.write(db, kept)
-
-        await self._journal.in_turn(work)
+        await self._journal.receipts.keep(kept)
         return kept
 
 

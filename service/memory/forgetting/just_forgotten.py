@@ -12,7 +12,7 @@ from service.domain.history.events import EventBody
 from service.domain.history.references import Told, carried
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Plan
-from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.event_reader import EventReader
 from service.memory.journal.kept_words import json_of
 
 
@@ -44,7 +44,7 @@ class JustForgotten:
         return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
 
     def without_forgotten(
-        self, body: EventBody, told: Sequence[Told], owner: str, journal: JournalReads
+        self, body: EventBody, told: Sequence[Told], owner: str, journal: EventReader
     ) -> EventBody:
         """See `Forgotten`."""
         if not (self._whole or self._single or self._answers):
@@ -62,5 +62,5 @@ class JustForgotten:
         return without_pieces(now, gone, told) if gone else now
 
 
-def _is_there(journal: JournalReads, run_loop_id: str) -> bool:
-    return bool(journal.select("SELECT 1 FROM run_loops WHERE id = ?", (run_loop_id,)))
+def _is_there(journal: EventReader, run_loop_id: str) -> bool:
+    return journal.histories.owner_of(run_loop_id) is not None

@@ -28,9 +28,9 @@ from service.memory.forgetting.recognition import Traits
 from service.memory.forgetting.said_elsewhere import SaidElsewhere
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.appends import quotes
-from service.memory.journal.journal import Journal
 from service.memory.journal.kept_routes import goals_told
 from service.memory.journal.kept_words import Copied, json_of, kept
+from service.memory.journal.protocol import Journal
 
 _PAGE = 1000
 

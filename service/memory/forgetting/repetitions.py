@@ -11,12 +11,11 @@ from typing import Literal
 
 from service.domain.anchors import Segment
 from service.domain.forgetting_terms import Repetition
-from service.memory.forgetting.journal_queries import imported
 from service.memory.forgetting.pieces import Ref
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.recognition import folded, readable, stands_in
 from service.memory.forgetting.words import clipped
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.ledger.terms import terms
 from service.memory.memory_tuning import FORGOTTEN_LOOKED_FOR
 
@@ -43,7 +42,7 @@ def repetitions(
     for ref, by_person, text in (*remembered, *_open(plan.owner, wanted, journal)):
         if not plan.goes(*ref) and (by_person or ref not in known):
             found.setdefault(ref, (by_person, text))
-    from_files = imported(journal, {run_loop_id for run_loop_id, _ in found})
+    from_files = journal.histories.imported({run_loop_id for run_loop_id, _ in found})
 
     def by(ref: Ref, by_person: bool) -> Literal["person", "import", "other"]:
         if ref[0] in from_files:

@@ -18,14 +18,13 @@ from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.journal_queries import loop_ids, loops_that_hold, owner_of
 from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.plan import Selection
 from service.memory.forgetting.words import strings_in
-from service.memory.journal.journal import Journal
-from service.memory.journal.run_loop_table import millis_of
+from service.memory.journal.protocol import Journal
 from service.memory.ledger.segmenter import segments_of
 from service.memory.protocol import MemoryReader, SearchFilters
+from service.storage.clock import millis_of
 
 
 async def select(
@@ -95,7 +94,7 @@ class _Selecting:
     def selection(self, hits: Iterable[tuple[str, int]]) -> Selection:
         request = self._request
         if request.everything:
-            rows = loop_ids(self._journal, self._owner)
+            rows = self._journal.histories.ids(self._owner)
             return Selection(frozenset(rows), everything=True)
         for run_loop_id in request.run_loop_ids:
             self._check_owner(run_loop_id)
@@ -110,19 +109,19 @@ class _Selecting:
             if self._is_of_the_time(self._loop(ref.run_loop_id)[ref.iteration_index]):
                 self._single[ref.run_loop_id].add(ref.iteration_index)
         for run_loop_id, iteration in hits:
-            if owner_of(self._journal, run_loop_id) == self._owner:
+            if self._journal.histories.owner_of(run_loop_id) == self._owner:
                 self._single[run_loop_id].add(iteration)
         if request.exact and request.query is not None:
             self._take_exact(request.query)
         if not (request.run_loop_ids or request.anchors or request.query):
-            for run_loop_id in loop_ids(
-                self._journal, self._owner, since=request.since, until=request.until
+            for run_loop_id in self._journal.histories.ids(
+                self._owner, since=request.since, until=request.until
             ):
                 self._take_time(run_loop_id)
         return self._settled()
 
     def _check_owner(self, run_loop_id: str) -> None:
-        if owner_of(self._journal, run_loop_id) != self._owner:
+        if self._journal.histories.owner_of(run_loop_id) != self._owner:
             raise NotFoundError(
                 f"there is no run loop {run_loop_id}", advice="`rondo loops list` shows all."
             )
@@ -161,7 +160,7 @@ class _Selecting:
         return _within(iteration.timestamp, self._request)
 
     def _take_exact(self, words: str) -> None:
-        for run_loop_id in loops_that_hold(self._journal, self._owner, written_forms(words)):
+        for run_loop_id in self._journal.histories.holding(self._owner, written_forms(words)):
             history = history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
             run_loop = history.state.run_loop()
             wanted = words.casefold()

@@ -1,11 +1,10 @@
-"""What is to be written to the journal, how it is folded, and the rows that it becomes.
+"""What is to be written to the journal, and how it is folded.
 
 Folding comes before writing: what cannot be folded is never written.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,29 +27,15 @@ from service.domain.history.fold import begin, evolve
 from service.domain.history.human_input import InputRequired
 from service.domain.history.references import Reference, Told, carried
 from service.domain.history.state import RunLoopState
-from service.memory.journal import inbox, standing_approvals, usage_table
-from service.memory.journal.change_feed import Change, ChangeKind, Commit, numbered
-from service.memory.journal.handed_over import hand_over
-from service.memory.journal.journal_reads import JournalReads
+from service.memory.journal.change_feed import Commit
+from service.memory.journal.event_reader import EventReader
 from service.memory.journal.kept_routes import goals_told
-from service.memory.journal.kept_words import json_of, kept, kept_as
-from service.memory.journal.run_loop_table import millis_of, moment_of, project
+from service.memory.journal.kept_words import json_of
 from service.memory.journal.standing_approvals import StandingApproval
-from service.storage.sqlite_file import insert
+from service.storage.clock import millis_of, moment_of
 
 _QUOTING = (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)
 """Events that may hold words of other run loops."""
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice, also after forgetting
-    owner TEXT NOT NULL,
-    run_loop_id TEXT NOT NULL,
-    at INTEGER NOT NULL,                    -- milliseconds since the epoch
-    body TEXT NOT NULL                      -- JSON
-);
-CREATE INDEX IF NOT EXISTS events_of_run_loop ON events (run_loop_id, seq);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +104,14 @@ def _goal_of(opening: Event) -> Iterator[Told]:
             yield Told(field="goal", words=words)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewriting:
-    """Which loops of an owner lose words, and how they are then."""
-
-    owner: str
-    changed: Sequence[RunLoopState]
-    removed: Sequence[str]
-
-    def changes(self, *, after: int) -> list[Change]:
-        """What is written into the change feed behind the change of this number."""
-        kinds: list[tuple[ChangeKind, str, str]] = [
-            *(("rewritten", self.owner, state.id) for state in self.changed),
-            *(("removed", self.owner, each) for each in self.removed),
-        ]
-        return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
-
-
-Trace = Callable[[Sequence[EventBody], str, str, JournalReads], Mapping[int, Sequence[Told]]]
+Trace = Callable[[Sequence[EventBody], str, str, EventReader], Mapping[int, Sequence[Told]]]
 """Finds of events of a run loop and owner, by their places, which texts stand elsewhere. Blocks."""
 
 
 async def traced(
     wanted: Sequence[Append],
     trace: Trace | None,
-    journal: JournalReads,
+    journal: EventReader,
     threads: anyio.CapacityLimiter,
 ) -> Sequence[Append]:
     """The same to be written, with references in the places of what memory gave."""
@@ -177,7 +145,7 @@ class Forgotten(Protocol):
     """Knows what was forgotten since the start, by whoever is about to write it once more."""
 
     def without_forgotten(
-        self, body: EventBody, told: Sequence[Told], owner: str, journal: JournalReads
+        self, body: EventBody, told: Sequence[Told], owner: str, journal: EventReader
     ) -> EventBody:
         """What memory gave, or the router said, without what was forgotten on the way."""
         ...
@@ -189,7 +157,7 @@ def stamped(
     last_seq: int,
     number: int,
     forgotten: Forgotten | None,
-    journal: JournalReads,
+    journal: EventReader,
 ) -> Commit:
     """The events with their numbers and times, folded into the state.
 
@@ -242,34 +210,6 @@ def stamped(
             for index, its in told.items()
         },
     )
-
-
-def write(
-    db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
-) -> None:
-    """Within a transaction: write events, and what is told of them elsewhere in the file."""
-    same_as = dict(enumerate(wanted.same_as))
-    rows = [
-        (
-            *(e.seq, e.owner, e.run_loop_id, millis_of(e.at)),
-            kept_as(e.body, other)
-            if (other := same_as.get(index))
-            else kept(e.body, commit.told.get(index, ())),
-        )
-        for index, e in enumerate(commit.events)
-    ]
-    insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-    for index, original in wanted.taking_over.items():
-        hand_over(db, original, commit.events[index])
-    project(db, commit.state, before)
-    usage_table.project(db, commit.events)
-    if wanted.granting:
-        standing_approvals.grant(db, wanted.granting)
-    first = rows[0][0] or 0
-    if wanted.delivering is not None:
-        inbox.deliver(db, wanted.delivering, commit.state.id, first)
-    if wanted.redelivering:
-        inbox.redeliver(db, wanted.redelivering, commit.state.id, first)
 
 
 def _stored(at: datetime) -> datetime:

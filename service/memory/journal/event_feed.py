@@ -31,7 +31,7 @@ from service.domain.history.events import (
     RunLoopInterrupted,
 )
 from service.memory.journal.change_feed import Change, Commit
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 
 _MAILBOX_SIZE = 1024
 _PAGE = 512

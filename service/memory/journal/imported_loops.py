@@ -6,24 +6,12 @@ grown there. Nobody is told while it happens: it is not news, and there may be a
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from typing import Protocol
 
-import anyio
-from anyio import to_thread
-
-from service.domain.history.events import Event, RunLoopImported
-from service.domain.history.fold import begin, evolve
+from service.domain.history.events import RunLoopImported
 from service.domain.history.state import RunLoopState
-from service.memory.journal.change_feed import Change, ChangeFeed
-from service.memory.journal.run_loop_table import millis_of, moment_of, project
-from service.storage.concurrency import run_to_end
-from service.storage.sqlite_file import Row, SqliteFile
 
 IMPORTED = '{"type":"run_loop.imported"'
 """How the body of such an event begins, as pydantic writes it."""
@@ -64,47 +52,8 @@ class Written:
     """The newest change when it was written."""
 
 
-class Numbering(Protocol):
-    """What the journal knows of events and loops. Asked and told by whoever has its turn."""
-
-    @property
-    def last_seq(self) -> int:
-        """The number of the newest event."""
-        ...
-
-    @property
-    def lost_words_at(self) -> int:
-        """The newest change since the start by which words were forgotten."""
-        ...
-
-    @property
-    def changes(self) -> ChangeFeed:
-        """Where what is written is told."""
-        ...
-
-    def state(self, run_loop_id: str) -> RunLoopState | None:
-        """The state of an active loop."""
-        ...
-
-    def take_over_imports(self, imported: Sequence[Change]) -> None:
-        """These changes were written."""
-        ...
-
-
-class Imports:
-    """Looks loops up, and writes them. The file and the turn to write in it are the journal's."""
-
-    def __init__(
-        self,
-        file: SqliteFile,
-        lock: anyio.Lock,
-        threads: anyio.CapacityLimiter,
-        numbering: Numbering,
-    ) -> None:
-        self._file = file
-        self._lock = lock
-        self._threads = threads
-        self._numbering = numbering
+class Imports(Protocol):
+    """Looks loops up, and writes them."""
 
     async def known(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
         """What is here under these ids, of any owner; those that are new are left out.
@@ -112,16 +61,7 @@ class Imports:
         Raises:
             StorageError: the file cannot be read.
         """
-        rows = await to_thread.run_sync(
-            self._file.select,
-            "SELECT loops.id, loops.owner, events.seq, coalesce(events.body, '')"
-            " FROM json_each(?) AS wanted JOIN run_loops AS loops ON loops.id = wanted.value"
-            " LEFT JOIN events ON events.seq ="
-            " (SELECT max(seq) FROM events WHERE run_loop_id = loops.id)",
-            (json.dumps(list(run_loop_ids)),),
-            limiter=self._threads,
-        )
-        return {loop_id: Known(owner, seq, body) for loop_id, owner, seq, body in rows}
+        ...
 
     async def append(self, imports: Sequence[Import], *, owner: str) -> Written:
         """Write loops, each id at most once, in one transaction that survives power loss.
@@ -131,67 +71,4 @@ class Imports:
         Raises:
             StorageError: the disk refuses; nothing was written.
         """
-        return await run_to_end(self._append(imports, owner))
-
-    async def _append(self, imports: Sequence[Import], owner: str) -> Written:
-        async with self._lock:
-            write = partial(self._write, imports, owner)
-            written, imported = await to_thread.run_sync(write, limiter=self._threads)
-            self._numbering.take_over_imports(imported)
-        return written
-
-    def _write(self, imports: Sequence[Import], owner: str) -> tuple[Written, list[Change]]:
-        now = moment_of(millis_of(datetime.now(UTC)))
-        feed = self._numbering.changes
-        seq, number = self._numbering.last_seq, feed.last
-        states: list[RunLoopState] = []
-        missed: list[Import] = []
-        imported: list[Change] = []
-        with self._file.transaction(durable=True) as db:
-            for each in imports:
-                expected = each.grown_from.last_seq if each.grown_from else None
-                # What was forgotten of a loop has left its numbers as they were.
-                old = each.read_at != self._numbering.lost_words_at
-                gone_on = _newest(db, each.run_loop_id) != expected
-                if self._numbering.state(each.run_loop_id) or old or gone_on:
-                    missed.append(each)
-                    continue
-                seq, number = seq + 1, number + 1
-                states.append(_write_one(db, each, owner=owner, at=now, seq=seq))
-                imported.append(_change(each.run_loop_id, owner, now, number, seq))
-            feed.write(db, imported)
-        return Written(tuple(states), tuple(missed), number), imported
-
-
-def _change(run_loop_id: str, owner: str, at: datetime, number: int, seq: int) -> Change:
-    return Change(
-        number=number,
-        at=millis_of(at),
-        kind="imported",
-        owner=owner,
-        run_loop_id=run_loop_id,
-        first_seq=seq,
-        last_seq=seq,
-    )
-
-
-def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:
-    row: Row = db.execute(
-        "SELECT max(seq) FROM events WHERE run_loop_id = ?", (run_loop_id,)
-    ).fetchone()
-    newest: int | None = row[0]
-    return newest
-
-
-def _write_one(
-    db: sqlite3.Connection, wanted: Import, *, owner: str, at: datetime, seq: int
-) -> RunLoopState:
-    event = Event(seq=seq, at=at, owner=owner, run_loop_id=wanted.run_loop_id, body=wanted.body)
-    # Folding comes before writing: what cannot be folded is never written.
-    state = evolve(wanted.grown_from, event) if wanted.grown_from else begin(event)
-    db.execute(
-        "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-        (seq, owner, wanted.run_loop_id, millis_of(at), wanted.written),
-    )
-    project(db, state)
-    return state
+        ...

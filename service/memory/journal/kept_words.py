@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from service.domain.history.events import BODY, EventBody, RouteDecided
+from service.domain.history.events import BODY, Event, EventBody, RouteDecided
 from service.domain.history.redaction import without_words
 from service.domain.history.references import (
     KEY,
@@ -32,6 +32,7 @@ from service.domain.history.references import (
     rendered,
     stretch,
     text_at,
+    texts_in,
     told_in,
     told_in_rendered,
     with_holes,
@@ -39,7 +40,6 @@ from service.domain.history.references import (
 from service.domain.history.references import Words as Parts
 from service.domain.routes import goal_as_named
 from service.memory.journal.kept_routes import goals_told
-from service.storage.sqlite_file import Row, SqliteFile
 
 SAME_AS = "same_as"
 """Under which a kept body names the event whose body it has."""
@@ -51,19 +51,6 @@ _AT_ONCE = 500  # rows
 
 KeptRow = tuple[int, str, str]
 """Number, owner, body as it is kept."""
-_LINK = len(f',"{SAME_AS}":')  # as long as that of the other name
-IS_COPY = f"substr(body, instr(body, ','), {_LINK}) IN (',\"' || ? || '\":', ',\"' || ? || '\":')"
-"""Of a row, with both names: whether it names an event so."""
-_COPIES = f"""
-WITH copies AS (
-    SELECT seq, run_loop_id, owner, substr(body, instr(body, ',') + 2, {_LINK - 3}) AS how,
-        CAST(substr(body, instr(body, ',') + {_LINK}, 20) AS INTEGER) AS original
-    FROM events WHERE owner = ? AND {IS_COPY}
-)
-SELECT copies.seq, copies.run_loop_id, original, events.run_loop_id, how = '{SAME_AS}'
-FROM copies JOIN events ON events.seq = original AND events.owner = copies.owner
-ORDER BY copies.seq
-"""
 
 
 class Copied(NamedTuple):
@@ -79,11 +66,27 @@ class Copied(NamedTuple):
     """Whether it is as that one is throughout."""
 
 
+class KeptRows(Protocol):
+    """Reads rows as they are kept. The methods block."""
+
+    def at(self, seqs: Sequence[int]) -> Sequence[tuple[int, str, str, str]]:
+        """Number, owner, run loop and body of these events, as far as they are there."""
+        ...
+
+    def goals(self, run_loop_ids: Sequence[str]) -> Sequence[tuple[str, str, str]]:
+        """Id, owner and goal of these run loops, as far as they are there."""
+        ...
+
+    def copies(self, owner: str) -> list[Copied]:
+        """See `Words.copies`."""
+        ...
+
+
 class Words:
     """Renders references. Blocks; reads only."""
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
+    def __init__(self, rows: KeptRows) -> None:
+        self._rows = rows
 
     def of(self, words: Parts, owner: str) -> str:
         """A text of this owner's, whole; the mark stands for what is gone."""
@@ -125,11 +128,11 @@ class Words:
 
     def copies(self, owner: str) -> list[Copied]:
         """An owner's events that have their words from another one."""
-        return [Copied(*row) for row in self._file.select(_COPIES, (owner, SAME_AS, WENT_TO))]
+        return self._rows.copies(owner)
 
     def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
         """By number: what the texts of these events, as they are read, are made of elsewhere."""
-        rows = self._select(sorted(seqs))
+        rows = self._rows.at(sorted(seqs))
         quoting = {seq: (owner, json.loads(body)) for seq, owner, _, body in rows if _quotes(body)}
         rendering = self._rendering(quoting)
         told = {
@@ -193,14 +196,9 @@ class Words:
         wanted = {each for _, body in rendering.kept.values() for each in goals_in(told_in(body))}
         wanted.update(goals_in(told))
         if wanted:
-            rows = self._file.select(
-                "SELECT id, owner, goal FROM run_loops"
-                " WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(sorted(wanted)),),
-            )
             rendering.goals = {
                 run_loop_id: (owner, instead.get(run_loop_id, goal))
-                for run_loop_id, owner, goal in rows
+                for run_loop_id, owner, goal in self._rows.goals(sorted(wanted))
                 if run_loop_id not in without
             }
 
@@ -216,18 +214,11 @@ class Words:
         while wanted:
             some = sorted(wanted)[:_AT_ONCE]
             wanted.difference_update(some)
-            for seq, owner, run_loop_id, body in self._select(some):
+            for seq, owner, run_loop_id, body in self._rows.at(some):
                 if run_loop_id not in without:
                     there = instead[seq] if seq in instead else json.loads(body)
                     rendering.kept[seq] = (owner, there)
                     wanted |= {each for each in _named(there) if each not in rendering.kept}
-
-    def _select(self, seqs: Sequence[int]) -> list[Row]:
-        return self._file.select(
-            "SELECT seq, owner, run_loop_id, body FROM events"
-            " WHERE seq IN (SELECT value FROM json_each(?))",
-            (json.dumps(seqs),),
-        )
 
 
 class _Rendering:
@@ -314,3 +305,25 @@ def _named(body: Mapping[str, Any]) -> Iterator[int]:
         yield from (each.event for each in references_in(told_in(body)))
     if isinstance(body.get(SAME_AS), int):
         yield body[SAME_AS]
+
+
+def handed_over(body: EventBody, now: Event) -> str:
+    """A body as it is kept once its words are those of another event."""
+    seq = now.seq or 0
+    if body == now.body:
+        return kept_as(body, seq)
+    return with_link(kept(body, tuple(_told_there(body, now))), WENT_TO, seq)
+
+
+def _told_there(body: EventBody, now: Event) -> Iterator[Told]:
+    """Where a body's words stand in that other event, which tells some things otherwise."""
+    bare, there = json_of(without_words(body)), json_of(now.body)
+    for field, text in texts_in(json_of(body)):
+        if not text or text_at(bare, field) == text:
+            continue  # no words
+        its = [(field, text_at(there, field) or ""), *texts_in(there)]
+        place = next(((name, whole.find(text)) for name, whole in its if text in whole), None)
+        if place is not None:
+            name, start = place
+            words = (Reference(event=now.seq or 0, field=name, start=start, end=start + len(text)),)
+            yield Told(field=field, words=words)

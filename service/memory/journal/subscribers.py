@@ -12,7 +12,7 @@ from reactivex.abc import ObserverBase
 
 from service.domain.history.events import Event
 from service.memory.journal.event_feed import Feed, Mailbox
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from service.domain.anchors import Anchor, AnchorRef, Segment, SegmentType
 from service.domain.run_loops import RunLoop, RunLoopSummary
 from service.memory.journal.change_feed import Checkpoint
-from service.memory.journal.outline import Outline
+from service.memory.journal.event_reader import Outline
 from service.memory.ledger.notes import NoteStore
 from service.memory.protocol import SearchFilters
 from service.memory.vectors.embedding_store import EmbeddingStore

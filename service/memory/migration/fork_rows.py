@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from service.domain.history.events import Event, RouteDecided, RunLoopImported, RunLoopStarted
 from service.domain.history.redaction import redacted
-from service.memory.journal.journal import Journal
 from service.memory.journal.kept_words import kept_as
+from service.memory.journal.protocol import Journal
 
 
 class ForkRows:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Protocol
 
 from anyio import to_thread
 
 from service.domain.errors import StorageError
 from service.domain.history.events import Event
-from service.memory.journal import journal_form
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.migration.fork_rows import ForkRows
 from service.memory.migration.move_rows import MoveRows
 from service.memory.migration.quoting_rows import QuotingRows
@@ -64,14 +62,14 @@ async def migrate(journal: Journal, using: Sequence[Rewriter] | None = None) -> 
     Raises:
         StorageError: the disk refuses; what is done stays done.
     """
-    left = await journal.in_turn(journal_form.unmigrated)
+    left = await journal.unmigrated()
     if not left:
         return 0
     log.info("the journal is brought into a new form: %d run loops", len(left))
     using = rewriters(journal) if using is None else using
     for number, run_loop_id in enumerate(left, start=1):
         rows = await to_thread.run_sync(_rows, journal, using, run_loop_id)
-        await journal.in_turn(partial(journal_form.write_anew, run_loop_id=run_loop_id, rows=rows))
+        await journal.write_anew(run_loop_id, rows)
         if number % _BETWEEN_LINES == 0:
             log.info("%d of %d run loops are in the new form", number, len(left))
     log.info("the journal is in the new form")

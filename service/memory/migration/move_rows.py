@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from service.domain.history.events import Event, MessageMoved, RouteDecided
 from service.memory.forgetting.histories import History, history_of
-from service.memory.journal.handed_over import handed_over
-from service.memory.journal.journal import Journal
+from service.memory.journal.kept_words import handed_over
+from service.memory.journal.protocol import Journal
 
 _Pair = tuple[Event, Event]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from service.domain.history.events import Event
-from service.memory.journal.journal import Journal
 from service.memory.journal.kept_words import kept
+from service.memory.journal.protocol import Journal
 from service.memory.tracing import Tracer
 
 

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from service.domain.history.events import Event, MessageMoved, RouteDecided, RunLoopStarted
 from service.domain.routes import Route
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from service.domain.calibration import CalibrationInUse, CalibrationReport, Measured
 from service.domain.errors import StorageError
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.routing.calibration.corrections import LabelledRoute, labelled_routes
 from service.routing.calibration.probability_calibration import (
     UNCALIBRATED,

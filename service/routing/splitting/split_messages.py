@@ -8,7 +8,7 @@ from service.domain.conversation.messages import Message
 from service.domain.errors import NotFoundError
 from service.domain.history.events import RunLoopStarted
 from service.memory.journal.inbox import InboxEntry, part_id
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.routing.splitting.list_splitting import matters_of
 from service.tuning import MATTERS_MOST
 

@@ -14,7 +14,7 @@ from service.server.event_streams import EventStream, event_frames, place
 from service.server.security.bearer_auth import Owner
 
 if TYPE_CHECKING:
-    from service.memory.journal.journal import Journal
+    from service.memory.journal.protocol import Journal
 
 router = APIRouter(prefix="/v1", tags=["events"])
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import anyio
 
 from service.domain.history.events import Event
-from service.memory.journal.journal import Journal
-from service.memory.journal.journal_form import keep_copy
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.migration.journal_migration import migrate
 from service.memory.migration.quoting_rows import QuotingRows
 
@@ -25,7 +24,7 @@ DEAD = 9
 class Mortal(QuotingRows):
     """Does its work for some run loops, and then is no more."""
 
-    def __init__(self, journal: Journal, lives: int) -> None:
+    def __init__(self, journal: SqliteJournal, lives: int) -> None:
         super().__init__(journal)
         self._lives = lives
 
@@ -39,8 +38,7 @@ class Mortal(QuotingRows):
 
 async def die(folder: Path, count: int) -> None:
     path = folder / "journal.sqlite3"
-    keep_copy(path)
-    journal = Journal(path)
+    journal = SqliteJournal(path)
     journal.open(lambda change: None)
     await migrate(journal, [Mortal(journal, count)])
 

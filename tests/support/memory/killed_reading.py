@@ -20,7 +20,7 @@ from service.domain.history.events import (
     RunLoopStarted,
 )
 from service.domain.ids import new_id
-from service.memory.journal.journal import Journal
+from service.memory.journal.protocol import Journal
 from service.memory.memory import Memory
 from tests.support.histories import received
 

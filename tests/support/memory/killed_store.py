@@ -15,7 +15,7 @@ import anyio
 from service.domain.conversation.messages import Message
 from service.domain.history.events import RunLoopStarted
 from service.memory.journal.inbox import InboxEntry
-from service.memory.journal.journal import Journal
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from tests.support.histories import received
 from tests.support.memory.remembering import run_loop
@@ -35,7 +35,8 @@ def killed_after(count: int, kind: str, folder: Path) -> int:
 
 
 async def _main(kind: str, folder: Path) -> None:
-    ledger, journal = SqliteLedger(folder / "memory.sqlite3"), Journal(folder / "journal.sqlite3")
+    ledger = SqliteLedger(folder / "memory.sqlite3")
+    journal = SqliteJournal(folder / "journal.sqlite3")
     if kind == "ledger":
         ledger.open()
     else:

@@ -107,3 +107,10 @@ def forget_pending(db: sqlite3.Connection, key: Key) -> None:
 def forget_problem(db: sqlite3.Connection, key: Key) -> None:
     """Within a transaction: drop the reason why a run loop was not archived, which may quote it."""
     db.execute("UPDATE pending SET problem = NULL WHERE owner = ? AND run_loop_id = ?", key)
+
+
+def looked_into(db: sqlite3.Connection) -> tuple[int, list[tuple[str, str | None]]]:
+    """The place, and the ids of run loops that are listed with why they were not archived."""
+    place = db.execute("SELECT number FROM checkpoint").fetchone()
+    pending = db.execute("SELECT run_loop_id, problem FROM pending").fetchall()
+    return place[0] if place else 0, pending

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from service.domain.anchors import Segment
 from service.domain.run_loops import ACTIVE, Iteration, RunLoop, RunLoopSummary, epoch
-from service.memory.journal.outline import Outline
-from service.memory.journal.run_loop_table import millis_of
+from service.memory.journal.event_reader import Outline
 from service.memory.ledger.protocol import Gone
 from service.memory.ledger.segmenter import segments_of
 from service.memory.ledger.sqlite.embedding_rows import (
@@ -46,6 +45,7 @@ from service.memory.ledger.sqlite.note_tables import NOTES_SCHEMA
 from service.memory.ledger.sqlite.pending_table import DROP_PENDING, PENDING_SCHEMA, PendingTable
 from service.memory.ledger.sqlite.segment_reads import SqliteSegments
 from service.memory.ledger.sqlite.sqlite_notes import SqliteNotes
+from service.storage.clock import millis_of
 from service.storage.sqlite_file import SqliteFile
 
 _VERSION = 5

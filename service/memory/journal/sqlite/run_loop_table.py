@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -17,7 +17,8 @@ from anyio import to_thread
 from service.domain.errors import NotFoundError
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoopSummary, Status
-from service.memory.journal.outline import Outline
+from service.memory.journal.event_reader import Outline
+from service.storage.clock import millis_of, moment_of
 from service.storage.sql_conditions import Where
 from service.storage.sqlite_file import Row, SqliteFile
 
@@ -68,7 +69,7 @@ def project(
 
 
 class RunLoopTable:
-    """Reads the lines. The file is the journal's."""
+    """A `RunLoopIndex` over the lines. The file is the journal's."""
 
     def __init__(self, file: SqliteFile, threads: anyio.CapacityLimiter) -> None:
         self._file = file
@@ -190,16 +191,6 @@ class RunLoopTable:
 
     async def _in_thread(self, query: str, values: Sequence[Any]) -> list[Row]:
         return await to_thread.run_sync(self._file.select, query, values, limiter=self._threads)
-
-
-def millis_of(at: datetime) -> int:
-    """A moment as it is stored: milliseconds since the epoch."""
-    return round(at.timestamp() * 1000)
-
-
-def moment_of(millis: int) -> datetime:
-    """A stored moment."""
-    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
 
 
 def _of(

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,23 +25,31 @@ from service.domain.errors import ConflictError, StorageError
 from service.domain.history.events import EventBody, RunLoopResumed
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RESUMABLE
-from service.memory.journal import (
-    appends,
-    change_feed,
-    inbox,
+from service.memory.journal import appends
+from service.memory.journal.appends import Append, Forgotten, Trace, stamped
+from service.memory.journal.change_feed import Change, Commit
+from service.memory.journal.protocol import Listener
+from service.memory.journal.rewriting import Rewriter
+from service.memory.journal.sqlite import (
+    approval_table,
+    change_table,
+    event_rows,
+    inbox_table,
     journal_form,
     receipt_table,
     run_loop_table,
-    standing_approvals,
     usage_table,
 )
-from service.memory.journal.appends import Append, Forgotten, Rewriting, Trace, stamped, write
-from service.memory.journal.change_feed import Change, ChangeFeed, Commit
-from service.memory.journal.imported_loops import Imports
-from service.memory.journal.inbox import Inbox
-from service.memory.journal.journal_reads import JournalReads
-from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
-from service.memory.journal.usage_table import UsageTable
+from service.memory.journal.sqlite.approval_table import ApprovalTable
+from service.memory.journal.sqlite.change_table import ChangeTable
+from service.memory.journal.sqlite.event_reads import EventReads
+from service.memory.journal.sqlite.event_rows import write
+from service.memory.journal.sqlite.import_rows import ImportRows
+from service.memory.journal.sqlite.inbox_table import InboxTable
+from service.memory.journal.sqlite.receipt_table import ReceiptTable
+from service.memory.journal.sqlite.rewriting_rows import RewritingRows
+from service.memory.journal.sqlite.usage_table import UsageTable
+from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.concurrency import in_background, run_to_end
 from service.storage.sqlite_file import CHECKPOINT_BYTES, SqliteFile
 
@@ -53,17 +60,13 @@ T = TypeVar("T")
 COMMITS_BETWEEN_LOOKS = 64  # at the length of the write-ahead log
 _ENDED_HELD = 8
 _TABLES = (
-    *(appends, run_loop_table, usage_table, inbox),
-    *(standing_approvals, change_feed, receipt_table, journal_form),
+    *(event_rows, run_loop_table, usage_table, inbox_table),
+    *(approval_table, change_table, receipt_table, journal_form),
 )
 
-Listener = Callable[[Change], None]
-"""Told each change within its commit, in the order of commits, on the event loop's thread, once
-the states of active loops are those after it. MUST neither block nor raise."""
 
-
-class Journal(JournalReads):
-    """Appends events, folds them, and reads them back."""
+class SqliteJournal(EventReads):
+    """A `Journal` in one SQLite file: appends events, folds them, and reads them back."""
 
     def __init__(
         self,
@@ -93,14 +96,14 @@ class Journal(JournalReads):
         self._last_seq = 0
         self._commits = 0
         self._commits_between_looks = commits_between_looks
-        self.changes = ChangeFeed(self._file)
+        self.changes = ChangeTable(self._file)
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
         self.usage = UsageTable(self._file, self._lock, self._threads)
-        self.inbox = Inbox(self._file, self._lock, self._threads)
-        self.standing_approvals = StandingApprovals(self._file, self._lock, self._threads)
-        self.imports = Imports(self._file, self._lock, self._threads, self)
-        """Brings in run loops that happened elsewhere."""
+        self.inbox = InboxTable(self._file, self._lock, self._threads)
+        self.standing_approvals = ApprovalTable(self._file, self._lock, self._threads)
+        self.imports = ImportRows(self._file, self._lock, self._threads, self)
+        self.receipts = ReceiptTable(self._file, self._lock, self._threads)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
         """Open or create the file; gives the states of all active loops.
@@ -108,6 +111,8 @@ class Journal(JournalReads):
         Raises:
             StorageError: the file cannot be opened, or is damaged.
         """
+        if (copy := journal_form.keep_copy(self._file.path)) is not None:
+            log.info("the journal as it was is kept as %s until something is forgotten", copy)
         self._file.open()
         self._closing = False
         self.changes.open()
@@ -316,54 +321,59 @@ class Journal(JournalReads):
             StorageError: the disk refuses.
         """
 
-        def work(file: SqliteFile) -> int:
-            with file.transaction(durable=False) as db:
-                return self.changes.trim(db, before=before, limit=limit)
+        def work() -> int:
+            with self._file.transaction(durable=False) as db:
+                return change_table.trim(db, before=before, limit=limit)
 
-        return await self.in_turn(work)
+        return await self._in_turn(work)
 
-    async def in_turn(self, work: Callable[[SqliteFile], T]) -> T:
+    async def scrub(self) -> bool:
+        """See `Journal.scrub`."""
+        return await self._in_turn(self._file.scrub)
+
+    async def delete_copies(self) -> int:
+        """See `Journal.delete_copies`."""
+        return await self._in_turn(lambda: journal_form.delete_copies(self._file.path))
+
+    async def unmigrated(self) -> list[str]:
+        """See `Journal.unmigrated`."""
+        return await self._in_turn(lambda: journal_form.unmigrated(self._file))
+
+    async def write_anew(self, run_loop_id: str, rows: Mapping[int, str]) -> None:
+        """See `Journal.write_anew`."""
+        await self._in_turn(lambda: journal_form.write_anew(self._file, run_loop_id, rows))
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
         """Do something with the file, in a worker thread, while nobody writes."""
-        return await run_to_end(self._do_in_turn(work))
 
-    async def _do_in_turn(self, work: Callable[[SqliteFile], T]) -> T:
-        async with self._lock:
-            return await to_thread.run_sync(work, self._file, limiter=self._threads)
+        async def do() -> T:
+            async with self._lock:
+                return await to_thread.run_sync(work, limiter=self._threads)
+
+        return await run_to_end(do())
 
     async def rewrite(
         self,
-        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
+        work: Callable[[Rewriter], T],
         then: Callable[[T], None] = lambda outcome: None,
     ) -> T:
-        """Let run loops lose words, or go, in one transaction that survives power loss.
-
-        Args:
-            work: does it, within the transaction, in a worker thread.
-            then: told what it came to, on the event loop's thread, before anybody is told of the
-                changes, and before anybody writes again.
-
-        Raises:
-            StorageError: the disk refuses; nothing was written.
-        """
+        """See `Journal.rewrite`."""
         return await run_to_end(self._rewrite_in_turn(work, then))
 
-    async def _rewrite_in_turn(
-        self,
-        work: Callable[[sqlite3.Connection], tuple[T, Rewriting]],
-        then: Callable[[T], None],
-    ) -> T:
-        def write() -> tuple[T, Rewriting, list[Change]]:
+    async def _rewrite_in_turn(self, work: Callable[[Rewriter], T], then: Callable[[T], None]) -> T:
+        def write() -> tuple[T, RewritingRows, list[Change]]:
             with self._file.transaction(durable=True) as db:
-                outcome, rewriting = work(db)
-                rewritten = rewriting.changes(after=self.changes.last)
+                rows = RewritingRows(db)
+                outcome = work(rows)
+                rewritten = rows.changes(after=self.changes.last)
                 self.changes.write(db, rewritten)
-            return outcome, rewriting, rewritten
+            return outcome, rows, rewritten
 
         async with self._lock:
-            outcome, rewriting, rewritten = await to_thread.run_sync(write, limiter=self._threads)
-            for run_loop_id in rewriting.removed:
+            outcome, rows, rewritten = await to_thread.run_sync(write, limiter=self._threads)
+            for _, run_loop_id in rows.removed:
                 self._discard(run_loop_id)
-            for state in rewriting.changed:
+            for state in rows.changed:
                 self._replace(state)
             self._ended.clear()  # others may hold the words as well
             then(outcome)

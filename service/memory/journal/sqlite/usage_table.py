@@ -19,7 +19,7 @@ from anyio import to_thread
 
 from service.domain.history.events import BODY, Event, Usage, UsagePurpose
 from service.domain.usage import Grouping, UsageLine, UsageTotals
-from service.memory.journal.run_loop_table import millis_of
+from service.storage.clock import millis_of
 from service.storage.concurrency import run_to_end
 from service.storage.sql_conditions import Where
 from service.storage.sqlite_file import Row, SqliteFile
@@ -70,7 +70,7 @@ def project(db: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 
 class UsageTable:
-    """Sums up the lines. The file is the journal's."""
+    """A `UsageLedger`: sums up the lines. The file is the journal's."""
 
     def __init__(self, file: SqliteFile, lock: anyio.Lock, threads: anyio.CapacityLimiter) -> None:
         self._file = file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Unpack
 
 import anyio
 from anyio import to_thread
@@ -14,37 +14,23 @@ from service.domain.errors import Problem, StorageError
 from service.domain.history.events import Event, EventBody
 from service.domain.history.fold import fold
 from service.domain.history.state import RunLoopState
+from service.memory.journal.event_reader import WantedEvents
 from service.memory.journal.imported_loops import IMPORTED
 from service.memory.journal.kept_words import KeptRow, Words
-from service.memory.journal.run_loop_table import RunLoopTable, moment_of
+from service.memory.journal.sqlite.event_rows import EventRows
+from service.memory.journal.sqlite.history_search import HistorySearch
+from service.memory.journal.sqlite.run_loop_table import RunLoopTable
+from service.storage.clock import moment_of
 from service.storage.sql_conditions import Where
-from service.storage.sqlite_file import Row, SqliteFile
+from service.storage.sqlite_file import SqliteFile
 
 # Bodies begin with their type, as pydantic writes them.
 _DECIDED = '{"type":"route.decided"'
 _MOVED = '{"type":"message.moved"'
 
 
-class WantedEvents(TypedDict, total=False):
-    """Which events are to be read: those to which all of this applies. What is left out, or None,
-    keeps none out."""
-
-    owner: str | None
-    run_loop_id: str | None
-    kind: str | None
-    """Their type."""
-    after: int
-    """Only those with a greater ``seq``."""
-    holding: str | None
-    """Only those whose rows hold this text: not those that refer to it."""
-    limit: int | None
-    """At most so many, the first."""
-    news: bool
-    """Whether imports are left out, which are not announced."""
-
-
-class JournalReads:
-    """What can be read of the journal. Whoever writes it keeps the states of active loops here."""
+class EventReads:
+    """An `EventReader` over the tables. Whoever writes them keeps the active states here."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -54,20 +40,8 @@ class JournalReads:
         self._ended: dict[str, RunLoopState] = {}
         """Those that ended last: they are about to be archived. Replaced by whoever writes."""
         self.run_loops = RunLoopTable(file, self._threads)
-        self.words = Words(file)
-
-    @property
-    def file(self) -> SqliteFile:
-        """The file, for reading it."""
-        return self._file
-
-    def select(self, query: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows of a query, for whoever knows the tables. Blocks.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
-        return self._file.select(query, values)
+        self.words = Words(EventRows(file))
+        self.histories = HistorySearch(file)
 
     def states(self, owner: str | None = None) -> list[RunLoopState]:
         """The states of the active loops, those that changed last first; from any thread."""
