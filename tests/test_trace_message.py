@@ -27,7 +27,7 @@ def test_it_names_the_modules_of_both_cases() -> None:
     for module in (
         "agent.reception",
         "routing.router",
-        "memory.journal.journal",
+        "memory.journal.sqlite.sqlite_journal",
         "domain.history.fold",
     ):
         assert told.count(f"    service.{module} (") == 2, "with no loop open, and with two"

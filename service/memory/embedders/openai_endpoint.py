@@ -67,7 +67,7 @@ class OpenAIEmbedder:
         """Model, dimension and prompts. Calls the endpoint if none was made before.
 
         Its address is no part of it: the same model is the same embedder on another port. Whether
-        it is, its vectors tell, see `EmbeddingStates.embedder`.
+        it is, its vectors tell, see `EmbeddingStore.embedder`.
 
         Raises:
             EmbeddingError: the endpoint cannot be used.
