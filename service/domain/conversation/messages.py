@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -178,6 +179,12 @@ class Message(BaseModel):
     def notes(self) -> str:
         """All notes, each a paragraph."""
         return "\n\n".join(part.note for part in self.content if isinstance(part, NotePart))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed, whose `size` is its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("size", None)
+        return copied
 
     @cached_property
     def size(self) -> int:
