@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from service import __version__
 from service.config import Settings
-from service.server import api_docs as docs_page
+from service.server import api_docs
 from service.server.api_docs import DescribedAPI
 from service.server.daemon import LEAST_FREE_BYTES, Daemon
 from service.server.http.acceptor import Crowded
@@ -29,11 +29,7 @@ from service.server.routes import (
     tool_routes,
     usage_routes,
 )
-from service.server.routes import run_loop_routes as input_routes
-from service.server.routes import run_loop_routes as reroute_routes
 from service.server.routes.memory import exchange_routes, forget_routes, memory_routes, note_routes
-from service.server.routes.memory import memory_routes as expand_routes
-from service.server.routes.memory import memory_routes as index_routes
 from service.server.security.allowed_hosts import SameOrigin
 from service.server.security.bearer_auth import BearerAuth
 from service.server.security.bearer_token import load_token
@@ -96,23 +92,19 @@ def create_app(
         send_routes,
         event_routes,
         run_loop_routes,
-        input_routes,
         approval_routes,
         memory_routes,
         tool_routes,
         usage_routes,
     ):
         app.include_router(module.router)
-    app.include_router(docs_page.router)
-    app.mount(docs_page.ASSETS_PATH, docs_page.assets())
+    app.include_router(api_docs.router)
+    app.mount(api_docs.ASSETS_PATH, api_docs.assets())
     app.include_router(settings_routes.router)
     app.include_router(calibration_routes.router)
     app.include_router(auto_enhance_routes.router)
-    app.include_router(reroute_routes.router)
     app.include_router(exchange_routes.router)
     app.include_router(note_routes.router)
-    app.include_router(index_routes.router)
-    app.include_router(expand_routes.router)
     app.include_router(forget_routes.router)
     app.include_router(run_loop_routes.details_router)
     return app

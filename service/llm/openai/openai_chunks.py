@@ -21,7 +21,7 @@ endpoint whose template opens the tag itself, stays text: let such an endpoint p
 (vLLM and SGLang: ``--reasoning-parser``, llama.cpp: ``--reasoning-format deepseek``).
 
 >>> tags = ThinkTags()
->>> [*tags.feed("<thi"), *tags.feed("nk>2 + 2</th"), *tags.feed("ink>\n\n4"), *tags.finish()]
+>>> [*tags.feed("<thi"), *tags.feed("nk>2 + 2</th"), *tags.feed("ink>\\n\\n4"), *tags.finish()]
 [ThinkDelta(think='2 + 2', signature=None), TextDelta(text='4')]
 """
 
