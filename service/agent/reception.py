@@ -46,7 +46,7 @@ from service.routing.clarification import question, rather_asked
 from service.routing.router import Router
 from service.routing.splitting.list_splitting import without_announcement
 from service.routing.splitting.split_messages import is_part, opened_by_earlier_parts, parts_of
-from service.storage.concurrency import KeyedLock, run_to_end
+from service.storage.concurrency import KeyedLock, run_to_end, start_unless_ending
 
 log = logging.getLogger(__name__)
 
@@ -172,8 +172,8 @@ class Reception:
             self._held_back.append(entry)
         elif entry.requested_run_loop_id is None:
             self._queue.send_nowait(entry)
-        else:
-            self._group.start_soon(self._deliver, entry)
+        elif not start_unless_ending(self._group, self._deliver, entry, name="delivery"):
+            log.info("message %s is delivered when Rondo starts again", entry.message_id)
 
     async def _deliver(self, entry: InboxEntry) -> None:
         """Bring a message to its loop. Whatever happens, the next message gets its turn."""

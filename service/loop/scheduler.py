@@ -28,6 +28,7 @@ from service.loop.early_calls import EarlyCalls
 from service.loop.execution import Executor, StopReason
 from service.loop.runner import run
 from service.memory.memory import Memory
+from service.storage.concurrency import start_unless_ending
 from service.tools.protocol import caller_is_cancelled
 
 log = logging.getLogger(__name__)
@@ -106,11 +107,10 @@ class Scheduler:
         if run_loop_id in self._runs or run_loop_id in self._stopping:
             return
         self._runs[run_loop_id] = _Run(LoopHandle(self._memory, run_loop_id))
-        try:
-            self._group.start_soon(self._run, run_loop_id, name=f"run loop {run_loop_id}")
-        except RuntimeError as error:  # the group has ended: the agent is closed
+        name = f"run loop {run_loop_id}"
+        if not start_unless_ending(self._group, self._run, run_loop_id, name=name):
             del self._runs[run_loop_id]
-            log.info("run loop %s goes on when Rondo starts again (%s)", run_loop_id, error)
+            log.info("%s goes on when Rondo starts again", name)
             return
         self._activity.happened()
 

@@ -8,16 +8,17 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
+from anyio.abc import TaskGroup
 
 from service.domain.errors import Problem, RondoError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
+Args = TypeVarTuple("Args")
 
 _running: set[asyncio.Task[Any]] = set()  # the event loop itself holds tasks only weakly
 
@@ -49,6 +50,30 @@ def in_background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     _running.add(task)
     task.add_done_callback(_done)
     return task
+
+
+def start_unless_ending(
+    group: TaskGroup,
+    work: Callable[[*Args], Coroutine[Any, Any, Any]],
+    *args: *Args,
+    name: str,
+) -> bool:
+    """Start a task for somebody outside of its group, unless the group is cancelled or has ended.
+
+    Once all tasks of a cancelled group are done, anyio tells nobody in it of the cancellation any
+    more. One that was started just then would wait for that without end, and the group for it.
+
+    Returns:
+        Whether it was started.
+    """
+    if group.cancel_scope.cancel_called:
+        return False
+    try:
+        group.start_soon(work, *args, name=name)
+    except RuntimeError as error:  # the group has ended
+        log.debug("%s is not started: %s", name, error)
+        return False
+    return True
 
 
 def _done(task: asyncio.Task[Any]) -> None:
