@@ -39,12 +39,11 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
         )
     elif in_the_way and not stop:
         notice = (
-            "1 run loop is active, at work or at rest: cancel or complete it first, or ask with"
-            " `stop`."
+            "1 run loop is active, at work or at rest: cancel or complete it first"
             if len(in_the_way) == 1
             else f"{len(in_the_way)} run loops are active, at work or at rest: cancel or complete"
-            " them first, or ask with `stop`."
-        )
+            " them first"
+        ) + ', or ask for that, too (`--stop`, over HTTP `"stop": true`).'
     return ForgetPreview(
         run_loops=tuple(map(_doomed, plan.whole.values())),
         iterations=tuple(

@@ -66,12 +66,7 @@ class ApprovalTable:
         return frozenset(scope for whose, scope in self._all if whose == owner)
 
     async def revoke(self, scope: str, *, owner: str) -> StandingApproval:
-        """Take an approval back: from now on a person is asked again.
-
-        Raises:
-            NotFoundError: this owner has not given it.
-            StorageError: the disk refuses; it still holds.
-        """
+        """See `StandingApprovals.revoke`."""
         return await run_to_end(self._revoke_in_turn(scope, owner))
 
     async def _revoke_in_turn(self, scope: str, owner: str) -> StandingApproval:

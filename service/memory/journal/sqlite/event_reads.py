@@ -58,12 +58,7 @@ class EventReads:
         return self._file.damage
 
     async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
-        """Events in order, of one loop or of all; those that are not wanted are not parsed.
-
-        Raises:
-            StorageError: the file cannot be read.
-            ValueError: an event cannot be read: it may be of a newer version.
-        """
+        """See `EventReader.read`."""
         work = partial(self.read_blocking, **wanted)
         return await to_thread.run_sync(work, limiter=self._threads)
 
@@ -90,11 +85,7 @@ class EventReads:
         ]
 
     async def decided_last(self, run_loop_ids: Sequence[str]) -> dict[str, list[EventBody]]:
-        """Of each of these loops its newest ``route.decided``, and each ``message.moved`` since.
-
-        A loop without a decision has all of its moves; one with neither is left out. That takes
-        time in proportion to the histories of these loops.
-        """
+        """See `EventReader.decided_last`."""
 
         def work() -> dict[str, list[EventBody]]:
             rows = self._file.select(
@@ -113,12 +104,7 @@ class EventReads:
         return await to_thread.run_sync(work, limiter=self._threads)
 
     async def replay(self, run_loop_id: str, *, owner: str | None = None) -> RunLoopState:
-        """The state of any loop, active or ended.
-
-        Raises:
-            NotFoundError: this owner has no such loop.
-            StorageError: its history cannot be read.
-        """
+        """See `EventReader.replay`."""
         await self.run_loops.check_owner(run_loop_id, owner=owner)
         state = self._states.get(run_loop_id) or self._ended.get(run_loop_id)
         if state is None:

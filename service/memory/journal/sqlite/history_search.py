@@ -47,10 +47,7 @@ class HistorySearch:
         return frozenset(row[0] for row in rows)
 
     def holding(self, owner: str, forms: Iterable[str]) -> list[str]:
-        """The ids of an owner's run loops of which some event may hold one of these texts.
-
-        Capitals count for nothing; those beyond ASCII are left to a closer look.
-        """
+        """See `Histories.holding`."""
         found: dict[str, None] = {}
         for form in forms:
             # LIKE takes capitals as small letters in ASCII alone; any character stands for others.

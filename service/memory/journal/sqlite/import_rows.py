@@ -71,11 +71,7 @@ class ImportRows:
         self._numbering = numbering
 
     async def known(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
-        """What is here under these ids, of any owner; those that are new are left out.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
+        """See `Imports.known`."""
         rows = await to_thread.run_sync(
             self._file.select,
             "SELECT loops.id, loops.owner, events.seq, coalesce(events.body, '')"
@@ -88,13 +84,7 @@ class ImportRows:
         return {loop_id: Known(owner, seq, body) for loop_id, owner, seq, body in rows}
 
     async def append(self, imports: Sequence[Import], *, owner: str) -> Written:
-        """Write loops, each id at most once, in one transaction that survives power loss.
-
-        Nobody is told of them.
-
-        Raises:
-            StorageError: the disk refuses; nothing was written.
-        """
+        """See `Imports.append`."""
         return await run_to_end(self._append(imports, owner))
 
     async def _append(self, imports: Sequence[Import], owner: str) -> Written:

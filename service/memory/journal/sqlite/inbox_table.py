@@ -61,19 +61,7 @@ class InboxTable:
         idempotency_key: str | None = None,
         request_hash: str | None = None,
     ) -> Receipt:
-        """Store a message so that it survives power loss.
-
-        Args:
-            entry: the message.
-            parts: what else was said in it, as messages of their own, see `part_id`: stored in the
-                same transaction.
-            idempotency_key: accepts the message, with its parts, once.
-            request_hash: the same for the same request.
-
-        Raises:
-            ConflictError: the idempotency key was used for another request.
-            StorageError: the disk refuses; the message was not accepted.
-        """
+        """See `Inbox.accept`."""
         return await run_to_end(self._accept_in_turn(entry, parts, idempotency_key, request_hash))
 
     async def _accept_in_turn(
@@ -116,10 +104,7 @@ class InboxTable:
         return Receipt(entry.message_id, replayed=False, parts=ids)
 
     async def undelivered(self) -> list[InboxEntry]:
-        """Messages that were accepted and are in no run loop yet, in the order of acceptance.
-
-        One that cannot be read is left where it is; the log tells.
-        """
+        """See `Inbox.undelivered`."""
         return await self._waiting("ORDER BY accepted_at, message_id")
 
     async def waiting(self, message_id: str) -> InboxEntry | None:
@@ -145,11 +130,7 @@ class InboxTable:
         return entries
 
     async def delivery(self, message_id: str) -> Delivery | None:
-        """Where a message went; None while it waits.
-
-        Raises:
-            NotFoundError: no such message was accepted.
-        """
+        """See `Inbox.delivery`."""
         rows = await to_thread.run_sync(
             self._file.select,
             "SELECT run_loop_id, first_seq FROM inbox WHERE message_id = ?",

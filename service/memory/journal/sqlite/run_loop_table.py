@@ -85,16 +85,7 @@ class RunLoopTable:
         before_id: str | None = None,
         limit: int = 50,
     ) -> list[RunLoopSummary]:
-        """Run loops of an owner, newest first.
-
-        Args:
-            owner: whose.
-            statuses: only these; None for all.
-            since: created at or after.
-            until: created before.
-            before_id: go on after this loop (paging).
-            limit: at most so many.
-        """
+        """See `RunLoopIndex.summaries`."""
         where = Where("owner = ?", owner)
         if statuses is not None:
             where.add(f"status IN ({','.join('?' * len(statuses))})", *sorted(statuses))
@@ -122,16 +113,7 @@ class RunLoopTable:
         after: tuple[int, str] | None = None,
         limit: int = 500,
     ) -> list[tuple[int, str]]:
-        """Run loops of an owner, oldest first: when each was opened (milliseconds), and its id.
-
-        Args:
-            owner: whose.
-            since: opened at or after.
-            until: opened before.
-            run_loop_id: only this one.
-            after: go on behind this one (paging); it need not be there any more.
-            limit: at most so many.
-        """
+        """See `RunLoopIndex.oldest`."""
         where = _of(owner, since, until, run_loop_id)
         if after is not None:
             where.add("(created_at, id) > (?, ?)", *after)
@@ -156,11 +138,7 @@ class RunLoopTable:
         return counted
 
     async def check_owner(self, run_loop_id: str, *, owner: str | None) -> None:
-        """See to it that a loop is there, and is this owner's (None: anybody's).
-
-        Raises:
-            NotFoundError: this owner has no such loop.
-        """
+        """See `RunLoopIndex.check_owner`."""
         rows = await self._in_thread("SELECT owner FROM run_loops WHERE id = ?", (run_loop_id,))
         if not rows or owner not in (None, rows[0][0]):
             raise NotFoundError(

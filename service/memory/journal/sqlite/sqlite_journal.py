@@ -106,11 +106,7 @@ class SqliteJournal(EventReads):
         self.receipts = ReceiptTable(self._file, self._lock, self._threads)
 
     def open(self, listener: Listener) -> list[RunLoopState]:
-        """Open or create the file; gives the states of all active loops.
-
-        Raises:
-            StorageError: the file cannot be opened, or is damaged.
-        """
+        """See `Journal.open`."""
         if (copy := journal_form.keep_copy(self._file.path)) is not None:
             log.info("the journal as it was is kept as %s until something is forgotten", copy)
         self._file.open()
@@ -159,23 +155,7 @@ class SqliteJournal(EventReads):
         delivering: str | None = None,
         granting: Sequence[StandingApproval] = (),
     ) -> Commit:
-        """Write events of one loop in one transaction.
-
-        Args:
-            run_loop_id: the loop; a new one when the first body is ``run_loop.started``, one that
-                has ended when it is ``run_loop.resumed``.
-            bodies: what happened, in order; at least one, none of them transient.
-            owner: of a new loop.
-            durable: whether it must survive power loss.
-            if_last_seq: write only if the loop's last event is still this one.
-            delivering: the inbox message that these events put into the loop.
-            granting: what a person allows for good by the answer that these events hold.
-
-        Raises:
-            ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
-                was delivered before.
-            StorageError: the disk refuses; nothing was written.
-        """
+        """See `Journal.append`."""
         ended, read_at = None, None
         if bodies and isinstance(bodies[0], RunLoopResumed):
             read_at = self.lost_words_at
@@ -198,14 +178,7 @@ class SqliteJournal(EventReads):
         return (await run_to_end(self._append_in_turn([wanted], durable=durable)))[0]
 
     async def append_together(self, *wanted: Append) -> list[Commit]:
-        """Write events of several loops, each at most once, in one transaction.
-
-        It survives power loss. Listeners hear of one loop after another, in the order given.
-
-        Raises:
-            ConflictError: one of the loops has ended, or has gone on since its `if_last_seq`.
-            StorageError: the disk refuses; nothing was written.
-        """
+        """See `Journal.append_together`."""
         wanted_with_references = await appends.traced(wanted, self._trace, self, self._threads)
         return await run_to_end(self._append_in_turn(wanted_with_references, durable=True))
 
@@ -315,11 +288,7 @@ class SqliteJournal(EventReads):
             self.changes.write(db, commits)
 
     async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
-        """Delete some of the changes that all durable readers have passed; how many.
-
-        Raises:
-            StorageError: the disk refuses.
-        """
+        """See `Journal.trim_changes`."""
 
         def work() -> int:
             with self._file.transaction(durable=False) as db:

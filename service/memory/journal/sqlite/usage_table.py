@@ -99,11 +99,7 @@ class UsageTable:
             last = found[-1][0]
 
     async def add(self, usage: Usage, *, owner: str, at: datetime) -> None:
-        """Count a call that belongs to no run loop.
-
-        Raises:
-            StorageError: the disk refuses; it is not counted.
-        """
+        """See `UsageLedger.add`."""
         await run_to_end(self._add_in_turn(usage, owner, at))
 
     async def _add_in_turn(self, usage: Usage, owner: str, at: datetime) -> None:
@@ -116,11 +112,7 @@ class UsageTable:
             db.execute(_INSERT, _row(lowest - 1, owner, millis_of(at), "", usage))
 
     async def spent(self, purpose: UsagePurpose, *, since: datetime) -> int:
-        """How many tokens, in and out, all owners together have used for something since then.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
+        """See `UsageLedger.spent`."""
         rows = await self._select(
             "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM usage"
             " WHERE purpose = ? AND at >= ?",
@@ -137,18 +129,7 @@ class UsageTable:
         until: datetime | None = None,
         limit: int = 100,
     ) -> list[UsageLine]:
-        """The usage of an owner by days (newest first), or by something else (most tokens first).
-
-        Args:
-            owner: whose.
-            by: what is summed up in one line.
-            since: calls at or after.
-            until: calls before.
-            limit: at most so many lines.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
+        """See `UsageLedger.lines`."""
         where = _within(owner, since, until)
         order = "1 DESC" if by == "day" else _MOST_FIRST
         rows = await self._select(
@@ -169,11 +150,7 @@ class UsageTable:
     async def total(
         self, *, owner: str, since: datetime | None = None, until: datetime | None = None
     ) -> UsageTotals:
-        """All usage of an owner in a time.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
+        """See `UsageLedger.total`."""
         where = _within(owner, since, until)
         rows = await self._select(f"SELECT {_TOTALS} FROM usage {where}", where.values)
         return UsageTotals(**_totals(rows[0]))

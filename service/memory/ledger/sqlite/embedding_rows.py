@@ -76,15 +76,7 @@ class SqliteEmbeddings:
         """Which index holds which of the vectors."""
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:
-        """The number under which this embedder's vectors are kept.
-
-        Where another model is offered under the name of one that is known, it gets a number and an
-        identity of its own: the name, and ``other=`` which one it is.
-
-        Args:
-            identity: see `Embedder.identity`.
-            probe: its vector of `PROBE`, one row; None: the name alone decides.
-        """
+        """See `EmbeddingStore.embedder`."""
         with self._writing, self._file.transaction(durable=False) as db:
             other = 1
             name = identity
@@ -111,13 +103,7 @@ class SqliteEmbeddings:
         return str(rows[0][0]) if rows else "an unknown embedder"
 
     def pending(self, embedder: int, *, beyond: int, limit: int) -> list[PendingSegment]:
-        """The next segments without a vector, in the order of their numbers.
-
-        Args:
-            embedder: whose vectors.
-            beyond: only segments with a higher number.
-            limit: at most so many.
-        """
+        """See `EmbeddingStore.pending`."""
         rows = self._file.select(
             "SELECT id, owner, text FROM segments WHERE id > ? AND NOT EXISTS"
             " (SELECT 1 FROM vectors v WHERE v.id = ? + segments.id) ORDER BY id LIMIT ?",
@@ -126,13 +112,7 @@ class SqliteEmbeddings:
         return [PendingSegment(*row) for row in rows]
 
     def store(self, embedder: int, pending: Sequence[PendingSegment], vectors: Vectors) -> None:
-        """Keep the vectors of segments; one that is gone meanwhile gets none.
-
-        Args:
-            embedder: whose they are.
-            pending: the segments.
-            vectors: a row of length 1 for each of them.
-        """
+        """See `EmbeddingStore.store`."""
         rows = vectors.astype(STORED)
         first = embedder << _SHIFT
         with self._writing:
@@ -205,11 +185,7 @@ class SqliteEmbeddings:
         return int(rows[0][0])
 
     def drop_vectors_of_others(self, needed: Iterable[int]) -> bool:
-        """Drop some vectors of embedders that are not needed any more.
-
-        Returns:
-            Whether there may be more.
-        """
+        """See `EmbeddingStore.drop_vectors_of_others`."""
         kept = json.dumps(sorted(needed))
         rows = self._file.select(
             "SELECT id FROM embedders WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",

@@ -87,10 +87,7 @@ class SqliteGenerations:
             db.execute("UPDATE generations SET state = 'retired' WHERE id = ?", (generation,))
 
     def replace(self, generation: int, embedder: int, place: str, purpose: Purpose) -> None:
-        """Retire one and have an empty one built instead, in one transaction.
-
-        When another is being built already for the same embedder, that one serves.
-        """
+        """See `Generations.replace`."""
         with self._writing, self._file.transaction(durable=True) as db:
             db.execute("UPDATE generations SET state = 'retired' WHERE id = ?", (generation,))
             building = db.execute(
@@ -127,10 +124,7 @@ class SqliteGenerations:
         return False
 
     def mark_indexed(self, generation: int, entries: Sequence[tuple[int, str]]) -> None:
-        """Note that an index holds the vectors of these segments, given as number and owner.
-
-        One that was removed from the ledger meanwhile shall be dropped again.
-        """
+        """See `Generations.mark_indexed`."""
         with self._writing:
             with self._file.transaction(durable=False) as db:
                 for number, owner in entries:
@@ -171,16 +165,7 @@ class SqliteGenerations:
         return self.count_indexed(generation) + int(rows[0][0])
 
     def lacking(self, generation: int, *, beyond: int, owner: str, most: int) -> Lacking:
-        """Which of an owner's segments with a higher number an index does not hold yet.
-
-        Takes time in proportion to the segments beyond that number, up to the last that is counted.
-
-        Args:
-            generation: of the index.
-            beyond: only segments with a higher number.
-            owner: whose.
-            most: counting ends here.
-        """
+        """See `Generations.lacking`."""
         # The plus keeps SQLite from walking through all of the owner's by an index.
         rows = self._file.select(
             "SELECT count(*), min(id), (SELECT max(id) FROM segments) FROM (SELECT id FROM segments"

@@ -60,13 +60,7 @@ class PendingTable:
     def take_in(
         self, found: Sequence[Pending], place: Checkpoint | None, *, anew: bool = False
     ) -> None:
-        """List run loops, and move the place on, in one transaction.
-
-        Args:
-            found: each loop at most once.
-            place: the new one; None: none is kept, and all is compared at the next start.
-            anew: whether what was listed before is to go.
-        """
+        """See `PendingRunLoops.take_in`."""
         with self._writing, self._file.transaction(durable=False) as db:
             if anew:
                 db.execute("DELETE FROM pending")
@@ -80,10 +74,7 @@ class PendingTable:
                 db.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", place)
 
     def settle(self, archived: Mapping[Key, int]) -> None:
-        """Strike off run loops that are archived, each as of this change.
-
-        One that has changed again since stays.
-        """
+        """See `PendingRunLoops.settle`."""
         with self._writing, self._file.transaction(durable=False) as db:
             db.executemany(
                 "DELETE FROM pending WHERE owner = ? AND run_loop_id = ? AND change <= ?",

@@ -87,18 +87,7 @@ class SqliteSegments:
         after: int,
         words: bool = True,
     ) -> Mapping[int, Around]:
-        """For many segments at once, what stands beside each in its run loop, whatever its type.
-
-        Args:
-            numbers: of segments; those that this owner does not have (any more) are left out.
-            owner: whose.
-            before: at most so many before each.
-            after: at most so many after each.
-            words: whether to read text and terms; else both are empty.
-
-        Raises:
-            StorageError: the ledger cannot be read.
-        """
+        """See `SegmentReader.neighbours`."""
         asked = list(dict.fromkeys(numbers))
         values = {"numbers": json.dumps(asked), "owner": owner, "before": before, "after": after}
         beside = {
@@ -165,14 +154,7 @@ class SqliteSegments:
     def partners(
         self, refs: Iterable[AnchorRef], *, owner: str
     ) -> Mapping[AnchorRef, tuple[Anchor, ...]]:
-        """The result of each tool call among these segments, and the call of each tool result.
-
-        Of a partner that was cut into several segments, the first is given. Segments that have no
-        partner are left out.
-
-        Raises:
-            StorageError: the ledger cannot be read.
-        """
+        """See `SegmentReader.partners`."""
         asked = set(refs)
         iterations = {ref[:2] for ref in asked}
         rows = self._file.select(

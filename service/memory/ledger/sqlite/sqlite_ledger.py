@@ -215,13 +215,7 @@ class SqliteLedger:
         return _Prepared(run_loop, stored, row, tail, pieces, archived)
 
     def forget(self, owner: str, run_loop_ids: Sequence[str], changed: Sequence[RunLoop]) -> Gone:
-        """Let nothing be left of some run loops, nor of what others held before.
-
-        Args:
-            owner: whose.
-            run_loop_ids: loops that are gone.
-            changed: loops as they are now; those that are not remembered stay so.
-        """
+        """See `Ledger.forget`."""
         with self._writing:
             with self._file.transaction(durable=True) as db:
                 gone = forget(db, owner, run_loop_ids, changed)

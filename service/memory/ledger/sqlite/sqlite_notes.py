@@ -58,10 +58,7 @@ class SqliteNotes:
         return self._notes("n.owner = ?", (owner,), order="n.written_at DESC, n.id, s.id")
 
     def search(self, query: str, *, owner: str, limit: int = NOTES_FOUND) -> list[MemoryNote]:
-        """The notes on what a query names, or that share enough of its words, best first.
-
-        A note is given with its sentences that fit best, in the order in which they were written.
-        """
+        """See `NoteStore.search`."""
         if not self.any():
             return []
         wanted = content_terms(query)
@@ -148,14 +145,7 @@ class SqliteNotes:
         read: Sequence[UnreadSegment],
         at: datetime | None = None,
     ) -> int:
-        """Add sentences, and mark what was read for them, in one transaction.
-
-        A sentence that cites a segment which was forgotten or has changed meanwhile is left out, as
-        is one that its note has already.
-
-        Returns:
-            How many sentences were added.
-        """
+        """See `NoteStore.write`."""
         moment = (at or datetime.now(UTC)).isoformat()
         added = 0
         with self._writing, self._file.transaction(durable=False) as db:
@@ -172,11 +162,7 @@ class SqliteNotes:
         return added
 
     def remove(self, note_id: str, *, owner: str) -> MemoryNote:
-        """Delete a note; what it was written from stays, and is not read for notes again.
-
-        Raises:
-            NotFoundError: the owner has no such note.
-        """
+        """See `NoteStore.remove`."""
         found = self._notes("n.owner = ? AND n.id = ?", (owner, note_id), order="s.id")
         if not found:
             raise NotFoundError(
