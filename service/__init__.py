@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
     from service.agent.agent_factory import agent_from_settings, create_agent
     from service.agent.agent_options import AgentOptions, Waits
     from service.agent.callbacks import Callbacks
-    from service.agent.consolidation.consolidation_options import (
+    from service.agent.consolidation.consolidation_worker import (
         ConsolidationOptions,
         ConsolidationStatus,
     )
@@ -241,7 +241,7 @@ NAMES_IN = {
     "service.llm.generate": "Backoff",
     "service.loop.brain": "Brain Limits landing",
     "service.agent.callbacks": "Callbacks",
-    "service.agent.consolidation.consolidation_options": "ConsolidationOptions ConsolidationStatus",
+    "service.agent.consolidation.consolidation_worker": "ConsolidationOptions ConsolidationStatus",
     "service.loop.hooks.hooks": "Hooks",
     "service.llm.anthropic.anthropic_messages": "AnthropicModel",
     "service.llm.named_models": "NamedModel",

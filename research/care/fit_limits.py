@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from research.care.limit_dataset import How, Pair, Part, Sentence, read_part
 from service.config import load_settings
+from service.domain.text import script_of
 from service.loop.recall import care
 from service.loop.recall.care.limit_model import FORM, CareModel, pair_table, read_model, shipped
 from service.memory.embedders import create_embedder
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.search.writing_systems import script_of
-from service.routing.features.embedding_projection import rounded
+from service.routing.features.embedding_features import rounded
 
 Matrix = NDArray[np.float64]
 Known = Mapping[str, Matrix]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 
 How = Literal["own", "field", "elsewhere", "none"]
 """Messages of a limit's own matter, of its field, of another field, and of none."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from research.routing.feature_table import Floats, Integers, Table
 from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
-from service.routing.regression_forest import Forest
+from service.routing.routing_model import Forest
 
 _BINS = 48
 _SAMPLED = 40_000

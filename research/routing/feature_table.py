@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.routing.replay import Asked
-from service.routing.features.embedding_features import lead
-from service.routing.features.embedding_projection import LAST_TURNS, Projection
+from service.domain.text import NO_SCRIPT, main_script
+from service.routing.features.embedding_features import LAST_TURNS, Projection, lead
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
@@ -20,7 +20,6 @@ from service.routing.features.feature_set import (
 from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
 from service.routing.features.turn_features import Exchanges
 from service.routing.features.turn_network import Network
-from service.routing.text.text_script import NO_SCRIPT, script
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -158,7 +157,7 @@ def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
         turns=np.stack(vectors),
         last=np.array(last),
         roles=np.array(roles),
-        script=np.array([script(each.turn.text) for each in asked]),
+        script=np.array([main_script(each.turn.text) for each in asked]),
         exchanges=np.concatenate(held),
         beside=np.repeat(np.arange(len(turn_counts)), turn_counts),
         heard=np.array(heard),

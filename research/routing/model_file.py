@@ -11,7 +11,7 @@ from typing import Any
 
 from research.routing.feature_table import Table, projected, read_through
 from research.routing.replay import files
-from service.routing.features.embedding_projection import Projection
+from service.routing.features.embedding_features import Projection
 from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
 from service.routing.features.turn_features import EXCHANGE_FEATURES
 from service.routing.features.turn_network import Network

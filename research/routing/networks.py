@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from research.routing.feature_table import Floats, Integers, Table
-from service.routing.features.embedding_projection import centred
+from service.routing.features.embedding_features import centred
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from research.routing.feature_table import ABSENT, USER, Floats, Integers, Table
-from service.routing.features.embedding_projection import LAST_TURNS, Projection
+from service.routing.features.embedding_features import LAST_TURNS, Projection
 from service.routing.features.feature_set import CANDIDATE_FEATURES
 
 _BESIDE = (

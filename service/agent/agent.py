@@ -16,7 +16,7 @@ from reactivex import Observable
 
 from service.agent.agent_options import AgentOptions
 from service.agent.callbacks import Callbacks, tell
-from service.agent.consolidation.consolidation_options import ConsolidationStatus
+from service.agent.consolidation.consolidation_worker import ConsolidationStatus
 from service.agent.engine import Engine, start_engine
 from service.agent.following import follow
 from service.agent.human_input.answer_reading import Answer

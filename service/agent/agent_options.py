@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
 from service.domain.usage import Prices

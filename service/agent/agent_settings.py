@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from service.agent.agent_options import AgentOptions
-from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.agent.plugins import load_brain, load_executors, load_hooks
 from service.config import LLMSettings, PriceSettings, Settings
 from service.domain.errors import ConfigurationError

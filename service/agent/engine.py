@@ -26,8 +26,7 @@ from service.domain.history.state import RunLoopState
 from service.llm.named_models import Models
 from service.llm.protocol import LLM
 from service.loop.brain import Brain, Decide, DefaultBrain
-from service.loop.context.context_window import within_window
-from service.loop.context.offered_tools import opening_tools
+from service.loop.context.model_context import opening_tools, within_window
 from service.loop.context.system_prompt import all_openings
 from service.loop.custom_brain import OwnBrain
 from service.loop.execution import Executor

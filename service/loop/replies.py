@@ -22,8 +22,8 @@ from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
+from service.domain.text import main_script
 from service.routing.choices.option_choice import chosen, may_choose
-from service.routing.text.text_script import script
 
 _NOT_ALLOWED = (
     "Not run: the person was asked to allow this, and said something else instead; their message"
@@ -140,7 +140,7 @@ def _to_choice(
 
 def _asked_again(request: InputRequired, words: str) -> str:
     """The question once more, saying what can be chosen, in its language."""
-    chinese = "cjk" in (script(request.prompt), script(words))
+    chinese = "cjk" in (main_script(request.prompt), main_script(words))
     numbered = [f"{number}. {option}" for number, option in enumerate(request.options, 1)]
     if chinese:
         which = "可以选几项" if request.multiple else "请选一项"

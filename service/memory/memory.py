@@ -22,7 +22,7 @@ import anyio.to_thread
 from service.config import MemorySettings
 from service.domain.anchors import Anchor, AnchorRef, ExpandedContext, SearchResult
 from service.domain.errors import NotFoundError, RondoError, StorageError
-from service.domain.history.closed_part import closed_part
+from service.domain.history.own_part import closed_part
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import ArchivingHooks, Archivist

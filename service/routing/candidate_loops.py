@@ -1,4 +1,7 @@
-"""A run loop as the router's model reads it: what was said in it last, by whom, and when."""
+"""A run loop as the router's model reads it: what was said in it last, by whom, and when.
+
+Where a route is unsure, the others are told, for a person to see and mend.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.history.human_input import NEW_MATTER
 from service.domain.history.state import RunLoopState
+from service.domain.routes import Route
 from service.domain.run_loops import Iteration
 from service.routing.text.text_reading import MOST_TURNS, Asked, Candidate, Turn
-from service.tuning import ROUTER_MOST_STEPS
+from service.tuning import ROUTER_ALTERNATIVE_LEAST, ROUTER_MOST_ALTERNATIVES, ROUTER_MOST_STEPS
 
 
 def candidate_of(state: RunLoopState, *, most_steps: int = ROUTER_MOST_STEPS) -> Candidate:
@@ -95,3 +100,25 @@ def _says_something(text: str) -> bool:
 
 def _estimate(turns: list[Turn], steps: int, state: RunLoopState) -> int:
     return round(len(turns) * state.iteration_count / max(steps, 1))
+
+
+def with_alternatives(route: Route, *, below: float) -> Route:
+    """The route; where it is less sure than that, with the likeliest of what was not chosen.
+
+    Args:
+        route: as it was decided, with the candidates that were weighed.
+        below: the least confidence with which a route is sure; 0: every one is.
+    """
+    if route.confidence >= below or route.new_probability is None:
+        return route
+    others = [
+        (each.probability, each.run_loop_id)
+        for each in route.candidates
+        if each.run_loop_id != route.run_loop_id
+    ]
+    if route.decision == "join":
+        others.append((route.new_probability, NEW_MATTER))
+    others.sort(key=lambda each: each[0], reverse=True)
+    likely = [each for each in others if each[0] >= ROUTER_ALTERNATIVE_LEAST]
+    shown = (likely or others[:1])[:ROUTER_MOST_ALTERNATIVES]
+    return route.model_copy(update={"alternatives": tuple(name for _, name in shown)})

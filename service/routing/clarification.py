@@ -9,7 +9,7 @@ from __future__ import annotations
 from service.domain.history.human_input import NEW_MATTER, InputReceived, InputRequired
 from service.domain.ids import new_id
 from service.domain.routes import Route
-from service.routing.text.text_script import script
+from service.domain.text import main_script
 from service.tuning import ASKED_LEAST_PROBABILITY, ASKED_MOST_CANDIDATES
 
 
@@ -41,7 +41,7 @@ def question(route: Route, words: str) -> InputRequired:
         route: of `rather_asked`; its candidates are likeliest first.
         words: the message.
     """
-    chinese = script(words) == "cjk"
+    chinese = main_script(words) == "cjk"
     likely = [each for each in route.candidates if each.probability >= ASKED_LEAST_PROBABILITY]
     offered = (likely or route.candidates[:1])[:ASKED_MOST_CANDIDATES]
     options = [each.goal for each in offered]

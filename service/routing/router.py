@@ -32,11 +32,10 @@ from service.memory.journal.protocol import Journal
 from service.memory.ledger import terms
 from service.routing import expected_answers
 from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration
-from service.routing.candidate_loops import candidate_of
+from service.routing.candidate_loops import candidate_of, with_alternatives
 from service.routing.expected_answers import with_questions
 from service.routing.llm_judge import judge
 from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
-from service.routing.route_alternatives import with_alternatives
 from service.routing.routing_model import Judgement, shipped
 from service.routing.routing_options import RouterOptions
 from service.routing.text.text_reading import Candidate, Vector

@@ -17,6 +17,24 @@ from service.domain.json_values import writable
 
 log = logging.getLogger(__name__)
 
+
+class Where:
+    """A WHERE clause; conditions without a value are left out."""
+
+    def __init__(self, condition: str, value: Any) -> None:
+        self._conditions = [condition]
+        self.values: list[Any] = [value]
+
+    def add(self, condition: str, *values: Any) -> None:
+        """One more condition, and the values of its question marks; None leaves it out."""
+        if values != (None,):
+            self._conditions.append(condition)
+            self.values.extend(values)
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._conditions)}"
+
+
 CHECKPOINT_BYTES = 4_000_000
 """How long the write-ahead log gets before it is taken into the file."""
 _PATIENCE = 10_000  # milliseconds

@@ -12,7 +12,6 @@ import pytest
 from service.agent.agent_options import Waits
 from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import Message, ToolCall
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import (
     Event,
     MessageCompleted,
@@ -21,6 +20,7 @@ from service.domain.history.events import (
     ToolStarted,
     Usage,
 )
+from service.domain.history.own_part import closed_part
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.loop.context.conversation_rounds import anchors_in

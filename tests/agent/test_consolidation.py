@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from service.agent.agent_settings import options_from_settings
-from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import TextDelta

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from service.domain.text import NO_SCRIPT, main_script
 from service.routing.features.embedding_features import NEARNESS_FEATURES, lead
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
@@ -17,7 +18,6 @@ from service.routing.features.feature_set import (
 from service.routing.features.turn_features import EXCHANGE_FEATURES
 from service.routing.text.message_shape import shape
 from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, clear_cache, read
-from service.routing.text.text_script import NO_SCRIPT, script
 from service.routing.text.word_pieces import pieces
 from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
 
@@ -272,4 +272,4 @@ def test_of_few_turns_nothing_common_is_known() -> None:
     ],
 )
 def test_a_text_has_the_script_of_its_letters(text: str, expected: str) -> None:
-    assert script(text) == expected
+    assert main_script(text) == expected

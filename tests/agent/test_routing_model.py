@@ -18,9 +18,8 @@ from service.routing import routing_model
 from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
 from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
 from service.routing.features.turn_features import EXCHANGE_FEATURES
-from service.routing.regression_forest import Forest
 from service.routing.route_reasons import JOIN_THEMES, NEW_THEMES, for_join
-from service.routing.routing_model import Judgement, RouteModel, read_model, shipped
+from service.routing.routing_model import Forest, Judgement, RouteModel, read_model, shipped
 from service.routing.text.text_reading import Candidate
 from tests.support.agent.routing_cases import (
     NOW,

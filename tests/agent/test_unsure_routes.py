@@ -9,7 +9,7 @@ import pytest
 from service.domain.errors import ConfigurationError
 from service.domain.history.events import RouteDecided
 from service.domain.routes import Route, RouteCandidate, alternatives_of
-from service.routing.route_alternatives import with_alternatives
+from service.routing.candidate_loops import with_alternatives
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import running_agent, sent
 

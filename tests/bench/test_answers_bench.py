@@ -17,7 +17,7 @@ from service.bench.answers.answer_figures import Outcome, of_runs
 from service.bench.answers.answer_report import Plan, run
 from service.bench.answers.heard_answer import Heard
 from service.bench.bench_command import bench
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.config import Settings
 
 DATA = Path(__file__).parents[2] / "data" / "answers"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.bench.benchmark_error import BenchmarkError
 from service.bench.loop.peer_python import PEERS, find
+from service.bench.parameters import BenchmarkError
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.bench.benchmark_error import BenchmarkError
 from service.bench.memory.drawn_vectors import MixedEmbedder
 from service.bench.memory.generated_texts import Corpus
 from service.bench.memory.memory_report import Plan, of_archiving, of_searching, run
 from service.bench.memory.memory_subject import Searched, Taken
+from service.bench.parameters import BenchmarkError
 from tests.support.memory.remembering import WordEmbedder
 
 SMALL = ("--sizes", "200", "--sample", "20", "--queries", "2")

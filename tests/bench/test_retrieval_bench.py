@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.retrieval.retrieval_dataset import find_sets, read_set
 from service.bench.retrieval.retrieval_report import Plan, run
 from tests.support.memory.remembering import WordEmbedder

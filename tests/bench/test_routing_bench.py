@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from research.routing.replay import replay
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.routing import routing_report, routing_summary
 from service.bench.routing.bench_embedders import TimedEmbedder
 from service.bench.routing.decision_speed import MESSAGES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.waiting.waiting_report import Plan, run
 
 SCENE = {

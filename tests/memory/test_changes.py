@@ -16,8 +16,8 @@ import pytest
 
 from service.domain.errors import StorageError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopCompleted, RunLoopIdle, RunLoopStarted
+from service.domain.history.own_part import closed_part
 from service.memory.journal.change_feed import Change, Checkpoint
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from service.memory.memory import Memory

@@ -10,8 +10,8 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.domain.errors import RondoError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.closed_part import closed_part
 from service.domain.history.fold import fold
+from service.domain.history.own_part import closed_part
 from service.domain.run_loops import RunLoopSummary
 from service.memory.memory import Memory
 from tests.memory.test_older_data_folders import PACKED

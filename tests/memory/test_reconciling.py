@@ -12,8 +12,8 @@ import pytest
 
 from service.domain.errors import Problem, StorageError
 from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopFailed, RunLoopImported, RunLoopResumed
+from service.domain.history.own_part import closed_part
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import NoHooks
 from service.memory.ledger.protocol import Pending

@@ -9,7 +9,7 @@ import pytest
 
 from research.care.fit_limits import PARTS, figures
 from research.care.limit_dataset import read_part
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.domain.errors import ConfigurationError
 from service.loop.recall.care.limit_model import read_model, shipped
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from service.agent.agent_options import AgentOptions
-from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta
 from service.memory.ledger.notes import NewSentence, NewSentences

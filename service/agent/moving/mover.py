@@ -13,10 +13,9 @@ import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
-from service.agent.moving.move_plan import is_free, plan
+from service.agent.moving.move_plan import check_can_be_taken_back, has_side_effects, is_free, plan
 from service.agent.moving.move_undo import check_came_alone, last_move, left_last
 from service.agent.moving.moved_rounds import Round, WentBefore, all_waiting, place_of, round_of
-from service.agent.moving.tool_effects import check_can_be_taken_back, has_side_effects
 from service.domain.errors import (
     ConflictError,
     InvalidInputError,

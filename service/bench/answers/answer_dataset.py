@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from service.bench.answers.days import with_days
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 
 Language = Literal["en", "zh"]
 Expected = Literal["en", "zh", "any"]

@@ -24,7 +24,7 @@ from service.bench.answers.answer_dataset import Conversation, read_data
 from service.bench.answers.answer_figures import Figures, Outcome, of_runs
 from service.bench.answers.first_message import starts
 from service.bench.answers.heard_answer import Heard
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.config import Settings
 from service.llm.factory import create_llm
 from service.llm.protocol import LLM

@@ -15,7 +15,7 @@ from service.agent.agent import Agent
 from service.agent.agent_factory import agent_from_settings
 from service.bench.answers.answer_dataset import Conversation
 from service.bench.answers.heard_answer import Heard
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.config import Settings
 from service.domain.errors import ConflictError
 from service.domain.history.events import (

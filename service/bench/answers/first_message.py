@@ -12,7 +12,7 @@ import anyio
 from service.agent.agent import Agent
 from service.bench.answers.answer_figures import Figures
 from service.bench.answers.answer_subject import ask, fresh_agent
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.config import Settings
 from service.domain.history.human_input import NEW_MATTER
 

@@ -1,21 +1,51 @@
-"""One run loop of Rondo, journaled, and followed by one reader."""
+"""One run loop of Rondo, journaled, and followed by one reader.
+
+Beside it its raw baseline: the same rows, written by bare SQLite.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 import statistics
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.bench.loop import bench_worker
-from service.bench.loop.loop_baseline import bare_commits
 from service.bench.loop.tool_calling_model import Metronome, probe
 from service.domain.history.events import RunLoopIdle
 from service.loop.brain import Limits
 from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
+
+
+def bare_commits(path: Path, sizes: Sequence[int]) -> list[float]:
+    """Commit one row of each size to a fresh file, with the journal's own settings.
+
+    Args:
+        path: of the file, which must not exist.
+        sizes: characters of each row.
+
+    Returns:
+        Milliseconds of each commit.
+    """
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+        taken = []
+        for size in sizes:
+            body = "x" * size
+            begun = time.perf_counter()
+            db.execute("INSERT INTO events (body) VALUES (?)", (body,))
+            taken.append((time.perf_counter() - begun) * 1000)
+        return taken
+    finally:
+        db.close()
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import service
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 
 
 @dataclass(frozen=True, slots=True)

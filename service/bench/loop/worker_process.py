@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import service
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 
 _PACKAGE = Path(service.__file__).parent
 _MISLEADING = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
-from service.bench.benchmark_error import BenchmarkError
 from service.bench.memory.drawn_vectors import MixedEmbedder
 from service.bench.memory.generated_texts import Corpus
 from service.bench.memory.memory_baseline import BareChroma
+from service.bench.parameters import BenchmarkError
 from service.domain.anchors import SearchResult
 from service.domain.run_loops import RunLoop
 from service.memory.ledger.segmenter import segment

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.retrieval.retrieval_dataset import Query
 from service.bench.retrieval.retrieval_metrics import DEEPEST, Place
 from service.memory.long_term import LongTermMemory

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.memory.exchange.importing import Importing
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory

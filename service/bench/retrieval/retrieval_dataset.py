@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from service.bench import data_sets
-from service.bench.benchmark_error import BenchmarkError
+from service.bench import parameters as data_sets
+from service.bench.parameters import BenchmarkError
 from service.bench.retrieval.retrieval_metrics import Place
 from service.domain.anchors import SegmentType
 from service.domain.run_loops import RunLoop

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 
 from service import __version__
-from service.bench.benchmark_error import BenchmarkError
 from service.bench.latency import percentile
+from service.bench.parameters import BenchmarkError
 from service.bench.retrieval import retrieval_metrics
 from service.bench.retrieval.ask_queries import ARMS, Answer, Arm, ask_all
 from service.bench.retrieval.evaluation_store import OWNER, fill, opened

@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.routing.bench_embedders import TimedEmbedder
 from service.bench.routing.many_topics import TURNS, conversations, messages
 from service.bench.routing.open_loops import ActiveLoops

@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from service.bench import data_sets
-from service.bench.benchmark_error import BenchmarkError
+from service.bench import parameters as data_sets
+from service.bench.parameters import BenchmarkError
 
 SETS = "routing"
 """The folder of sets, inside of a folder of several kinds of data."""

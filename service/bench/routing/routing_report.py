@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from service import __version__
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.routing import decision_speed
 from service.bench.routing.bench_embedders import TimedEmbedder
 from service.bench.routing.open_loops import ACTIVE_SECONDS

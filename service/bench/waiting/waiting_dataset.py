@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 
 Label = Literal["answer", "refusal", "side", "new"]
 """An answer; words that decline to give one; a question about what was asked; another matter."""

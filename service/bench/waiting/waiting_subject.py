@@ -11,7 +11,7 @@ from typing import Any
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
-from service.bench.benchmark_error import BenchmarkError
+from service.bench.parameters import BenchmarkError
 from service.bench.waiting.waiting_dataset import Scene
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta, ToolCallDelta

@@ -16,15 +16,30 @@ from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, Dae
 from service.cli.daemon.daemon_settings import daemon_settings, differing
 from service.cli.daemon.token_auth import read_token
 from service.cli.doctor.findings import Finding
-from service.config import (
-    Settings,
-    config_file,
-    load_settings,
-    unknown_variables,
-    variable_like,
-)
+from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
 from service.domain.errors import ConfigurationError
 from service.wire.daemon_bodies import ReadyPart
+
+
+def check_notes(settings: Settings) -> Finding:
+    """Whether notes are written, and by a model that may."""
+    chosen = settings.memory.consolidation
+    if not chosen.enabled:
+        return Finding("ok", "none are written (memory.consolidation.enabled is false)")
+    if settings.llm.effective_provider == "embedded":
+        return Finding(
+            "broken",
+            "memory.consolidation.enabled is set, but the embedded model would invent what it notes"
+            " down: the daemon does not start so",
+            "Set llm.base_url and llm.api_key to a model at an endpoint, or"
+            " memory.consolidation.enabled = false.",
+        )
+    return Finding(
+        "ok",
+        f"written after {chosen.idle_seconds:g} idle seconds, with at most"
+        f" {chosen.max_tokens_per_day:,} tokens a day",
+    )
+
 
 _LITTLE_SPACE = 1_000_000_000
 _NO_SPACE = 100_000_000
@@ -47,7 +62,6 @@ def all_checks() -> tuple[Check, ...]:
         check_vectors,
         check_web,
     )
-    from service.cli.doctor.note_checks import check_notes
     from service.cli.doctor.reader_lag import check_readers
 
     return (

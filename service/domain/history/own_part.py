@@ -1,4 +1,5 @@
-"""The part of a run loop's events that is one message's: from its landing to its answer.
+"""The part of a run loop's events that is one message's: from its landing to its answer; and the
+part of a whole run loop that can change no more, which is what long-term memory is given.
 
 A message joins a loop that may be at work on others, before it and after it. It has *landed* when
 an iteration observes it: from there on the model sees it, and what it says is said to it, too. It
@@ -34,6 +35,22 @@ from service.domain.history.events import (
     RunLoopInterrupted,
 )
 from service.domain.history.human_input import InputReceived, InputRequired
+from service.domain.history.state import RunLoopState
+from service.domain.run_loops import RunLoop
+
+
+def closed_part(state: RunLoopState) -> RunLoop:
+    """The run loop without what is still open; one that has ended, whole.
+
+    Open are the last iteration, until its message and all its results are there, and words that no
+    iteration has observed yet.
+    """
+    if not state.is_active:
+        return state.run_loop()
+    open_still = state.thinking or bool(state.pending)
+    iterations = tuple(state.closed_iterations) if open_still else state.iterations
+    return state.run_loop().model_copy(update={"iterations": iterations})
+
 
 _LAST = frozenset(
     body.model_fields["type"].default

@@ -17,7 +17,7 @@ from itertools import product
 from service.domain.conversation.messages import Message, NotePart
 from service.domain.conversation.stream_parts import StreamPart, TextDelta
 from service.domain.errors import LLMStreamError
-from service.memory.search.writing_systems import Script, script_of
+from service.domain.text import Script, script_of
 
 _ENGLISH = (
     ("I'm sorry, but ", "I am sorry, but ", "I apologize, but ", "Sorry, but ", ""),

@@ -1,4 +1,4 @@
-"""What the model is shown: what it remembers, and the conversation, within its window.
+"""What the model is shown: what it remembers, the conversation, and tools, within its window.
 
 What it begins with is in `system_prompt.py`.
 """
@@ -6,7 +6,9 @@ What it begins with is in `system_prompt.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from service.domain.conversation.messages import ContentPart, Message, NotePart, TextPart
 from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
@@ -18,14 +20,75 @@ from service.domain.conversation.token_estimates import (
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.history.events import Recollection
 from service.domain.history.state import RunLoopState
+from service.domain.text import script_of
 from service.llm.stop_notices import beside_what_comes_next
+from service.loop.brain import DefaultBrain
 from service.loop.context.conversation_rounds import rounds
 from service.loop.context.shortening import cap_within, shortened
 from service.loop.context.small_model_prompt import recalled_for_small
+from service.loop.context.system_prompt import opening_of
+from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.care.limit_wording import beginning, reminder
-from service.memory.search.writing_systems import script_of
-from service.tools.registry import READ_RESULT
-from service.tuning import CUT_LEAST_TOKENS
+from service.tools.registry import READ_RESULT, ToolRegistry
+from service.tuning import CONTEXT_SHARE, CUT_LEAST_TOKENS
+
+
+def within_window(brain: DefaultBrain, deps: ExecutorDeps) -> DefaultBrain:
+    """The brain, which now has old rounds summarised before a call would be too long.
+
+    Where its limits say from which length on, that counts; else it is a share of the window of the
+    model that is asked next.
+    """
+    if deps.compaction == "off":
+        brain = replace(brain, limits=replace(brain.limits, context_tokens=None))
+    else:
+        brain = replace(brain, most_call_tokens=partial(_most_call_tokens, deps))
+    return replace(brain, next_call_tokens=partial(next_call_tokens, deps))
+
+
+def _most_call_tokens(deps: ExecutorDeps, state: RunLoopState) -> int:
+    return int(deps.model(state).window_tokens * CONTEXT_SHARE)
+
+
+def next_call_tokens(deps: ExecutorDeps, state: RunLoopState) -> int:
+    """How long the next call would be, in tokens; see `call_tokens`."""
+    return call_tokens(
+        state,
+        opening=opening_of(deps, state, deps.model(state).llm),
+        tools=offered_tools(deps, state),
+        window_tokens=deps.model(state).window_tokens,
+        landing=_landing(state),
+    )
+
+
+def estimated_next_call(deps: ExecutorDeps, state: RunLoopState) -> int:
+    """The same by estimate alone."""
+    return estimated_tokens(
+        state,
+        opening=opening_of(deps, state, deps.model(state).llm),
+        tools=offered_tools(deps, state),
+        landing=_landing(state),
+    )
+
+
+def _landing(state: RunLoopState) -> list[Message]:
+    """What will land with the next call, or soon after it."""
+    return [unseen.message for unseen in state.unseen]
+
+
+def opening_tools(tools: ToolRegistry) -> tuple[ToolDefinition, ...]:
+    """The tools with which every conversation begins."""
+    return tuple(each for each in tools.definitions() if each.name != READ_RESULT)
+
+
+def offered_tools(deps: ExecutorDeps, state: RunLoopState) -> tuple[ToolDefinition, ...]:
+    """The tools of Rondo, less those that make no sense in this state.
+
+    What reads on in an over-long result is offered from the first such result on: where there is
+    none it would only distract, small models above all.
+    """
+    return deps.tools.definitions() if state.cut_results else opening_tools(deps.tools)
+
 
 _LEFT_OUT = (
     "[Earlier parts of this conversation were left out to fit. They are remembered word for word:"

@@ -18,8 +18,8 @@ from service.domain.conversation.messages import Message
 from service.domain.conversation.quoting import in_one_line
 from service.domain.history.events import Recollection
 from service.domain.history.state import RunLoopState
+from service.domain.text import Script, script_of
 from service.llm.abilities import Size
-from service.memory.search.writing_systems import Script, script_of
 
 SCRIPTS: tuple[Script, ...] = ("other", "han")
 

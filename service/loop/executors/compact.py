@@ -30,8 +30,11 @@ from service.loop.context.compaction_plan import (
     plan_merge,
     summarised,
 )
-from service.loop.context.context_window import estimated_next_call, next_call_tokens
-from service.loop.context.model_context import messages_tokens
+from service.loop.context.model_context import (
+    estimated_next_call,
+    messages_tokens,
+    next_call_tokens,
+)
 from service.loop.context.shortening import brief
 from service.loop.context.summaries import extract, request
 from service.loop.execution import Loop

@@ -1,12 +1,20 @@
-"""Running hooks: one after another, each within its time, and what they give is checked."""
+"""Running hooks: one after another, each within its time, and what they give is checked.
+
+Anything else than what they may give counts as a failure of theirs, as do errors and delays, and
+never reaches the journal.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
+
+import anyio
+from pydantic import BaseModel
 
 from service.domain.conversation.messages import Message, ToolCall, ToolResult
 from service.domain.errors import ConfigurationError, Problem, RondoError
@@ -14,21 +22,135 @@ from service.domain.history.events import ErrorOccurred
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop
 from service.loop.execution import Loop
-from service.loop.hooks.call_with_timeout import HookError, call_with_timeout
-from service.loop.hooks.hook_checks import (
-    message_of,
-    messages_of,
-    nothing_of,
-    refusal_of,
-    result_of,
-    words_of,
-)
 from service.loop.hooks.hooks import Hooks
+from service.loop.unexpected_errors import in_words
 from service.memory.journal.inbox import InboxEntry
+from service.tools.model_text import fitted
+from service.tools.protocol import caller_is_cancelled
+from service.tools.registry import WHOLE_LIMIT
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class HookError(RondoError):
+    """A custom hook failed."""
+
+    kind = "hook"
+    title = "A hook failed"
+
+
+async def call_with_timeout(
+    name: str, call: Callable[[], Awaitable[T]], *, timeout_seconds: float
+) -> T:
+    """Call, and come back within a time, whatever happens. Cancellation passes through.
+
+    Args:
+        name: what it is called in the log and in the error.
+        call: what to do.
+        timeout_seconds: how long it may take; what blocks the event loop cannot be stopped.
+
+    Raises:
+        HookError: it raised, or took too long; it is logged.
+    """
+    try:
+        with anyio.move_on_after(timeout_seconds):
+            return await call()
+        reason = f"it did not come back within {timeout_seconds:g} seconds"
+        log.error("%s: %s", name, reason)
+    except asyncio.CancelledError as error:
+        if caller_is_cancelled():
+            raise
+        reason = "what it waited for was cancelled"
+        log.error("%s: %s", name, reason, exc_info=error)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # not ours: SystemExit must not end the daemon either
+        reason = in_words(error)
+        log.error("%s failed", name, exc_info=error)
+    raise HookError(
+        f"the hook {name} of yours failed: {reason}",
+        advice="The log has the details. Correct it, or take it out of agent.hooks.",
+    )
+
+
+def messages_of(shown: Sequence[Message], given: object) -> list[Message]:
+    """What the model is to be shown instead of `shown`."""
+    if not isinstance(given, list | tuple) or not given:
+        raise ValueError(f"it gave {_kind(given)}, not a list of messages")
+    known = {id(message) for message in shown}
+    open_calls: list[str] = []
+    for message in given:
+        if not isinstance(message, Message):
+            raise ValueError(f"it gave {_kind(message)} among the messages")
+        if id(message) not in known:
+            _storable(message)
+        if message.role == "tool":
+            if message.tool_call_id not in open_calls:
+                raise ValueError(f"it gave a tool result ({message.tool_call_id}) without its call")
+            open_calls.remove(message.tool_call_id)
+        elif open_calls:
+            break
+        open_calls += [call.id for call in message.tool_calls]
+    if open_calls:
+        raise ValueError(f"it gave a tool call ({open_calls[0]}) without its result")
+    return list(given)
+
+
+def message_of(given: object) -> Message:
+    """What the model is to have said."""
+    if not isinstance(given, Message):
+        raise ValueError(f"it gave {_kind(given)}, not a message")
+    if given.role != "assistant" or given.tool_call_id is not None:
+        raise ValueError(f"it gave a message of the role {given.role}, not of the assistant's")
+    ids = [call.id for call in given.tool_calls]
+    if len(set(ids)) != len(ids) or not all(ids):
+        raise ValueError("it gave tool calls whose ids are empty or not distinct")
+    if not given.text.strip() and not ids:
+        raise ValueError("it gave a message with neither words nor a tool call")
+    _storable(given)
+    return given
+
+
+def refusal_of(given: object) -> str | None:
+    """Words that block a call, perhaps none; or None."""
+    return None if given is None else words_of(given)
+
+
+def result_of(result: ToolResult, given: object) -> ToolResult:
+    """What a call is to have come to instead of `result`; over-long ones lose their middle."""
+    if given is result:
+        return result
+    if not isinstance(given, ToolResult):
+        raise ValueError(f"it gave {_kind(given)}, not a tool result")
+    if given.id != result.id:
+        raise ValueError(f"it gave the result of another call ({given.id})")
+    _storable(given)
+    return given.model_copy(update={"content": fitted(given.content, WHOLE_LIMIT)})
+
+
+def words_of(given: object) -> str:
+    """A text that has a form in UTF-8."""
+    if not isinstance(given, str):
+        raise ValueError(f"it gave {_kind(given)}, not a text")
+    given.encode()
+    return given
+
+
+def nothing_of(given: object) -> None:
+    """Nothing is asked for, and whatever is given is not looked at."""
+
+
+def _storable(value: BaseModel) -> None:
+    """Models can be made with anything in them (`model_construct`, `model_copy`)."""
+    type(value).model_validate_json(value.model_dump_json())
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"something of the type {type(value).__name__}"
+
+
 Method = Callable[..., Awaitable[object]]
 
 POINTS = (

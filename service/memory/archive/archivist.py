@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from service.domain.errors import InvalidInputError, NotFoundError, Problem, RondoError
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import MessageMoved, RunLoopResumed
+from service.domain.history.own_part import closed_part
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.archive.backlog import Backlog

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import anyio.to_thread
 
 from service.domain.errors import RondoError
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopImported
 from service.domain.history.imported import last_moment, standing
+from service.domain.history.own_part import closed_part
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import ACTIVE, RunLoop
 from service.memory.journal.event_reader import Outline

@@ -11,7 +11,7 @@ from datetime import datetime
 from anyio import to_thread
 
 from service.domain.errors import NotFoundError, StorageError
-from service.domain.history.closed_part import closed_part
+from service.domain.history.own_part import closed_part
 from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
 from service.memory.run_loop_lines import line_of

@@ -13,9 +13,9 @@ from anyio import CapacityLimiter, to_thread
 
 from service.domain.errors import NotFoundError, RondoError
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.domain.history.closed_part import closed_part
 from service.domain.history.events import RunLoopImported
 from service.domain.history.imported import Standing, standing, without_forgotten
+from service.domain.history.own_part import closed_part
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.journal.imported_loops import Import

@@ -26,7 +26,7 @@ from service.domain.forgetting_terms import (
     ForgetRequest,
     PlaceOfWords,
 )
-from service.domain.history.closed_part import closed_part
+from service.domain.history.own_part import closed_part
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist

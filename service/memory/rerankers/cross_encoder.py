@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from service.domain.errors import RerankingError
 from service.memory.embedders.prompts import embeddable
 from service.memory.memory_tuning import RERANKED
-from service.memory.rerankers.scores import between_0_and_1
+from service.memory.rerankers.protocol import between_0_and_1
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -13,7 +13,7 @@ from service.domain.errors import RerankingError
 from service.domain.redirects import redirect, shown
 from service.memory.embedders.prompts import embeddable
 from service.memory.memory_tuning import RERANKED
-from service.memory.rerankers.scores import between_0_and_1
+from service.memory.rerankers.protocol import between_0_and_1
 
 
 class EndpointReranker:

@@ -21,6 +21,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from service.domain.text import Script, script_of
 from service.memory.memory_tuning import (
     RELATED_FROM,
     RELEVANCE,
@@ -33,7 +34,6 @@ from service.memory.memory_tuning import (
     RelevanceWeights,
 )
 from service.memory.search.query_terms import Question
-from service.memory.search.writing_systems import Script, script_of
 from service.memory.vectors.unrelated_cosines import Unrelated
 
 _ALL = 0.999

@@ -11,7 +11,7 @@ from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.candidates import Candidates, Wanted, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
-from service.memory.search.time.timeliness import Timeliness
+from service.memory.search.time.time_expressions import Timeliness
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
 

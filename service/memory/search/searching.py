@@ -24,7 +24,7 @@ from service.memory.search.folding import Folded, fold
 from service.memory.search.query_terms import read_question
 from service.memory.search.reranking import reranked
 from service.memory.search.scoring import ScoredRow, Scorer
-from service.memory.search.time.timeliness import Timeliness
+from service.memory.search.time.time_expressions import Timeliness
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_queue import PENDING_COUNTED
 from service.storage.clock import local_now

@@ -18,9 +18,9 @@ from service.routing.features.embedding_features import (
     NEARNESS_FEATURES,
     Cosines,
     Matrix,
+    Projection,
     embedding_features,
 )
-from service.routing.features.embedding_projection import Projection
 from service.routing.features.lexical_features import (
     COURSE_FEATURES,
     OVERLAP_FEATURES,

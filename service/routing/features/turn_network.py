@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.routing.features.embedding_projection import centred, rounded
+from service.routing.features.embedding_features import centred, rounded
 from service.routing.features.turn_features import BY_USER, EXCHANGE_FEATURES, Exchanges
 from service.routing.text.text_reading import Vector
 

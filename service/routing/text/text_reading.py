@@ -13,11 +13,40 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from service.domain.text import NO_SCRIPT, main_script
 from service.memory.ledger.terms import STOP_WORDS, terms
 from service.routing.text import word_pieces
 from service.routing.text.message_shape import Shape, shape
-from service.routing.text.text_script import NO_SCRIPT, script
-from service.routing.text.writing_style import style_signs
+
+_USUAL_LENGTH = 100
+_MOST_LENGTHS = 2.0
+
+_SIGNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"^[A-Z]",
+        r"[.!。！]$",
+        r"[?？]$",
+        r"\.\.\.",
+        r"'",
+        r"(?i)\b(?:u|ur|r|plz|pls|thx|cuz|im|ive|dont|cant|doesnt|wont|isnt|didnt)\b",
+        r"[:;]-?[)(DPp]",
+        r"\bi\b",
+        r"\bI\b",
+        r"[,，]",
+        r"  ",
+        r"(?i)lol",
+        r"^[^a-z]*[A-Z][^a-z]*$",
+    )
+)
+
+
+def style_signs(text: str) -> tuple[float, ...]:
+    """What tells a hand: one number a sign, and the length."""
+    words = text.strip()
+    found = [float(sign.search(words) is not None) for sign in _SIGNS]
+    return (*found, min(len(words) / _USUAL_LENGTH, _MOST_LENGTHS))
+
 
 Vector = NDArray[np.float32]
 
@@ -183,7 +212,7 @@ def _manner(text: str) -> Manner:
     if not _HAN.search(words):
         end = "" if words[-1:].isalnum() else words[-1:]
     beginning = first[0].lower() if first else ""
-    return Manner(beginning, end, words[:1].isupper(), script(words))
+    return Manner(beginning, end, words[:1].isupper(), main_script(words))
 
 
 @dataclass(frozen=True, slots=True)

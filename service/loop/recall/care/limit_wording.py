@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.domain.conversation.quoting import in_one_line
-from service.memory.search.writing_systems import script_of
+from service.domain.text import script_of
 
 _INNER = str.maketrans("“”", "‘’")
 

@@ -21,8 +21,7 @@ from service.memory.journal.sqlite.event_rows import EventRows
 from service.memory.journal.sqlite.history_search import HistorySearch
 from service.memory.journal.sqlite.run_loop_table import RunLoopTable
 from service.storage.clock import moment_of
-from service.storage.sql_conditions import Where
-from service.storage.sqlite_file import SqliteFile
+from service.storage.sqlite_file import SqliteFile, Where
 
 # Bodies begin with their type, as pydantic writes them.
 _DECIDED = '{"type":"route.decided"'

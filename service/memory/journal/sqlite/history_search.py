@@ -9,8 +9,7 @@ from datetime import datetime
 from service.domain.history.state import RunLoopState
 from service.memory.journal.imported_loops import IMPORTED
 from service.storage.clock import millis_of, moment_of
-from service.storage.sql_conditions import Where
-from service.storage.sqlite_file import SqliteFile
+from service.storage.sqlite_file import SqliteFile, Where
 
 
 class HistorySearch:

@@ -19,8 +19,7 @@ from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoopSummary, Status
 from service.memory.journal.event_reader import Outline
 from service.storage.clock import millis_of, moment_of
-from service.storage.sql_conditions import Where
-from service.storage.sqlite_file import Row, SqliteFile
+from service.storage.sqlite_file import Row, SqliteFile, Where
 
 log = logging.getLogger(__name__)
 

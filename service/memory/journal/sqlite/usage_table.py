@@ -21,8 +21,7 @@ from service.domain.history.events import BODY, Event, Usage, UsagePurpose
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.storage.clock import millis_of
 from service.storage.concurrency import run_to_end
-from service.storage.sql_conditions import Where
-from service.storage.sqlite_file import Row, SqliteFile
+from service.storage.sqlite_file import Row, SqliteFile, Where
 
 log = logging.getLogger(__name__)
 

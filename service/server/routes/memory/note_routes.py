@@ -14,7 +14,7 @@ from service.wire.memory_bodies import Consolidation, NoteList
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
-    from service.agent.consolidation.consolidation_options import ConsolidationStatus
+    from service.agent.consolidation.consolidation_worker import ConsolidationStatus
 
 router = APIRouter(prefix="/v1/memory/notes", tags=["memory"])
 
