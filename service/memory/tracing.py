@@ -60,9 +60,8 @@ _IMPORTED: Mapping[SegmentType, str] = {
 """The same in an iteration of a run loop that was imported."""
 _BETWEEN = ("\n\n", "", "\n", " ")
 """What stands between the parts of a message, and between several messages of an iteration."""
-
-
-_TELLING = 16  # bytes
+_LEAST_TELLING = 16
+"""Bytes of a text that, standing in one event alone, is taken to be of that event."""
 
 
 class _Stretch(NamedTuple):
@@ -142,7 +141,7 @@ class Tracer:
 
         A few letters may stand anywhere.
         """
-        if len(content.encode()) < _TELLING:
+        if len(content.encode()) < _LEAST_TELLING:
             return None
         places = [
             each
