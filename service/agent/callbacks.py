@@ -156,7 +156,7 @@ class _Telling:
         self._part = OwnPart(message_id)
         self.outcome = MessageOutcome(self._part)
         self._streamed = ""
-        self._told: list[EventBody] = []
+        self._called_back: list[EventBody] = []
         """What was called back for, of all that a move takes to another loop."""
         self._again: list[EventBody] = []
         """What is told there again, and shall not be called back for twice."""
@@ -179,7 +179,7 @@ class _Telling:
     async def _go_on_in(self, moved: MessageMoved) -> None:
         """The message is in another loop now, whose events tell of it from its beginning."""
         self.outcome.request = None
-        self._again, self._told = self._told, []
+        self._again, self._called_back = self._called_back, []
         if moved.to_iteration is None:
             self._again = []
         if self._streamed:
@@ -188,7 +188,7 @@ class _Telling:
 
     async def _call_back_once(self, body: EventBody) -> None:
         if isinstance(body, MessageCompleted | ToolStarted | ToolFinished):
-            self._told.append(body)
+            self._called_back.append(body)
             if body in self._again:
                 self._again.remove(body)
                 return

@@ -207,14 +207,14 @@ def _deps(
 
 def _embedding_where(memory: Memory, is_known: Callable[[str | None], bool]) -> EmbedQueries:
     """Memory's embedder, where it is the one that a model was trained with."""
-    known: dict[str | None, bool] = {}
+    checked: dict[str | None, bool] = {}
 
     async def embed(texts: Sequence[str]) -> Vectors | None:
         await memory.warmed_up()
         identity = memory.long_term.embedder_identity
-        if identity not in known:
-            known[identity] = await anyio.to_thread.run_sync(is_known, identity)
-        return await memory.long_term.embed_queries(texts) if known[identity] else None
+        if identity not in checked:
+            checked[identity] = await anyio.to_thread.run_sync(is_known, identity)
+        return await memory.long_term.embed_queries(texts) if checked[identity] else None
 
     return embed
 

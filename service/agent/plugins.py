@@ -52,14 +52,14 @@ def load_brain(reference: str) -> Brain | None:
     if not reference:
         return None
     setting = "agent.brain"
-    found = load(reference, setting=setting)
-    if isinstance(found, type):
-        found = _made(setting, reference, found)
+    brain = load(reference, setting=setting)
+    if isinstance(brain, type):
+        brain = _made(setting, reference, brain)
     try:
-        check_brain(found)
+        check_brain(brain)
     except ConfigurationError as error:
         raise ConfigurationError(f"{setting}: {error.detail}", advice=error.advice) from error
-    return cast(Brain, found)
+    return cast(Brain, brain)
 
 
 def load(reference: str, *, setting: str) -> object:
@@ -73,9 +73,9 @@ def load(reference: str, *, setting: str) -> object:
         raise ConfigurationError(f"{setting}: {reference!r} is not a name of code", advice=_ADVICE)
     _look_in_the_working_folder()
     try:
-        found: object = importlib.import_module(module_name)
+        target: object = importlib.import_module(module_name)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{setting}: {reference!r} needs the module {error.name}, which is not there",
@@ -85,38 +85,38 @@ def load(reference: str, *, setting: str) -> object:
         raise ConfigurationError(f"{setting}: {reference!r}: {error}", advice=_ADVICE) from error
     except (Exception, SystemExit) as error:
         raise _failed(setting, reference, error) from error
-    return found
+    return target
 
 
 def _hooks(reference: str) -> Hooks:
     setting = "agent.hooks"
-    found = load(reference, setting=setting)
-    if isinstance(found, type) and issubclass(found, Hooks):
-        found = _made(setting, reference, found)
-    if not isinstance(found, Hooks):
+    hooks = load(reference, setting=setting)
+    if isinstance(hooks, type) and issubclass(hooks, Hooks):
+        hooks = _made(setting, reference, hooks)
+    if not isinstance(hooks, Hooks):
         raise ConfigurationError(
-            f"{setting}: {reference!r} is {_kind(found)}",
+            f"{setting}: {reference!r} is {_kind(hooks)}",
             advice="Name a class derived from service.Hooks, or an instance of one.",
         )
-    return found
+    return hooks
 
 
-def _made(setting: str, reference: str, found: type[object]) -> object:
+def _made(setting: str, reference: str, cls: type[object]) -> object:
     try:
-        return found()
+        return cls()
     except (Exception, SystemExit) as error:
         raise _failed(setting, reference, error) from error
 
 
 def _executor(kind: InstructionKind, reference: str) -> Executor:
     setting = f"agent.executors.{kind}"
-    found = load(reference, setting=setting)
-    if (wrong := why_no_executor(found)) is not None:
+    executor = load(reference, setting=setting)
+    if (wrong := why_no_executor(executor)) is not None:
         raise ConfigurationError(
             f"{setting}: {reference!r} {wrong}",
             advice="Name an `async def executor(instruction, loop)`.",
         )
-    return cast(Executor, found)
+    return cast(Executor, executor)
 
 
 def _look_in_the_working_folder() -> None:
@@ -133,7 +133,7 @@ def _failed(setting: str, reference: str, error: BaseException) -> Configuration
     )
 
 
-def _kind(found: object) -> str:
-    if isinstance(found, type):
-        return f"the class {found.__name__}"
-    return f"of the type {type(found).__name__}"
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"of the type {type(value).__name__}"

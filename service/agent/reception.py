@@ -149,18 +149,18 @@ class Reception:
         while True:
             changed = self._changes.setdefault(message_id, anyio.Event())
             try:
-                found = await self._memory.journal.inbox.delivery(message_id)
+                delivery = await self._memory.journal.inbox.delivery(message_id)
             except BaseException:
                 self._wake(message_id)
                 raise
-            if found is None and changed.is_set():
+            if delivery is None and changed.is_set():
                 continue  # others may have looked before it was there
-            known = found or self._problems.get(message_id)
-            if known is None and message_id in self._memory.journal.inbox.unreadable:
-                known = _UNREADABLE
-            if known is not None:
+            outcome = delivery or self._problems.get(message_id)
+            if outcome is None and message_id in self._memory.journal.inbox.unreadable:
+                outcome = _UNREADABLE
+            if outcome is not None:
                 self._wake(message_id)
-                return known
+                return outcome
             await changed.wait()
 
     def _enqueue(self, entry: InboxEntry) -> None:

@@ -257,9 +257,9 @@ def error_of(problem: Problem) -> RondoError:
     classes: list[type[RondoError]] = [RondoError]
     for each in classes:  # grows meanwhile: those above come before those below
         classes += each.__subclasses__()
-    found = next((each for each in classes if each.kind == problem.kind), RondoError)
-    if issubclass(found, LLMStatusError):  # needs the status
-        found = LLMError
-    error = found(problem.detail, advice=problem.advice, title=problem.title)
+    error_class = next((each for each in classes if each.kind == problem.kind), RondoError)
+    if issubclass(error_class, LLMStatusError):  # needs the status
+        error_class = LLMError
+    error = error_class(problem.detail, advice=problem.advice, title=problem.title)
     error.kind = problem.kind
     return error

@@ -79,7 +79,7 @@ def alternatives_of(route: Route) -> tuple[RouteCandidate, ...]:
     >>> [(each.goal, each.probability) for each in alternatives_of(route)]
     [('A bill', 0.3), ('', 0.2)]
     """
-    known = {each.run_loop_id: each for each in route.candidates}
+    by_id = {each.run_loop_id: each for each in route.candidates}
     new = RouteCandidate(run_loop_id="new", goal="", probability=route.new_probability or 0.0)
-    found = (new if each == "new" else known.get(each) for each in route.alternatives)
-    return tuple(each for each in found if each is not None)
+    alternatives = (new if each == "new" else by_id.get(each) for each in route.alternatives)
+    return tuple(each for each in alternatives if each is not None)

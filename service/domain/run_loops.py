@@ -52,18 +52,18 @@ class Iteration(BaseModel):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
     response: str | None = None
-    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda found: found is None)
+    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why the response is not whole. Where the tokens were used up the next iteration may go on
     with it: its response then is the next part, to be put right behind this one."""
-    response_id: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    response_id: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Under which the model's provider knows what it answered."""
     timestamp: Timestamp
-    metadata: Metadata = Field(default_factory=dict, exclude_if=lambda found: not found)
+    metadata: Metadata = Field(default_factory=dict, exclude_if=lambda value: not value)
     """What was sent along with the messages that this iteration observed, or, where it observed
     none, the one before it. Not written where there is none."""
-    forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
+    forgotten: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether its words were forgotten: marks stand in their places, and give no segments."""
-    moved_to: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    moved_to: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The run loop to which a person moved it: nothing of it is here any more but its place."""
 
 

@@ -59,7 +59,7 @@ def main_script(text: str) -> str:
         return NO_SCRIPT
     if all(letter.isascii() for letter in letters):
         return "latin"
-    found = Counter(unicodedata.name(letter, NO_SCRIPT).split()[0].lower() for letter in letters)
-    if found["cjk"] * 4 >= len(letters) and not (found["hiragana"] + found["katakana"]):
+    scripts = Counter(unicodedata.name(letter, NO_SCRIPT).split()[0].lower() for letter in letters)
+    if scripts["cjk"] * 4 >= len(letters) and not (scripts["hiragana"] + scripts["katakana"]):
         return "cjk"
-    return found.most_common(1)[0][0]
+    return scripts.most_common(1)[0][0]

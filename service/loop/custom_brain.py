@@ -41,10 +41,10 @@ def check_brain(brain: object) -> None:
     Raises:
         ConfigurationError: it cannot; says why.
     """
-    found = getattr(brain, "next", None)
-    if isinstance(brain, type) or not callable(found):
+    method = getattr(brain, "next", None)
+    if isinstance(brain, type) or not callable(method):
         wrong = "is a class" if isinstance(brain, type) else "has no method `next`"
-    elif inspect.iscoroutinefunction(found):
+    elif inspect.iscoroutinefunction(method):
         wrong = "has an async `next`; a brain only looks, and what takes time is an executor's"
     else:
         return
@@ -78,18 +78,20 @@ class OwnBrain:
         Raises:
             OwnCodeError: the brain raised, took too long, or wants what cannot be done.
         """
-        wanted = None if state.compacting else await self._asked(state)
-        if wanted is None:
+        instruction = None if state.compacting else await self._asked(state)
+        if instruction is None:
             return self._builtin.next(state)
-        if type(wanted) not in KINDS:
-            raise self._failed(f"gave {wanted!r:.200}, which is no instruction")
+        if type(instruction) not in KINDS:
+            raise self._failed(f"gave {instruction!r:.200}, which is no instruction")
         try:
-            return self._possible(state, wanted)  # type: ignore[arg-type]  # it is one of KINDS
+            return self._possible(state, instruction)  # type: ignore[arg-type]  # it is one of KINDS
         except _Impossible as error:
-            kind = KINDS[type(wanted)]  # type: ignore[index]
+            kind = KINDS[type(instruction)]  # type: ignore[index]
             raise self._failed(f"wants {kind}, which is not possible now: {error}") from None
         except (TypeError, ValueError, AttributeError) as error:
-            raise self._failed(f"gave {wanted!r:.200}, which cannot be read: {error}") from error
+            raise self._failed(
+                f"gave {instruction!r:.200}, which cannot be read: {error}"
+            ) from error
 
     async def _asked(self, state: RunLoopState) -> object:
         """What the brain says. In a thread: one that never comes back holds up nobody else."""
@@ -115,41 +117,41 @@ class OwnBrain:
 
     # --- what is possible
 
-    def _possible(self, state: RunLoopState, wanted: Instruction) -> Instruction:
-        match wanted:
+    def _possible(self, state: RunLoopState, instruction: Instruction) -> Instruction:
+        match instruction:
             case CallLLM():
-                return self._call_llm(state, wanted)
+                return self._call_llm(state, instruction)
             case CallTools(calls=calls):
                 # A call that needs a person is put to the person, whatever the brain says.
                 return self._builtin.act(state, _waiting(state, calls))
             case RequestHumanApprove(calls=calls):
                 return RequestHumanApprove(_undecided(state, calls))
             case RequestHumanPrompt() | RequestHumanSelect():
-                return _question(state, wanted)
+                return _question(state, instruction)
             case Compact():
                 if state.compacted:
                     raise _Impossible("it was done already since the model last answered")
-                return wanted
+                return instruction
             case Finish(problem=None):
                 if state.pending or state.unseen:
                     what = "tool calls wait for their results" if state.pending else _UNSEEN
                     raise _Impossible(what)
-                return wanted
+                return instruction
             case Finish():
-                return wanted
+                return instruction
             case _:
-                assert_never(wanted)
+                assert_never(instruction)
 
-    def _call_llm(self, state: RunLoopState, wanted: CallLLM) -> Instruction:
+    def _call_llm(self, state: RunLoopState, instruction: CallLLM) -> Instruction:
         if state.pending:
             raise _Impossible("tool calls wait for their results")
-        ids = tuple(wanted.message_ids)
+        ids = tuple(instruction.message_ids)
         unknown = [each for each in ids if each not in {unseen.id for unseen in state.unseen}]
         if unknown or len(set(ids)) < len(ids):
             raise _Impossible(f"of {ids}, not each is a message that waits to be seen")
-        if wanted.continues and (ids or not (state.cut_off and state.is_answered)):
+        if instruction.continues and (ids or not (state.cut_off and state.is_answered)):
             raise _Impossible("there is no answer whose tokens were used up")
-        anew = wanted.enhance or wanted.continues
+        anew = instruction.enhance or instruction.continues
         if not ids and (state.is_answered or not state.history) and not anew:
             raise _Impossible(_UNSEEN if state.unseen else "everything has been answered")
         limits = self._builtin.limits
@@ -161,8 +163,8 @@ class OwnBrain:
         before = self._builtin.before_call(state)
         if before is not None:
             return before
-        last = wanted.last_answer or self._builtin.last_answer(state, heard=bool(ids))
-        return replace(wanted, message_ids=ids, last_answer=last)
+        last = instruction.last_answer or self._builtin.last_answer(state, heard=bool(ids))
+        return replace(instruction, message_ids=ids, last_answer=last)
 
 
 _UNSEEN = "a message waits that no model call has observed (see service.loop.brain.landing)"
@@ -174,28 +176,28 @@ class _Impossible(Exception):
 
 def _waiting(state: RunLoopState, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
     """These calls, each of which waits for its result."""
-    found = tuple(calls)  # a list is as good
+    requested = tuple(calls)  # a list is as good
     pending = [waiting.call for waiting in state.pending]
-    if not found:
+    if not requested:
         raise _Impossible("it names no call")
-    for call in found:
+    for call in requested:
         if call not in pending:
             raise _Impossible(f"{call!r:.200} does not wait for a result")
-    return found
+    return requested
 
 
 def _undecided(state: RunLoopState, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
     """These calls, about each of which nothing is decided yet."""
-    found = _waiting(state, calls)
+    requested = _waiting(state, calls)
     for waiting in state.pending:
         decided = waiting.started or waiting.approved is not None or waiting.answer is not None
-        if waiting.call in found and decided:
+        if waiting.call in requested and decided:
             raise _Impossible(f"call {waiting.call.id} is decided upon already")
-    return found
+    return requested
 
 
-def _question(state: RunLoopState, wanted: Question) -> Question:
-    if wanted.call_id is not None:
-        named = [each.call for each in state.pending if each.call.id == wanted.call_id]
+def _question(state: RunLoopState, question: Question) -> Question:
+    if question.call_id is not None:
+        named = [each.call for each in state.pending if each.call.id == question.call_id]
         _undecided(state, named)
-    return wanted
+    return question

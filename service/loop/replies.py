@@ -123,9 +123,9 @@ def _instead(state: RunLoopState, received: MessageReceived) -> tuple[EventBody,
 def _to_choice(
     request: InputRequired, words: str, message_id: str
 ) -> InputReceived | InputRequired:
-    found = chosen(words, request.options, multiple=request.multiple)
-    if found:
-        return InputReceived(request_id=request.request_id, choices=found, message_id=message_id)
+    choices = chosen(words, request.options, multiple=request.multiple)
+    if choices:
+        return InputReceived(request_id=request.request_id, choices=choices, message_id=message_id)
     if request.message_id is None and may_choose(words):
         return request.model_copy(
             update={

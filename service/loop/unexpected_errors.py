@@ -42,12 +42,12 @@ def _current_task() -> asyncio.Task[object] | None:
 
 def one_of(error: BaseException) -> BaseException:
     """The error that says most: of a group, one of the disk's, else one of ours, else the first."""
-    found = leaves(error)
+    errors = leaves(error)
     for kind in (StorageError, RondoError):
-        for leaf in found:
+        for leaf in errors:
             if isinstance(leaf, kind):
                 return leaf
-    return found[0]
+    return errors[0]
 
 
 def in_words(error: BaseException) -> str:

@@ -35,9 +35,9 @@ def with_questions(
     waiting = [at for at, each in enumerate(candidates) if each.asked is not None]
     if not waiting:
         return judgement
-    known = vector if judgement.by_meaning else None
-    opens = opens_of(text, known)
-    likely = {at: _likely(text, known, candidates, at, opens) for at in waiting}
+    usable_vector = vector if judgement.by_meaning else None
+    opens = opens_of(text, usable_vector)
+    likely = {at: _likely(text, usable_vector, candidates, at, opens) for at in waiting}
     # Two cannot both be meant.
     whole = max(1.0, math.fsum(likely.values()) / EXPECTED_MOST)
     likely = {at: share / whole for at, share in likely.items()}
@@ -82,8 +82,8 @@ def _likely(
     opens: float,
 ) -> float:
     others = [each for place, each in enumerate(candidates) if place != at]
-    found = expecting(text, vector, candidates[at], others, opens=opens)
+    features = expecting(text, vector, candidates[at], others, opens=opens)
     weights = EXPECTED_WORDS_ONLY_WEIGHTS if vector is None else EXPECTED_WEIGHTS
     learned = np.array([weights[name] for name in EXPECTING_FEATURES])
-    score = float(found @ learned) + weights["constant"]
+    score = float(features @ learned) + weights["constant"]
     return min(1 / (1 + math.exp(-score)), EXPECTED_MOST)

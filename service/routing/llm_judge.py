@@ -107,9 +107,9 @@ async def judge(
 
 
 def _read(answer: str, labels: Sequence[str]) -> int | None:
-    found = _JSON.search(answer)  # some endpoints put it into a fence
+    match = _JSON.search(answer)  # some endpoints put it into a fence
     try:
-        verdict = _Verdict.model_validate_json(found[0] if found else answer).continues
+        verdict = _Verdict.model_validate_json(match[0] if match else answer).continues
     except ValidationError as error:
         raise LLMStreamError(
             "the model's judgement is not of the asked form", title=_NONE_CHOSEN

@@ -55,18 +55,18 @@ class TurnVectors:
         """
         emptied = self._emptied
         message = _key(text, "user")
-        wanted = dict.fromkeys(said for each in candidates for said in _said(each))
-        found = await self._made(self._missing([message]), emptied)
-        vector = self._vectors.get(message, found.get(message))
+        keys = dict.fromkeys(said for each in candidates for said in _said(each))
+        fresh = await self._made(self._missing([message]), emptied)
+        vector = self._vectors.get(message, fresh.get(message))
         if vector is None:
             return None, candidates
-        if self._missing(wanted):
+        if self._missing(keys):
             async with self._making:  # it may be under way
-                found |= await self._made(self._missing(wanted), emptied)
-        for said in wanted:
+                fresh |= await self._made(self._missing(keys), emptied)
+        for said in keys:
             if said in self._vectors:
                 self._vectors.move_to_end(said)
-        return vector, [self._with_vectors(each, found) for each in candidates]
+        return vector, [self._with_vectors(each, fresh) for each in candidates]
 
     async def make_ahead(self, candidates: Iterable[Candidate]) -> bool:
         """Make the vectors of what was said in run loops, a few at a time.
@@ -91,8 +91,8 @@ class TurnVectors:
         self._vectors.clear()
         self._emptied += 1
 
-    def _missing(self, wanted: Iterable[_Said]) -> list[_Said]:
-        return [said for said in dict.fromkeys(wanted) if said not in self._vectors]
+    def _missing(self, keys: Iterable[_Said]) -> list[_Said]:
+        return [said for said in dict.fromkeys(keys) if said not in self._vectors]
 
     async def _made(self, missing: Sequence[_Said], emptied: int) -> dict[_Said, Vector]:
         """Vectors, kept unless words were let go of since there were so many `emptied`."""
@@ -101,19 +101,19 @@ class TurnVectors:
         vectors = await self._embed([embedded_text(*said) for said in missing])
         if vectors is None:
             return {}
-        found = dict(zip(missing, vectors, strict=True))
+        by_text = dict(zip(missing, vectors, strict=True))
         if emptied == self._emptied:  # what was forgotten meanwhile shall not come back
-            self._vectors.update(found)
+            self._vectors.update(by_text)
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)
-        return found
+        return by_text
 
-    def _with_vectors(self, candidate: Candidate, found: Mapping[_Said, Vector]) -> Candidate:
-        known, asked = self._vectors, candidate.asked
+    def _with_vectors(self, candidate: Candidate, fresh: Mapping[_Said, Vector]) -> Candidate:
+        kept, asked = self._vectors, candidate.asked
 
         def with_vector(turn: Turn) -> Turn:
             said = _key(turn.text, turn.role)
-            return Turn(turn.text, turn.role, turn.at, known.get(said, found.get(said)))
+            return Turn(turn.text, turn.role, turn.at, kept.get(said, fresh.get(said)))
 
         return Candidate(
             id=candidate.id,

@@ -86,25 +86,25 @@ NEW_THEMES: Mapping[str, str] = {
 
 def for_join(credit: NDArray[np.float64]) -> str:
     """What spoke for a candidate; `credit` of shape (len(CANDIDATE_FEATURES),)."""
-    told = _told(CANDIDATE_FEATURES, JOIN_THEMES, credit)
-    if not told and _gained(CANDIDATE_FEATURES, READER_FEATURES, credit) > 0:
+    reason = _named(CANDIDATE_FEATURES, JOIN_THEMES, credit)
+    if not reason and _gained(CANDIDATE_FEATURES, READER_FEATURES, credit) > 0:
         return _READ
-    return told or "it fits the others less"
+    return reason or "it fits the others less"
 
 
 def for_new(credit: NDArray[np.float64]) -> str:
     """What spoke for a new matter; `credit` of shape (len(CONTEXT_FEATURES),)."""
-    told = _told(CONTEXT_FEATURES, NEW_THEMES, credit)
-    if not told and _gained(CONTEXT_FEATURES, READER_CONTEXT, credit) > 0:
+    reason = _named(CONTEXT_FEATURES, NEW_THEMES, credit)
+    if not reason and _gained(CONTEXT_FEATURES, READER_CONTEXT, credit) > 0:
         return _NO_SIGN
-    return told or "it fits nothing that is active"
+    return reason or "it fits nothing that is active"
 
 
 def _gained(names: Sequence[str], which: Collection[str], credit: NDArray[np.float64]) -> float:
     return sum(float(each) for name, each in zip(names, credit, strict=True) if name in which)
 
 
-def _told(names: Sequence[str], themes: Mapping[str, str], credit: NDArray[np.float64]) -> str:
+def _named(names: Sequence[str], themes: Mapping[str, str], credit: NDArray[np.float64]) -> str:
     sums: dict[str, float] = {}
     for name, gained in zip(names, credit, strict=True):
         if name in themes:

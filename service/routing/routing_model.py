@@ -177,17 +177,17 @@ class Scorer:
     network: Network
     temperature: float
 
-    def scores(self, found: Features) -> Matrix:
+    def scores(self, inputs: Features) -> Matrix:
         """Of each candidate (one at least) and, last, of *new*."""
         forests = np.append(
-            self.join.scores(found.candidates), self.new.scores(found.context[None])
+            self.join.scores(inputs.candidates), self.new.scores(inputs.context[None])
         )
-        join, new = self.network.scores(found.candidates, found.context, found.exchanges)
+        join, new = self.network.scores(inputs.candidates, inputs.context, inputs.exchanges)
         return np.asarray((forests + np.append(join, new)) / 2, dtype=np.float64)
 
-    def probabilities(self, found: Features) -> Matrix:
+    def probabilities(self, inputs: Features) -> Matrix:
         """Of each candidate (one at least) and, last, of *new*."""
-        scores = self.scores(found)
+        scores = self.scores(inputs)
         raised = np.exp((scores - scores.max()) / self.temperature)
         return np.asarray(raised / raised.sum(), dtype=np.float64)
 
@@ -226,28 +226,28 @@ class RouteModel:
         if not candidates:
             return Judgement((), 1.0, None, "no run loop is active")
         usable = vector is not None and len(vector) == self.projection.dimensions
-        known = usable and any(
+        by_meaning = usable and any(
             turn.vector is not None for each in candidates for turn in each.turns
         )
-        scorer = self.with_vectors if known else self.words_only
-        vector = vector if known else None
-        found = features(text, at, candidates, vector, self.projection, self.reader)
-        weighed = np.array(recalibrated(scorer.probabilities(found).tolist()), dtype=np.float64)
+        scorer = self.with_vectors if by_meaning else self.words_only
+        vector = vector if by_meaning else None
+        inputs = features(text, at, candidates, vector, self.projection, self.reader)
+        weighed = np.array(recalibrated(scorer.probabilities(inputs).tolist()), dtype=np.float64)
         probabilities, new = tuple(weighed[:-1].tolist()), float(weighed[-1])
         best = int(np.argmax(weighed[:-1]))
         if new >= probabilities[best]:
-            reason = for_new(scorer.new.contributions(found.context))
-            return Judgement(probabilities, new, None, reason, by_meaning=known)
-        reason = for_join(_credit(scorer.join, found, weighed[:-1]))
-        return Judgement(probabilities, new, best, reason, by_meaning=known)
+            reason = for_new(scorer.new.contributions(inputs.context))
+            return Judgement(probabilities, new, None, reason, by_meaning=by_meaning)
+        reason = for_join(_credit(scorer.join, inputs, weighed[:-1]))
+        return Judgement(probabilities, new, best, reason, by_meaning=by_meaning)
 
 
-def _credit(forest: Forest, found: Features, probabilities: Matrix) -> Matrix:
+def _credit(forest: Forest, inputs: Features, probabilities: Matrix) -> Matrix:
     """What each feature added for the best candidate, compared with the best of the others."""
     *_, second, best = (None, *np.argsort(probabilities))
-    credit = forest.contributions(found.candidates[best])
+    credit = forest.contributions(inputs.candidates[best])
     if second is not None:
-        credit = credit - forest.contributions(found.candidates[second])
+        credit = credit - forest.contributions(inputs.candidates[second])
     return credit
 
 

@@ -99,7 +99,9 @@ def _sentence(
     leaning = _leaning(words - there, question, near=proposed.passages[0])
     if leaning is None:
         return "known"
-    replaces = tuple(question.known[each] for each in proposed.replaces if each in question.known)
+    replaces = tuple(
+        question.sentences[each] for each in proposed.replaces if each in question.sentences
+    )
     return NewSentence(text, tuple(cited), leaning, replaces)
 
 
@@ -110,8 +112,8 @@ def _leaning(
     sentence falls with these too; None where one comes from a known note, and so from words that
     are not at hand. Words that stand nowhere are the model's own.
     """
-    found: dict[int, UnreadSegment] = {}
-    known = content_terms("\n".join((*question.known.values(), *question.subjects)))
+    sources: dict[int, UnreadSegment] = {}
+    known_terms = content_terms("\n".join((*question.sentences.values(), *question.subjects)))
     for term in sorted(missing):
         holding = [
             number
@@ -120,24 +122,24 @@ def _leaning(
         ]
         if holding:
             nearest = min(holding, key=lambda number: (abs(number - near), number))
-            found[nearest] = question.passages[nearest]
-        elif term in known:
+            sources[nearest] = question.passages[nearest]
+        elif term in known_terms:
             return None
-    return tuple(found.values())
+    return tuple(sources.values())
 
 
 def _numbers(text: str) -> frozenset[str]:
     plain = _GROUPED.sub("", unicodedata.normalize("NFKC", text))
-    found = {run.lstrip("0") or "0" for run in _DIGITS.findall(plain)}
-    return frozenset(found | set(_CHINESE_NUMBER.findall(plain)))
+    digits = {run.lstrip("0") or "0" for run in _DIGITS.findall(plain)}
+    return frozenset(digits | set(_CHINESE_NUMBER.findall(plain)))
 
 
 def _numbers_of(cited: Sequence[UnreadSegment]) -> frozenset[str]:
-    found: set[str] = set()
+    numbers: set[str] = set()
     for each in cited:
         at = each.segment.anchor.timestamp
-        found |= _numbers(each.segment.content) | {str(at.year), str(at.month), str(at.day)}
-    return frozenset(found)
+        numbers |= _numbers(each.segment.content) | {str(at.year), str(at.month), str(at.day)}
+    return frozenset(numbers)
 
 
 def _dates(cited: Sequence[UnreadSegment]) -> frozenset[str]:
@@ -149,7 +151,7 @@ def _terms_of(passages: Iterable[UnreadSegment]) -> frozenset[str]:
     return frozenset(term for each in passages for term in terms(each.segment.content))
 
 
-def _has_no_strange_name(text: str, known: frozenset[str], names: frozenset[str]) -> bool:
+def _has_no_strange_name(text: str, known_terms: frozenset[str], names: frozenset[str]) -> bool:
     """Whether all that is written as a name is known: words with capitals.
 
     The first word of a sentence has one anyway: it counts only where it is a name in some passage.
@@ -157,7 +159,7 @@ def _has_no_strange_name(text: str, known: frozenset[str], names: frozenset[str]
     chinese = bool(_HAN.search(text))
     for word, is_first in _capitalised(text):
         parts = set(terms(word))
-        if parts <= known or parts <= STOP_WORDS:
+        if parts <= known_terms or parts <= STOP_WORDS:
             continue
         if is_first and not chinese and not parts & names:
             continue

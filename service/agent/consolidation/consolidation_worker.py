@@ -237,18 +237,18 @@ class Consolidator:
 
     async def _unread_count(self, owner: str, least: int) -> int:
         aside = len(self._aside[owner])
-        found = await to_thread.run_sync(
+        count = await to_thread.run_sync(
             lambda: self._notes.unread_count(owner, most=least + aside)
         )
-        return found - aside
+        return count - aside
 
     async def _next_batch(self, owner: str) -> list[UnreadSegment]:
         aside = self._aside[owner]
         limit = self._most + len(aside)
-        found = await to_thread.run_sync(lambda: self._notes.unread(owner, limit=limit))
+        unread = await to_thread.run_sync(lambda: self._notes.unread(owner, limit=limit))
         batch: list[UnreadSegment] = []
         left = min(NOTES_BATCH_TOKENS, self._llm.context_tokens // 3)
-        for each in found:
+        for each in unread:
             if each.number in aside:
                 continue
             left -= estimate_tokens(each.segment.content)
@@ -318,12 +318,12 @@ class Consolidator:
         self._dropped.update(dropped)
         if added:
             self._written_at = datetime.now(UTC)
-        told = ", ".join(f"{number} for its {reason}" for reason, number in dropped.items())
+        reasons = ", ".join(f"{number} for its {reason}" for reason, number in dropped.items())
         log.info(
             "notes: %d sentences from %d segments%s",
             added,
             count,
-            f"; dropped: {told}" if told else "",
+            f"; dropped: {reasons}" if reasons else "",
         )
 
     async def _tokens_today(self) -> int:

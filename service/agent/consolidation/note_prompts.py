@@ -105,23 +105,23 @@ class UnusableNotesError(LLMStreamError):
 class Question:
     """What is asked about some passages, numbered from 1, beside known sentences, numbered too."""
 
-    def __init__(self, passages: Sequence[UnreadSegment], known: Sequence[MemoryNote]) -> None:
+    def __init__(self, passages: Sequence[UnreadSegment], notes: Sequence[MemoryNote]) -> None:
         self.passages = dict(enumerate(passages, start=1))
-        self.known: dict[int, str] = {}
+        self.sentences: dict[int, str] = {}
         """The sentences that are shown, by their numbers."""
-        self.subjects = tuple(note.subject for note in known)
-        self.messages = (Message.system(_SYSTEM), Message.user(self._material(known)))
+        self.subjects = tuple(note.subject for note in notes)
+        self.messages = (Message.system(_SYSTEM), Message.user(self._material(notes)))
 
     @property
     def tokens(self) -> int:
         """About how long it is."""
         return sum(estimate_tokens(message.text) for message in self.messages)
 
-    def _material(self, known: Sequence[MemoryNote]) -> str:
-        lines = ["Known notes:" if known else "There are no notes yet."]
+    def _material(self, notes: Sequence[MemoryNote]) -> str:
+        lines = ["Known notes:" if notes else "There are no notes yet."]
         there = content_terms("\n".join(p.segment.content for p in self.passages.values()))
         left = NOTES_SHOWN_TOKENS
-        for note in known:
+        for note in notes:
             lines.append(f"- {note.subject} ({note.kind})")
             left -= estimate_tokens(lines[-1])
             if left < 0:
@@ -132,8 +132,8 @@ class Question:
                 left -= estimate_tokens(sentence.text) + 3
                 if left < 0:
                     break
-                number = len(self.known) + 1
-                self.known[number] = sentence.text
+                number = len(self.sentences) + 1
+                self.sentences[number] = sentence.text
                 lines.append(f"  {number}. {sentence.text}")
         lines += ["", "Passages:"]
         for number, each in self.passages.items():
@@ -151,9 +151,9 @@ def read_answer(text: str) -> tuple[ProposedNote, ...]:
     Raises:
         UnusableNotesError: it is not of the asked form.
     """
-    found = _JSON.search(text)  # some endpoints put it into a fence
+    match = _JSON.search(text)  # some endpoints put it into a fence
     try:
-        return _Answer.model_validate_json(found[0] if found else text).notes
+        return _Answer.model_validate_json(match[0] if match else text).notes
     except ValidationError as error:
         raise UnusableNotesError(
             "the model's notes are not of the asked form",

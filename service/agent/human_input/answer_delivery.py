@@ -200,19 +200,19 @@ class Answers:
         self, allowed: Sequence[ToolCall], about: Mapping[str, str | None]
     ) -> dict[str, str]:
         """What the yes covers when it is remembered, with the tool that each is about."""
-        found = {
+        scopes = {
             scope: call.name
             for call in allowed
             if self._policy.scope(call, self._tools) is not None
             and (scope := about.get(call.id, call.name)) is not None
         }
-        if not found:
+        if not scopes:
             names = ", ".join(sorted({f"`{call.name}`" for call in allowed}))
             raise InvalidInputError(
                 f"a yes to {names} cannot be remembered: it is to be asked for each time",
                 advice="Leave out `remember`; or see the setting tools.approval_for.",
             )
-        return found
+        return scopes
 
     async def _repeat(self, state: RunLoopState, answer: Answer) -> InputRequired:
         """An answer to what is not asked now: fine if it is the one that was taken before.

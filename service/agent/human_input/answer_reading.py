@@ -58,13 +58,13 @@ def decisions_of(
     request: InputRequired, received: InputReceived
 ) -> list[tuple[ToolCall, CallDecision]]:
     """Each call that waited, as it is to run, and what was decided about it."""
-    found = []
+    decisions = []
     for call in request.tool_calls:
         decision = received.decision(call.id)
         if decision.arguments is not None:
             call = call.model_copy(update={"arguments": decision.arguments})
-        found.append((call, decision))
-    return found
+        decisions.append((call, decision))
+    return decisions
 
 
 # --- a prompt or a choice
@@ -137,15 +137,15 @@ def _decided(request: InputRequired, answer: Answer) -> InputReceived:
 
 def _by_call(calls: Mapping[str, ToolCall], answer: Answer) -> dict[str, CallDecision]:
     """The decisions by the id of the call, with the arguments that name no call."""
-    found: dict[str, CallDecision] = {}
+    by_call: dict[str, CallDecision] = {}
     for decision in answer.decisions:
         if decision.call_id not in calls:
             raise _unusable(
                 f"no call {decision.call_id[:80]!r} waits", f"Those that wait: {', '.join(calls)}."
             )
-        if decision.call_id in found:
+        if decision.call_id in by_call:
             raise _unusable(f"call {decision.call_id} is decided twice", "Decide it once.")
-        found[decision.call_id] = decision
+        by_call[decision.call_id] = decision
     if answer.arguments is not None:
         if len(calls) != 1:
             raise _unusable(
@@ -153,11 +153,11 @@ def _by_call(calls: Mapping[str, ToolCall], answer: Answer) -> dict[str, CallDec
                 "Give the arguments beside the id of the call.",
             )
         (call_id,) = calls
-        decision = found.get(call_id, CallDecision(call_id=call_id))
+        decision = by_call.get(call_id, CallDecision(call_id=call_id))
         if decision.arguments is not None:
             raise _unusable("the arguments are given twice", "Give them once.")
-        found[call_id] = decision.model_copy(update={"arguments": answer.arguments})
-    return found
+        by_call[call_id] = decision.model_copy(update={"arguments": answer.arguments})
+    return by_call
 
 
 def _is_allowed(call: ToolCall, decision: CallDecision | None, answer: Answer) -> bool:

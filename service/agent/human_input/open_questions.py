@@ -83,13 +83,13 @@ class Questions:
     def _asked_in(self, states: Iterable[RunLoopState]) -> tuple[Question, ...]:
         waiting = [(state, state.awaiting) for state in states if state.awaiting is not None]
         # Replaced, never changed in place: each subscriber looks on a thread of its own.
-        known = self._moments
+        earlier = self._moments
         moments = {
-            request.request_id: known.get(request.request_id) or self._asked_at(state, request)
+            request.request_id: earlier.get(request.request_id) or self._asked_at(state, request)
             for state, request in waiting
         }
         self._moments = moments
-        found = [
+        questions = [
             Question(
                 run_loop_id=state.id,
                 owner=state.owner,
@@ -100,7 +100,7 @@ class Questions:
             )
             for state, request in waiting
         ]
-        return tuple(sorted(found, key=lambda each: (each.asked_at, each.request.request_id)))
+        return tuple(sorted(questions, key=lambda each: (each.asked_at, each.request.request_id)))
 
     def _asked_at(self, state: RunLoopState, request: InputRequired) -> datetime:
         """When a question was asked: messages may have come in since. Reads, on the subscriber's

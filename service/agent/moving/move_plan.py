@@ -48,10 +48,10 @@ def check_can_be_taken_back(gone: Round, tools: ToolRegistry) -> None:
     """
     names = _with_side_effects(gone, tools)
     if names:
-        told = ", ".join(f"`{name}`" for name in names)
+        listed = ", ".join(f"`{name}`" for name in names)
         raise ConflictError(
             f"message {gone.message_ids[-1]} was the answer to what run loop {gone.state.id} had"
-            f" asked, and {told} has run upon it since, which cannot be taken back",
+            f" asked, and {listed} has run upon it since, which cannot be taken back",
             advice="Send the words anew to where they belong; or move the message before, and all"
             " that followed goes with it.",
         )
@@ -142,7 +142,7 @@ def plan(gone: Round, target: RunLoopState | None, *, read_at: int, undo: bool =
 
 def _replies(arriving: Sequence[Copy], joined: RunLoopState) -> list[Copy]:
     """Messages that come to a loop that waits, as if they were sent there."""
-    found = list[Copy]()
+    copies = list[Copy]()
     state = joined
     for message, decided in zip(arriving[::2], arriving[1::2], strict=True):
         bodies: Sequence[EventBody] = (message.body, decided.body)
@@ -153,9 +153,9 @@ def _replies(arriving: Sequence[Copy], joined: RunLoopState) -> list[Copy]:
             Copy(first, message.at, message.original),
             *(Copy(each, decided.at) for each in further),
         ]
-        found += heard
+        copies += heard
         state = _folded(state, joined.id, joined.owner, heard)
-    return found
+    return copies
 
 
 def _leaving(gone: Round, bodies: Sequence[EventBody], read_at: int) -> Append:

@@ -44,9 +44,9 @@ def last_move(events: Sequence[Event], message_id: str | None) -> LastMove:
         ConflictError: there was none.
     """
     for event in _own(events):
-        found = _move_told_by(event)
-        if found is not None and message_id in (None, *found.message_ids):
-            return found
+        move = _move_told_by(event)
+        if move is not None and message_id in (None, *move.message_ids):
+            return move
     opened = events[0]
     which = "no message was" if message_id is None else f"message {message_id} was not"
     raise ConflictError(

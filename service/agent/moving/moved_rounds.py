@@ -193,15 +193,15 @@ def _here(history: History) -> dict[int, str]:
     """The messages that are in the loop now, oldest first, by the numbers of their events."""
     iterations = history.state.iterations
     gone = {seq for seqs in history.moved_unseen.values() for seq in seqs}
-    found = dict[int, str]()
+    message_ids = dict[int, str]()
     for seq, message_id in sorted(history.message_ids.items()):
         place = history.iteration_of.get(seq)
         moved = seq in gone or (
             place is not None and place < len(iterations) and iterations[place].moved_to is not None
         )
         if not moved:
-            found[seq] = message_id
-    return found
+            message_ids[seq] = message_id
+    return message_ids
 
 
 def _answered_at(history: History, message_id: str) -> int | None:

@@ -130,13 +130,13 @@ class Mover:
     ) -> tuple[str, ...]:
         """See `Agent.possible_moves`."""
         wish = _Wish(run_loop_id, message_id, None, owner)
-        found = tuple[str, ...]()
+        feasible = tuple[str, ...]()
         try:
             gone = await self._read(wish)
         except (ConflictError, NotFoundError):
-            return found
+            return feasible
         if isinstance(gone, WentBefore):
-            return found
+            return feasible
         for place in places:
             to = None if place == NEW_MATTER else place
             try:
@@ -147,8 +147,8 @@ class Mover:
                     continue  # else it has done with what it is at, soon
             except (ConflictError, NotFoundError):
                 continue
-            found = (*found, place)
-        return found
+            feasible = (*feasible, place)
+        return feasible
 
     async def undo(self, run_loop_id: str, message_id: str | None, owner: str) -> Moved:
         """See `Agent.undo_reroute`."""
@@ -245,16 +245,16 @@ class Mover:
         """
         async with AsyncExitStack() as stack:
             read_at = self._journal.lost_words_at
-            found = await self._read(wish)
-            if isinstance(found, Round) and found.is_last:
-                await self._prepared(wish, found)  # before anything is stopped for it
+            current = await self._read(wish)
+            if isinstance(current, Round) and current.is_last:
+                await self._prepared(wish, current)  # before anything is stopped for it
                 await stack.enter_async_context(self._scheduler.held(wish.run_loop_id, "move"))
                 read_at = self._journal.lost_words_at
-                found = await self._read(wish)
-            if isinstance(found, WentBefore):
-                return found
-            found, target = await self._prepared(wish, found)
-            planning = partial(plan, found, target, read_at=read_at, undo=wish.undo)
+                current = await self._read(wish)
+            if isinstance(current, WentBefore):
+                return current
+            current, target = await self._prepared(wish, current)
+            planning = partial(plan, current, target, read_at=read_at, undo=wish.undo)
             planned = await to_thread.run_sync(planning, limiter=self._threads)
             source = planned.source
             if wish.answer is not None:
@@ -318,13 +318,13 @@ class Mover:
 
     async def _place_now(self, wish: _Wish, before: WentBefore) -> str:
         """Where the messages are that were moved, and perhaps moved on since."""
-        found: WentBefore | None = before
+        move: WentBefore | None = before
         place = before.to_run_loop_id
-        while found is not None:
-            place = found.to_run_loop_id
+        while move is not None:
+            place = move.to_run_loop_id
             await self._journal.run_loops.check_owner(place, owner=wish.owner)  # not forgotten
             events = await self._journal.read(run_loop_id=place)
-            found = await self._in_thread(place, partial(place_of, events, before.message_ids[-1]))
+            move = await self._in_thread(place, partial(place_of, events, before.message_ids[-1]))
         return place
 
     async def _was_opened_for(self, wish: _Wish, before: WentBefore) -> bool:

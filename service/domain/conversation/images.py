@@ -49,14 +49,14 @@ def image_part(data: bytes, *, name: str = "the image") -> ImageUrlPart:
     Raises:
         InvalidInputError: it is of no such type, or larger than `LARGEST_IMAGE`.
     """
-    found = image_type(data)
-    if found is None:
+    media_type = image_type(data)
+    if media_type is None:
         raise InvalidInputError(
             f"{name} is no {_TYPES} image", advice="Convert it to one of these, and send it again."
         )
     _check_size(len(data), name)
     encoded = base64.b64encode(data).decode()
-    return ImageUrlPart(url=f"data:{found};base64,{encoded}")
+    return ImageUrlPart(url=f"data:{media_type};base64,{encoded}")
 
 
 def check_image(part: ImageUrlPart, *, name: str = "the image") -> int:
@@ -87,21 +87,21 @@ def check_image(part: ImageUrlPart, *, name: str = "the image") -> int:
 
 
 def _check_data(url: str, name: str) -> int:
-    found = _DATA_URL.fullmatch(url)
-    if found is None or not found["options"].lower().endswith(";base64"):
+    match = _DATA_URL.fullmatch(url)
+    if match is None or not match["options"].lower().endswith(";base64"):
         raise InvalidInputError(
             f"{name} is not in base64", advice="Write it as data:image/png;base64,…"
         )
     # Before decoding: what is far too large need not be held twice.
-    _check_size(len(found["data"]) * 3 // 4 - 2, name)
+    _check_size(len(match["data"]) * 3 // 4 - 2, name)
     try:
-        data = base64.b64decode(found["data"], validate=True)
+        data = base64.b64decode(match["data"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidInputError(
             f"the base64 of {name} cannot be read: {error}",
             advice="Encode the whole file, without line breaks.",
         ) from error
-    actual, declared = image_type(data), found["type"].lower()
+    actual, declared = image_type(data), match["type"].lower()
     if actual is None:
         raise InvalidInputError(
             f"{name} is no {_TYPES} image", advice="Convert it to one of these, and send it again."

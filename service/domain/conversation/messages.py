@@ -89,7 +89,7 @@ class ToolResult(_Part):
     """The id of the `ToolCall`."""
     content: str
     is_error: bool = False
-    notice: bool = Field(default=False, exclude_if=lambda found: not found)
+    notice: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether these are Rondo's own words, such as why the call was not run: the model is told, and
     long-term memory keeps no segment of them."""
 
@@ -104,7 +104,7 @@ class Message(BaseModel):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     """In a tool message: the id of the call that it answers."""
-    is_error: bool = Field(default=False, exclude_if=lambda found: not found)
+    is_error: bool = Field(default=False, exclude_if=lambda value: not value)
     """In a tool message: whether the call failed."""
 
     @classmethod

@@ -87,7 +87,7 @@ class _OpenCall:
     id: str
     name: str
     arguments: str
-    told: bool = False
+    given: bool = False
     """Whether `completed_call` has given it."""
 
     def call(self) -> ToolCall:
@@ -157,10 +157,10 @@ class MessageAssembler:
         stream ends.
         """
         call = self._calls.get(index)
-        if call is None or call.told or not call.arguments.rstrip().endswith("}"):
+        if call is None or call.given or not call.arguments.rstrip().endswith("}"):
             return None
-        call.told = _is_object(call.arguments)  # else the tool will say what is wrong with it
-        return call.call() if call.told else None
+        call.given = _is_object(call.arguments)  # else the tool will say what is wrong with it
+        return call.call() if call.given else None
 
     # Long answers arrive in thousands of pieces: they are collected in a list and joined once.
     def _add_text(self, text: str) -> None:

@@ -143,9 +143,9 @@ class IterationStarted(_Body):
     """The messages that have landed: the model sees them now. None, in older journals: all."""
     nudge: str | None = None
     """Words of Rondo that the model is given too, such as a wish for a better answer."""
-    continues: bool = Field(default=False, exclude_if=lambda found: not found)
+    continues: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the model goes on with its answer before this, whose tokens were used up."""
-    forgotten: bool = Field(default=False, exclude_if=lambda found: not found)
+    forgotten: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether the words of this iteration were forgotten: marks stand in their places."""
 
 
@@ -181,9 +181,9 @@ class MessageCompleted(_Body):
     message: Message
     cut: bool = False
     """Whether a person stopped it before its end: these are the words that had streamed."""
-    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda found: found is None)
+    finish_reason: FinishReason | None = Field(default=None, exclude_if=lambda value: value is None)
     """Why it is not whole, though nobody has stopped it. None: it is, as far as anybody knows."""
-    response_id: str | None = Field(default=None, exclude_if=lambda found: found is None)
+    response_id: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """Under which the model's provider knows it."""
 
 
@@ -241,7 +241,7 @@ class ToolFinished(_Body):
     is_error: bool = False
     whole: str | None = None
     """The whole result, where `content` is a part of it."""
-    notice: bool = Field(default=False, exclude_if=lambda found: not found)
+    notice: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether these are Rondo's own words, see `ToolResult`. Older journals do not say."""
 
 

@@ -184,8 +184,8 @@ def _receive(state: RunLoopState, received: MessageReceived) -> RunLoopState:
 
 
 def _observe(state: RunLoopState, started: IterationStarted, at: datetime) -> RunLoopState:
-    wanted = started.message_ids
-    seen = [each for each in state.unseen if wanted is None or each.id in wanted]
+    message_ids = started.message_ids
+    seen = [each for each in state.unseen if message_ids is None or each.id in message_ids]
     words = "\n\n".join(each.message.words for each in seen)
     messages = [each.message for each in seen]
     if started.nudge is not None:

@@ -31,15 +31,15 @@ def with_started(state: RunLoopState, began: ToolStarted) -> RunLoopState:
 
 def with_finished(state: RunLoopState, finished: ToolFinished) -> RunLoopState:
     """The state in which a call has its result; the first one counts."""
-    found = [waiting for waiting in state.pending if waiting.call.id == finished.call_id]
-    if not found:
+    matching = [waiting for waiting in state.pending if waiting.call.id == finished.call_id]
+    if not matching:
         return state  # a second result of the same call: the first one counts
     whole = finished.content if finished.whole is None else finished.whole
     result = ToolResult(
         id=finished.call_id,
         content=whole,
         is_error=finished.is_error,
-        notice=finished.notice or _is_notice(found[0], finished),
+        notice=finished.notice or _is_notice(matching[0], finished),
     )
     shown = result.model_copy(update={"content": finished.content})
     iteration = open_iteration(state)

@@ -60,8 +60,8 @@ def _fits(left: str, whole: str) -> bool:
         return False
     at, end = len(first), len(whole) - len(last)
     for part in between:
-        found = whole.find(part, at, end)
-        if found < 0:
+        position = whole.find(part, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(part)
     return True

@@ -31,7 +31,7 @@ class InputRequired(_Said):
     call_id: str | None = None
     """For ``prompt`` and ``select``: the tool call that the answer becomes the result of; None: the
     answer is what the person says next."""
-    metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    metadata: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """For ``prompt`` and ``select``: what whoever asks has given along, for whoever shows it."""
     about: Literal["route"] | None = Field(default=None, exclude_if=lambda about: about is None)
     """``route``: the router asks which run loop the message belongs to."""

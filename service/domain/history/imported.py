@@ -123,58 +123,58 @@ def last_moment(run_loop: RunLoop) -> datetime:
     )
 
 
-def standing(known: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standing:
+def standing(existing: RunLoop, new: RunLoop, *, labels_may_change: bool) -> Standing:
     """How a loop of a file stands to the one of its id that is here.
 
     The predecessor may differ: it stays as it is here. What was forgotten here was whatever the
     file says.
 
     Args:
-        known: the one that is here.
+        existing: the one that is here.
         new: the one of the file, which has ended.
         labels_may_change: whether another goal or other metadata with the same words is news, as
             where conversations can be renamed; else it is a conflict.
     """
-    new = without_forgotten(known, new)
-    old_turns, new_turns = known.iterations, new.iterations
+    new = without_forgotten(existing, new)
+    old_turns, new_turns = existing.iterations, new.iterations
     if labels_may_change:
         old_turns, new_turns = _words(old_turns), _words(new_turns)
-    elif _labels(known) != _labels(new):
+    elif _labels(existing) != _labels(new):
         return "conflict"
     if old_turns == new_turns:
-        return _same_words(known, new)
+        return _same_words(existing, new)
     if _is_beginning(new_turns, old_turns):
         return "unchanged"
-    if not known.is_active and _is_beginning(old_turns, new_turns):
+    if not existing.is_active and _is_beginning(old_turns, new_turns):
         return "extended"
     return "conflict"
 
 
-def without_forgotten(known: RunLoop, new: RunLoop) -> RunLoop:
+def without_forgotten(existing: RunLoop, new: RunLoop) -> RunLoop:
     """A loop of a file, without what was forgotten, or moved away, of the one of its id here.
 
     Iterations, and the goal, that are as here but for what was forgotten are as they are here.
     """
-    pairs = list(zip(known.iterations, new.iterations, strict=False))
+    pairs = list(zip(existing.iterations, new.iterations, strict=False))
     iterations = tuple(old if iteration_may_have_been(old, each) else each for old, each in pairs)
     # Where the first words were moved away, others tell what the loop is about.
-    told_by_others = bool(known.iterations) and known.iterations[0].moved_to is not None
+    told_by_others = bool(existing.iterations) and existing.iterations[0].moved_to is not None
     goal = new.goal
-    if told_by_others or may_have_been(known.goal, new.goal):
-        goal = known.goal
+    if told_by_others or may_have_been(existing.goal, new.goal):
+        goal = existing.goal
     return new.model_copy(
         update={"iterations": iterations + new.iterations[len(pairs) :], "goal": goal}
     )
 
 
-def _same_words(known: RunLoop, new: RunLoop) -> Standing:
-    if known.is_active:
+def _same_words(existing: RunLoop, new: RunLoop) -> Standing:
+    if existing.is_active:
         return "unchanged"
-    if (_labels(known), known.iterations) != (_labels(new), new.iterations):
+    if (_labels(existing), existing.iterations) != (_labels(new), new.iterations):
         return "extended"
-    old_end, new_end = (loop.completed_at or loop.created_at for loop in (known, new))
+    old_end, new_end = (loop.completed_at or loop.created_at for loop in (existing, new))
     if old_end == new_end:
-        return "unchanged" if known.status == new.status else "conflict"
+        return "unchanged" if existing.status == new.status else "conflict"
     return "extended" if new_end > old_end else "unchanged"
 
 

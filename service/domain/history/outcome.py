@@ -163,8 +163,8 @@ class MessageOutcome:
                 self.recalled, self.remembered = 0, ()
             case LLMFallback(model=model, fallback=fallback, problem=problem) if going_on:
                 title = f"The model {fallback} was asked instead of {model}: {problem.title}"
-                told = problem.model_copy(update={"kind": "llm-fallback", "title": title})
-                self.warnings = (*self.warnings, told)
+                warning = problem.model_copy(update={"kind": "llm-fallback", "title": title})
+                self.warnings = (*self.warnings, warning)
             case _:
                 pass
 

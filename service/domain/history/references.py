@@ -135,25 +135,25 @@ def told_in(kept: Json) -> tuple[Told, ...]:
     return _TOLD.validate_python(kept.get(KEY, ()))
 
 
-def references_in(told: Iterable[Told]) -> Iterator[Reference]:
+def references_in(origins: Iterable[Told]) -> Iterator[Reference]:
     """All references, in order."""
-    for each in told:
+    for each in origins:
         for part in each.words:
             parts = part.words if isinstance(part, Quote) else (part,)
             yield from (each for each in parts if isinstance(each, Reference))
 
 
-def goals_in(told: Iterable[Told]) -> Iterator[str]:
+def goals_in(origins: Iterable[Told]) -> Iterator[str]:
     """The run loops whose goals are told."""
-    return (part.goal_of for each in told for part in each.words if isinstance(part, Goal))
+    return (part.goal_of for each in origins for part in each.words if isinstance(part, Goal))
 
 
-def with_holes(body: Json, told: Sequence[Told]) -> dict[str, Any]:
+def with_holes(body: Json, origins: Sequence[Told]) -> dict[str, Any]:
     """A body's JSON as it is kept: without the words that stand elsewhere."""
     kept = copy.deepcopy(dict(body))
-    for each in told:
+    for each in origins:
         _put(kept, each.field, "")
-    return {**kept, KEY: [each.model_dump(mode="json") for each in told]}
+    return {**kept, KEY: [each.model_dump(mode="json") for each in origins]}
 
 
 def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
@@ -162,10 +162,10 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
     A piece of memory of which words are gone is left out: a mark tells a model nothing.
     """
     body = {name: copy.deepcopy(each) for name, each in kept.items() if name != KEY}
-    told = told_in(kept)
-    for each in told:
+    origins = told_in(kept)
+    for each in origins:
         _put(body, each.field, in_words(each.words, resolve)[0])
-    if broken := _broken(told, resolve):
+    if broken := _broken(origins, resolve):
         pieces = enumerate(body["recollections"])
         body["recollections"] = [piece for index, piece in pieces if index not in broken]
     return body
@@ -173,10 +173,10 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
 
 def told_in_rendered(kept: Json, resolve: Resolve) -> tuple[Told, ...]:
     """What the texts of a kept body are made of as it is `rendered`: pieces may be left out."""
-    told = told_in(kept)
-    broken = _broken(told, resolve)
+    origins = told_in(kept)
+    broken = _broken(origins, resolve)
     left = list[Told]()
-    for each in told:
+    for each in origins:
         index = _piece(each)
         if index is None:
             left.append(each)
@@ -186,9 +186,9 @@ def told_in_rendered(kept: Json, resolve: Resolve) -> tuple[Told, ...]:
     return tuple(left)
 
 
-def _broken(told: Iterable[Told], resolve: Resolve) -> set[int]:
+def _broken(origins: Iterable[Told], resolve: Resolve) -> set[int]:
     """Which pieces of memory words are gone of."""
-    pieces = ((each, _piece(each)) for each in told)
+    pieces = ((each, _piece(each)) for each in origins)
     return {
         index
         for each, index in pieces
@@ -196,23 +196,23 @@ def _broken(told: Iterable[Told], resolve: Resolve) -> set[int]:
     }
 
 
-def _piece(told: Told) -> int | None:
+def _piece(origin: Told) -> int | None:
     """Which piece of memory a text is that of, if it is one."""
-    name, _, rest = told.field.partition(".")
+    name, _, rest = origin.field.partition(".")
     return int(rest.partition(".")[0]) if name == "recollections" else None
 
 
-def carried(told: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]:
+def carried(origins: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]:
     """What a body is still made of that has lost some of its words.
 
     Args:
-        told: what it was made of.
+        origins: what it was made of.
         before: its JSON, with all words.
         after: the same, without some texts; pieces of memory may be gone.
 
-    >>> told = (Told(field="recollections.1.content", words=("Hi.",)),)
+    >>> origins = (Told(field="recollections.1.content", words=("Hi.",)),)
     >>> pieces = [{"content": "Bye."}, {"content": "Hi."}]
-    >>> left = carried(told, {"recollections": pieces}, {"recollections": pieces[1:]})
+    >>> left = carried(origins, {"recollections": pieces}, {"recollections": pieces[1:]})
     >>> left[0].field
     'recollections.0.content'
     """
@@ -224,7 +224,7 @@ def carried(told: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]
             left = left[left.index(piece) + 1 :]
         else:
             places[f"recollections.{index}.content"] = ""
-    moved = ((each, places.get(each.field, each.field)) for each in told)
+    moved = ((each, places.get(each.field, each.field)) for each in origins)
     return tuple(
         each.model_copy(update={"field": field})
         for each, field in moved
@@ -248,9 +248,9 @@ def in_words(words: Words, resolve: Resolve) -> tuple[str, bool]:
                 text += quoted(inner)
                 is_whole &= inner_is_whole
             case Reference() | Goal():
-                found = resolve(part)
-                text += FORGOTTEN if found is None else found
-                is_whole &= found is not None
+                resolved = resolve(part)
+                text += FORGOTTEN if resolved is None else resolved
+                is_whole &= resolved is not None
     return text, is_whole
 
 

@@ -134,7 +134,7 @@ def plan_merge(history: Sequence[Message], room: Room) -> Piece | None:
         count -= 1
         kept += sizes[count]
     span = Span(0, summaries[count - 1].end)
-    ends = [found for at in range(*span) if (found := anchors_in(history[at]))]
+    ends = [anchors for at in range(*span) if (anchors := anchors_in(history[at]))]
     if not ends:
         return None
     bound = _bound(sum(sizes[:count]), room)
@@ -201,11 +201,11 @@ def _anchors(state: RunLoopState, first: int, last: int) -> tuple[AnchorRef, Anc
 
 def _has_words(state: RunLoopState, index: int) -> bool:
     """Whether long-term memory finds anything in an iteration."""
-    found = state.iteration_at(index)
-    if found is None:
+    iteration = state.iteration_at(index)
+    if iteration is None:
         return False
-    texts = (found.user_message, found.reasoning, found.response)
-    return bool(found.tool_calls) or any(text and text.strip() for text in texts)
+    texts = (iteration.user_message, iteration.reasoning, iteration.response)
+    return bool(iteration.tool_calls) or any(text and text.strip() for text in texts)
 
 
 # --- what stands in their place

@@ -79,10 +79,10 @@ def summary_head(what: str, first: AnchorRef, last: AnchorRef) -> str:
 def anchors_in(message: Message) -> tuple[AnchorRef, AnchorRef] | None:
     """The first and the last iteration that a summary stands for; None without a summary."""
     for part in message.content:
-        found = _HEAD.match(part.note) if isinstance(part, NotePart) else None
-        if found is not None:
+        match = _HEAD.match(part.note) if isinstance(part, NotePart) else None
+        if match is not None:
             try:
-                return AnchorRef.parse(found["first"]), AnchorRef.parse(found["last"])
+                return AnchorRef.parse(match["first"]), AnchorRef.parse(match["last"])
             except BadAnchorError:
                 return None
     return None
@@ -94,7 +94,7 @@ def places(state: RunLoopState) -> list[int]:
     Goes back from the newest message. Where an earlier compaction has been, its anchors lead on.
     """
     history = state.history
-    found = [0] * len(history)
+    indexes = [0] * len(history)
     at, index = len(history), state.iteration_count - 1
     while at > 0 and index >= 0:
         summarised = anchors_in(history[at - 1])
@@ -102,13 +102,13 @@ def places(state: RunLoopState) -> list[int]:
             index = summarised[0].iteration_index
         if summarised is not None and history[at - 1].role == "assistant":
             start = _words_start(history, at - 1, None)
-            found[at - 1] = summarised[1].iteration_index
-            found[start : at - 1] = [index] * (at - 1 - start)
+            indexes[at - 1] = summarised[1].iteration_index
+            indexes[start : at - 1] = [index] * (at - 1 - start)
         else:
             start = _iteration_start(history, at, state.iteration_at(index))
-            found[start:at] = [index] * (at - start)
+            indexes[start:at] = [index] * (at - start)
         at, index = start, index - 1
-    return found
+    return indexes
 
 
 def _iteration_start(history: Sequence[Message], at: int, iteration: Iteration | None) -> int:

@@ -131,14 +131,14 @@ def build_context(
     heeded: dict[int, list[str]] = {}
     for each in state.recalled:
         index = min(each.index, len(state.history) - 1)
-        told = [piece for piece in each.pieces if not piece.heed]
-        if told:
-            in_words = _recalled(told)
+        pieces = [piece for piece in each.pieces if not piece.heed]
+        if pieces:
+            in_words = _recalled(pieces)
             if small:
-                in_words = recalled_for_small(told, script_of(state.history[index].text))
+                in_words = recalled_for_small(pieces, script_of(state.history[index].text))
             if in_words:
                 notes.setdefault(index, []).append(in_words)
-        if len(told) < len(each.pieces):
+        if len(pieces) < len(each.pieces):
             heeded[_last_landed(state, index)] = [p.content for p in each.pieces if p.heed]
     start, history = 0, state.history[:]
     tokens = call_tokens(state, opening=opening, tools=tools, window_tokens=window_tokens)

@@ -116,13 +116,13 @@ def recalled_for_small(pieces: Sequence[Recollection], script: Script) -> str:
 
     Nothing in it ends a quote.
     """
-    told = [_quote(piece) for piece in pieces if piece.anchor.segment_type == "user_message"]
+    user_quotes = [_quote(piece) for piece in pieces if piece.anchor.segment_type == "user_message"]
     answered = [_quote(piece) for piece in pieces if piece.anchor.segment_type == "response"]
     if script == "han":
-        said = [f"我以前告诉过你：{'，'.join(told)}。"] if told else []
+        said = [f"我以前告诉过你：{'，'.join(user_quotes)}。"] if user_quotes else []
         said += [f"你那时回答：{'，'.join(answered)}。"] if answered else []
         return f"（{''.join(said)}）" if said else ""
-    said = [f"Earlier I told you: {' '.join(told)}"] if told else []
+    said = [f"Earlier I told you: {' '.join(user_quotes)}"] if user_quotes else []
     said += [f"You answered then: {' '.join(answered)}"] if answered else []
     return f"({' '.join(said)})" if said else ""
 

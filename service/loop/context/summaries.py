@@ -61,15 +61,15 @@ def extract(messages: Sequence[Message], *, max_tokens: int) -> str:
 
 def _earlier(messages: Sequence[Message]) -> list[str]:
     """The summaries in a part of a conversation, each after the words that it answered."""
-    found = []
+    summaries = []
     words = ""
     for message in messages:
         if message.role == "user":
             words = first_sentences(message.text, _ASKED_TOKENS)
         for body in _summaries(message):
             asked = f"“{words}”: " if words and message.role == "assistant" else ""
-            found.append(asked + body)
-    return found
+            summaries.append(asked + body)
+    return summaries
 
 
 def _material(messages: Sequence[Message], max_tokens: int) -> str:
@@ -107,7 +107,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[tuple[str, str, str]]:
 
 
 def _tools(calls: Sequence[tuple[str, str, str]], max_tokens: int) -> str:
-    told: list[str] = []
+    lines: list[str] = []
     for name, arguments, result in calls:
         line = (
             f"You called {name} {first_sentences(arguments, _ARGUMENTS_TOKENS)}:"
@@ -116,9 +116,9 @@ def _tools(calls: Sequence[tuple[str, str, str]], max_tokens: int) -> str:
         max_tokens -= estimate_tokens(line)
         if max_tokens < _LEAST_CALL_TOKENS:
             break
-        told.append(line)
-    rest = Counter(name for name, _, _ in calls[len(told) :])
+        lines.append(line)
+    rest = Counter(name for name, _, _ in calls[len(lines) :])
     if rest:
         counted = ", ".join(f"{name} ({count} times)" for name, count in rest.most_common(8))
-        told.append(f"{'Before that you' if told else 'You'} called {counted}.")
-    return "\n".join(told)
+        lines.append(f"{'Before that you' if lines else 'You'} called {counted}.")
+    return "\n".join(lines)

@@ -98,8 +98,8 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     if refusal is None and _has_changed(deps, waiting, approved):
         refusal = _CHANGED
     if refusal is not None:
-        told = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
-        await loop.emit(_finished(deps, call, told))
+        refused = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
+        await loop.emit(_finished(deps, call, refused))
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})

@@ -36,14 +36,14 @@ def check_executors(executors: Mapping[InstructionKind, Executor]) -> None:
             raise ConfigurationError(f"the executor for {kind} {wrong}", advice=_HOW)
 
 
-def why_no_executor(found: object) -> str | None:
+def why_no_executor(candidate: object) -> str | None:
     """Why something cannot be called as an executor is; None where it can."""
-    if isinstance(found, type):
-        return f"is the class {found.__name__}, not an async function"
-    if not callable(found) or not _is_async(found):
-        return f"is of the type {type(found).__name__}, not an async function"
+    if isinstance(candidate, type):
+        return f"is the class {candidate.__name__}, not an async function"
+    if not callable(candidate) or not _is_async(candidate):
+        return f"is of the type {type(candidate).__name__}, not an async function"
     try:
-        inspect.signature(found).bind(None, None)
+        inspect.signature(candidate).bind(None, None)
     except TypeError as error:
         return f"cannot be called with an instruction and a loop: {error}"
     return None

@@ -79,12 +79,12 @@ def messages_of(shown: Sequence[Message], given: object) -> list[Message]:
     """What the model is to be shown instead of `shown`."""
     if not isinstance(given, list | tuple) or not given:
         raise ValueError(f"it gave {_kind(given)}, not a list of messages")
-    known = {id(message) for message in shown}
+    shown_ids = {id(message) for message in shown}
     open_calls: list[str] = []
     for message in given:
         if not isinstance(message, Message):
             raise ValueError(f"it gave {_kind(message)} among the messages")
-        if id(message) not in known:
+        if id(message) not in shown_ids:
             _storable(message)
         if message.role == "tool":
             if message.tool_call_id not in open_calls:

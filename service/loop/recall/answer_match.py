@@ -61,16 +61,16 @@ def answering(words: str, hits: Iterable[MemoryHit]) -> AnchorRef | None:
 
 
 def _answers(words: str, hit: MemoryHit) -> bool:
-    told = hit.content
+    content = hit.content
     if hit.anchor.segment_type != "user_message" or hit.relevance < ANSWERS_LEAST_RELEVANCE:
         return False
-    if asks_something(told) or is_request(told):
+    if asks_something(content) or is_request(content):
         return False
     asked = content_words(words)
-    shared = asked & content_words(told)
+    shared = asked & content_words(content)
     if not shared or len(shared) < ANSWERS_LEAST_SHARED * len(asked):
         return False
-    if _COUNTS.search(words) and not _NUMBER.search(told):
+    if _COUNTS.search(words) and not _NUMBER.search(content):
         return False
     named = {each.casefold() for each in _NAMED.findall(words)} - _PERSONAL
-    return all(each in told.casefold() for each in named)
+    return all(each in content.casefold() for each in named)

@@ -90,21 +90,21 @@ async def _of_this_matter(
 ) -> tuple[list[Segment], AnchorRef | None]:
     """What a loop that begins is given: the last words of the one that it takes up, and what is
     found, with what of it seems to answer."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     hits: list[MemoryHit] = []
     asks = says_something(words)
     # From the journal, as it may not have been archived yet.
-    known = state.predecessor_id and await deps.load(state.predecessor_id)
-    if known:
-        found += segment(known)[-RECALL_LAST_WORDS:]
-    if known and asks:
-        narrowed = SearchFilters(run_loop_id=known.id)
+    predecessor = state.predecessor_id and await deps.load(state.predecessor_id)
+    if predecessor:
+        segments += segment(predecessor)[-RECALL_LAST_WORDS:]
+    if predecessor and asks:
+        narrowed = SearchFilters(run_loop_id=predecessor.id)
         within = await deps.memory.search(
             words, owner=state.owner, limit=RECALL_HITS, filters=narrowed, explain=True
         )
         hits += _telling(within)
     if not asks:
-        return found, None
+        return segments, None
     anywhere = await deps.memory.search(
         words, owner=state.owner, limit=RECALL_HITS, filters=_elsewhere(state), explain=True
     )
@@ -112,7 +112,7 @@ async def _of_this_matter(
     telling = _telling(anywhere)
     answer = _answer(deps, state, words, [*hits, *telling])
     hits += _near(telling, answer)
-    return found + await _with_neighbours(deps.memory, hits, state.owner), answer
+    return segments + await _with_neighbours(deps.memory, hits, state.owner), answer
 
 
 async def _of_another_matter(
@@ -120,10 +120,10 @@ async def _of_another_matter(
 ) -> tuple[list[Segment], AnchorRef | None]:
     """What a loop is given when a person turns to another matter, with what of it seems to answer;
     nothing when they do not."""
-    found = await deps.memory.search(
+    offered = await deps.memory.search(
         words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits = (await of_another_matter(words, state, found, deps.embed))[:RECALL_HITS]
+    hits = (await of_another_matter(words, state, offered, deps.embed))[:RECALL_HITS]
     answer = _answer(deps, state, words, hits)
     return await _with_neighbours(deps.memory, hits, state.owner), answer
 
@@ -137,11 +137,11 @@ async def _with_neighbours(
     memory: MemoryReader, hits: Iterable[MemoryHit], owner: str
 ) -> list[Segment]:
     """Each hit with the one before and after it: an answer often stands next to its question."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for hit in hits:
         around = await memory.expand(hit.anchor.ref, owner=owner, before=1, after=1)
-        found += (*around.before, around.focus, *around.after)
-    return found
+        segments += (*around.before, around.focus, *around.after)
+    return segments
 
 
 def _not_yet_there(segments: Iterable[Segment], state: RunLoopState) -> Iterable[Segment]:
@@ -176,9 +176,9 @@ def _plain(text: str) -> str:
     return _BLANK.sub(" ", text).strip()
 
 
-def _telling(found: SearchResult) -> list[MemoryHit]:
+def _telling(offered: SearchResult) -> list[MemoryHit]:
     """The hits that seem to be about it, and are about anything: thanks and a yes are not."""
-    return [hit for hit in found.hits if hit.related and says_something(hit.content)]
+    return [hit for hit in offered.hits if hit.related and says_something(hit.content)]
 
 
 def _near(related: Sequence[MemoryHit], answer: AnchorRef | None) -> list[MemoryHit]:

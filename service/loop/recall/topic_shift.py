@@ -76,25 +76,25 @@ def said_here(state: RunLoopState) -> list[str]:
 
 
 async def of_another_matter(
-    words: str, state: RunLoopState, found: SearchResult, embed: EmbedQueries
+    words: str, state: RunLoopState, offered: SearchResult, embed: EmbedQueries
 ) -> list[MemoryHit]:
     """The hits that are nearer to the words than anything that was said in the run loop.
 
     Args:
         words: what the person says now.
         state: the run loop that it is said in.
-        found: what memory offers for it, explained.
+        offered: what memory offers for it, explained.
         embed: gives vectors.
     """
     said = said_here(state)
     vectors = None
-    if found.mode == "hybrid":
+    if offered.mode == "hybrid":
         vectors = await embed([embedded_text(words, "user"), *said])
     if vectors is None:
-        return _by_words(words, state.id, said, found.hits)
+        return _by_words(words, state.id, said, offered.hits)
     nearest = max((float(vectors[0] @ vector) for vector in vectors[1:]), default=-1.0)
     new = content_words(words) - content_words(" ".join(said))
-    return _by_cosine(nearest, new, state.id, found.hits)
+    return _by_cosine(nearest, new, state.id, offered.hits)
 
 
 def _by_cosine(
@@ -109,7 +109,7 @@ def _by_cosine(
         if hit.related and hit.anchor.run_loop_id != run_loop_id and _says_much(hit)
     ]
     best = max((cosine[hit.anchor.ref] for hit in offered), default=-1.0)
-    found = []
+    nearer = []
     for hit in offered:
         shares = not new.isdisjoint(content_words(hit.content))
         # What was asked elsewhere lies near whatever is asked, and answers nothing.
@@ -117,24 +117,24 @@ def _by_cosine(
             continue
         bound = nearest + (RECALL_NEARER_SHARING if shares else RECALL_NEARER)
         if cosine[hit.anchor.ref] >= max(bound, best - RECALL_WITHIN_COSINE):
-            found.append(hit)
-    return found
+            nearer.append(hit)
+    return nearer
 
 
 def _by_words(
     words: str, run_loop_id: str, said: Sequence[str], hits: Sequence[MemoryHit]
 ) -> list[MemoryHit]:
-    wanted = content_words(words)
-    if not wanted:
+    asked = content_words(words)
+    if not asked:
         return []
-    known = wanted & content_words(" ".join(said))
+    said_already = asked & content_words(" ".join(said))
     shares: dict[str, int] = {
-        hit.anchor.text: len(wanted & content_words(hit.content))
+        hit.anchor.text: len(asked & content_words(hit.content))
         for hit in hits
         if hit.anchor.run_loop_id != run_loop_id and _says_much(hit)
     }
     best = max(shares.values(), default=0)
-    if best <= len(known) or best < RECALL_LEAST_OVERLAP * len(wanted):
+    if best <= len(said_already) or best < RECALL_LEAST_OVERLAP * len(asked):
         return []
     return [hit for hit in hits if shares.get(hit.anchor.text, 0) == best]
 
@@ -152,11 +152,11 @@ def _asks(hit: MemoryHit) -> bool:
 
 def content_words(text: str) -> set[str]:
     """The words that carry a matter; of scripts without spaces, pairs of characters."""
-    found = set[str]()
+    words = set[str]()
     for term in terms(text):
         if unicodedata.category(term[0]) == "Lo":
             if len(term) > 1 and _SMALL_CHARACTERS.isdisjoint(term):
-                found.add(term)
+                words.add(term)
         elif term not in _SMALL_WORDS and len(term) > 1:
-            found.add(term)
-    return found
+            words.add(term)
+    return words

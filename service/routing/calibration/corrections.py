@@ -71,7 +71,7 @@ def _labelled(journal: Journal, owner: str | None) -> list[LabelledRoute]:
     }
     first: dict[str, Event] = {}
     place: dict[str, str] = {}
-    told = set[str]()
+    placed_by_person = set[str]()
     for event in _decisions(journal, owner):
         body = event.body
         if isinstance(body, MessageMoved):
@@ -79,20 +79,20 @@ def _labelled(journal: Journal, owner: str | None) -> list[LabelledRoute]:
             for message_id in body.message_ids:
                 if place.get(message_id) == event.run_loop_id:
                     place[message_id] = body.to_run_loop_id
-                    told.add(message_id)
+                    placed_by_person.add(message_id)
         elif isinstance(body, RouteDecided) and not _is_copy(event, opened):
             message_id = body.message_id
             if body.route.method == "person":
-                told.add(message_id)
+                placed_by_person.add(message_id)
             if message_id not in first:
                 first[message_id], place[message_id] = event, event.run_loop_id
             elif body.route.moved_from == place[message_id]:
                 place[message_id] = event.run_loop_id  # the loop that they left may be forgotten
-    found = (
-        _label(event, place[message_id], opened, told=message_id in told)
+    labelled = (
+        _label(event, place[message_id], opened, by_person=message_id in placed_by_person)
         for message_id, event in first.items()
     )
-    return [each for each in found if each is not None]
+    return [each for each in labelled if each is not None]
 
 
 def _decisions(journal: Journal, owner: str | None) -> list[Event]:
@@ -111,7 +111,7 @@ def _is_copy(event: Event, opened: Mapping[str, Event]) -> bool:
 
 
 def _label(
-    event: Event, place: str, opened: Mapping[str, Event], *, told: bool
+    event: Event, place: str, opened: Mapping[str, Event], *, by_person: bool
 ) -> LabelledRoute | None:
     body = event.body
     if not isinstance(body, RouteDecided) or not _was_weighed(body.route):
@@ -120,7 +120,7 @@ def _label(
     ids = [candidate.run_loop_id for candidate in route.candidates]
     new = len(ids)
     asked = route.method == "asked"
-    if asked and not told:
+    if asked and not by_person:
         return None
     probabilities = (
         *(candidate.probability for candidate in route.candidates),

@@ -115,24 +115,24 @@ def fitted(cases: Sequence[Case]) -> Calibration:
     In (1/T, b) the loss is convex, so Newton's steps, shortened where they do not help, end at its
     one minimum.
     """
-    found = np.array([1.0, 0.0])
+    point = np.array([1.0, 0.0])
     table = _Table.of(cases)
-    loss, gradient, curvature = _posterior(found, table)
+    loss, gradient, curvature = _posterior(point, table)
     for _ in range(CALIBRATION_MOST_STEPS):
         step = np.linalg.solve(curvature, gradient)
         if float(np.abs(step).max()) < 1e-9:
             break
         while True:
-            tried = np.clip(found - step, _LOWEST, _HIGHEST)
+            tried = np.clip(point - step, _LOWEST, _HIGHEST)
             result = _posterior(tried, table)
             if result[0] <= loss or float(np.abs(step).max()) < 1e-9:
                 break
             step = step / 2
-        moved = float(np.abs(tried - found).max())
-        found, (loss, gradient, curvature) = tried, result
+        moved = float(np.abs(tried - point).max())
+        point, (loss, gradient, curvature) = tried, result
         if moved < 1e-9:  # at a bound
             break
-    return Calibration(temperature=1 / float(found[0]), new_offset=float(found[1]))
+    return Calibration(temperature=1 / float(point[0]), new_offset=float(point[1]))
 
 
 def quality(cases: Sequence[Case], calibration: Calibration) -> Quality:
@@ -220,5 +220,5 @@ def _logs(probabilities: Sequence[float]) -> Numbers:
 
 def _softmax(logits: Numbers) -> list[float]:
     raised = np.exp(logits - logits.max())
-    found: list[float] = (raised / raised.sum()).tolist()
-    return found
+    probabilities: list[float] = (raised / raised.sum()).tolist()
+    return probabilities

@@ -61,12 +61,12 @@ class Recalibration:
         self._turn = anyio.Lock()
         self._reading = threading.Lock()
         self._in_use: CalibrationInUse | None = None
-        self._known: Calibration | None = None
+        self._current: Calibration | None = None
 
     def current(self) -> Calibration:
         """The calibration that counts. Blocks when it is asked for first: the file is read then."""
-        known = self._known
-        return _map(self._read()) if known is None else known
+        calibration = self._current
+        return _map(self._read()) if calibration is None else calibration
 
     async def in_use(self) -> CalibrationInUse:
         """The calibration that counts, and where it comes from."""
@@ -131,10 +131,10 @@ class Recalibration:
         ):
             reason = "what was fitted would not decide better than what is in use"
             return report.model_copy(update={"reason": reason})
-        found = fitted(cases)
+        calibration = fitted(cases)
         new = CalibrationInUse(
-            temperature=round(found.temperature, 4),
-            new_offset=round(found.new_offset, 4),
+            temperature=round(calibration.temperature, 4),
+            new_offset=round(calibration.new_offset, 4),
             corrections=corrections,
             decisions=len(cases),
             fitted_at=datetime.now(UTC).replace(microsecond=0),
@@ -152,12 +152,12 @@ class Recalibration:
             return self._in_use
 
     def _take(self, new: CalibrationInUse) -> None:
-        self._in_use, self._known = new, _map(new)
+        self._in_use, self._current = new, _map(new)
 
     def _stored(self) -> CalibrationInUse | None:
         """What the file holds, if it can be used."""
         try:
-            found = CalibrationInUse.model_validate_json(self._file.read_bytes())
+            stored = CalibrationInUse.model_validate_json(self._file.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -168,7 +168,7 @@ class Recalibration:
                 _first_line(error),
             )
             return None
-        if not _map(found).is_sane:
+        if not _map(stored).is_sane:
             log.warning(
                 "%s holds numbers that no calibration comes to: it is not used."
                 " `rondo loops calibrate` fits anew.",
@@ -176,16 +176,16 @@ class Recalibration:
             )
             return None
         model = shipped().version
-        if found.model != model:
+        if stored.model != model:
             log.warning(
                 "%s belongs to model %s, and the router's is %s: it is not used."
                 " `rondo loops calibrate` fits anew.",
                 self._file,
-                found.model[:80],
+                stored.model[:80],
                 model,
             )
             return None
-        return found
+        return stored
 
     def _write(self, new: CalibrationInUse) -> None:
         """Write the file whole, or not at all."""
@@ -232,9 +232,9 @@ def cases_of(routes: Sequence[LabelledRoute], model: str) -> tuple[list[Case], i
     cases, corrections = list[Case](), 0
     for route in _usable(routes, model):
         then = Calibration(*route.calibration) if route.calibration else UNCALIBRATED
-        told = route.corrected or route.answered
-        corrections += told
-        weight = 1.0 if told else CALIBRATION_LEFT_ALONE
+        by_person = route.corrected or route.answered
+        corrections += by_person
+        weight = 1.0 if by_person else CALIBRATION_LEFT_ALONE
         cases.append(Case(then.undone(route.probabilities), route.right or 0, weight))
     return cases, corrections
 

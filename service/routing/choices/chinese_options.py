@@ -47,14 +47,14 @@ _MOST_BESIDE = 40
 def named_in_chinese(said: str, options: Sequence[str]) -> set[int]:
     """The options that words with Chinese in them name, and say nothing else."""
     said = said.strip()
-    found = set[int]()
+    named = set[int]()
     for at, names in enumerate(_names(options)):
         for name in names:
             form = rf"{_CALLED_FOR}{_THAT}{re.escape(name)}{_BE_IT}"
             if len(said) <= len(name) + _MOST_BESIDE and re.fullmatch(form, said):
-                found.add(at)
+                named.add(at)
                 break
-    return found or _by_part(said, options)
+    return named or _by_part(said, options)
 
 
 def place_in_chinese(said: str, options: Sequence[str]) -> int | None:
@@ -63,12 +63,12 @@ def place_in_chinese(said: str, options: Sequence[str]) -> int | None:
         return None
     if _LAST.fullmatch(said):
         return len(options) - 1
-    found = _PLACE.fullmatch(said)
-    if found is None:
+    match = _PLACE.fullmatch(said)
+    if match is None:
         return None
-    digit = found["digit"]
-    clear = _SAYS_PLACE.search(said[: found.start("digit")]) or found["measure"] == "号"
-    if not clear and (found["measure"] is not None or digit in _LETTERS):
+    digit = match["digit"]
+    clear = _SAYS_PLACE.search(said[: match.start("digit")]) or match["measure"] == "号"
+    if not clear and (match["measure"] is not None or digit in _LETTERS):
         return None
     place = int(digit) - 1 if digit.isdecimal() else _DIGITS[digit]
     elsewhere = any(
@@ -101,12 +101,12 @@ def _beginning(options: Sequence[str]) -> str:
 
 def _by_part(said: str, options: Sequence[str]) -> set[int]:
     """Options that hold what is left of the words, two characters at least."""
-    found = set[int]()
+    holding = set[int]()
     whole = re.compile(rf"{_CALLED_FOR}{_THAT}(?P<part>.{{2,30}}?){_BE_IT}")
     match = whole.fullmatch(said) if len(said) <= _MOST_BESIDE else None
     for part in filter(None, (said, match["part"] if match else "")):
         if len(_HAN.findall(part)) > 1:
-            found = {at for at, option in enumerate(options) if part in option}
-        if found:
+            holding = {at for at, option in enumerate(options) if part in option}
+        if holding:
             break
-    return found
+    return holding

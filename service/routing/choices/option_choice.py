@@ -184,15 +184,15 @@ def chosen(words: str, options: Sequence[str], *, multiple: bool = False) -> tup
         return (options[place],)
     if multiple and _ALL.fullmatch(said):
         return tuple(options)
-    found = _places(said, plain)
+    named = _places(said, plain)
     parts = [part for part in _BETWEEN.split(_folded(words)) if _plain(part)]
     if multiple and len(parts) > 1:
         each = [_places(_plain(part), plain) for part in parts]
         if all(len(places) == 1 for places in each):
-            found = set().union(*each)
-    if not found or (len(found) > 1 and not multiple):
+            named = set().union(*each)
+    if not named or (len(named) > 1 and not multiple):
         return ()
-    return tuple(option for at, option in enumerate(options) if at in found)
+    return tuple(option for at, option in enumerate(options) if at in named)
 
 
 def may_choose(words: str) -> bool:
@@ -224,7 +224,7 @@ def _places(said: str, options: Sequence[str]) -> set[int]:
 
 def _mentioned(said: str, options: Sequence[str]) -> set[int]:
     """The options that are said whole, but for those within a longer one; nothing else is said."""
-    found = set[int]()
+    mentioned = set[int]()
     left = f" {said} "
     for at in sorted(range(len(options)), key=lambda at: -len(options[at])):
         option = options[at]
@@ -232,9 +232,9 @@ def _mentioned(said: str, options: Sequence[str]) -> set[int]:
             continue
         pattern = rf"(?<!\w){re.escape(option)}(?!\w)"
         if re.search(pattern, left):
-            found.add(at)
+            mentioned.add(at)
             left = re.sub(pattern, " ", left)
-    return found if not _content(left) else set()
+    return mentioned if not _content(left) else set()
 
 
 def _is_number(option: str) -> bool:

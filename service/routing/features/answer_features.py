@@ -321,6 +321,6 @@ def _cosine(one: Vector, other: Vector | None) -> float:
 def _shared(terms: frozenset[str], candidate: Candidate, asked: Asked) -> float:
     """The share of the message's words that stand in the question, the options or the goal."""
     said = (asked.question.text, candidate.goal.text, *(each.text for each in asked.options))
-    known = frozenset[str]().union(*(read(text).terms for text in said))
+    said_terms = frozenset[str]().union(*(read(text).terms for text in said))
     content = {term for term in terms if term not in STOP_WORDS}
-    return len(content & known) / len(content) if content else 0.0
+    return len(content & said_terms) / len(content) if content else 0.0

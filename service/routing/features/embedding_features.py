@@ -54,8 +54,8 @@ class Projection:
 
     def knows(self, text: str) -> bool:
         """Whether it can say anything of a message."""
-        found = main_script(text)
-        return found == NO_SCRIPT or found in self.scripts
+        script = main_script(text)
+        return script == NO_SCRIPT or script in self.scripts
 
     def centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Vectors without what all have in common, of length 1."""
@@ -74,15 +74,15 @@ class Projection:
                 if turn.vector is not None:
                     rows.append(turn.vector)
                     places.append((index, LAST_TURNS - 1 - back, turn.role == "user"))
-        found = np.zeros(len(loops))
+        scores = np.zeros(len(loops))
         if not rows:
             return np.full(len(loops), np.nan)
         reply = self.centred(vector) @ self.reply
         said = self.centred(np.stack(rows))
         by_user, by_assistant = said @ (self.user @ reply), said @ (self.assistant @ reply)
         for (index, place, is_user), one, other in zip(places, by_user, by_assistant, strict=True):
-            found[index] += self.weights[place] * (one if is_user else other)
-        return found
+            scores[index] += self.weights[place] * (one if is_user else other)
+        return scores
 
     def written(self, digits: int = 4) -> dict[str, list[Any]]:
         """As JSON, rounded to significant digits."""
@@ -211,13 +211,13 @@ def embedding_features(
 
 def lead(values: Matrix) -> Matrix:
     """How far each is before the best of the others; NaN where there is no other."""
-    found = np.full(len(values), np.nan)
-    known = np.flatnonzero(~np.isnan(values))
-    if len(known) < 2:
-        return found
-    second, first = np.sort(values[known])[-2:]
-    found[known] = values[known] - np.where(values[known] == first, second, first)
-    return found
+    leads = np.full(len(values), np.nan)
+    present = np.flatnonzero(~np.isnan(values))
+    if len(present) < 2:
+        return leads
+    second, first = np.sort(values[present])[-2:]
+    leads[present] = values[present] - np.where(values[present] == first, second, first)
+    return leads
 
 
 def _cosines(cosines: Vector, vector: Vector, at: float, loop: Loop, row: Matrix) -> None:

@@ -188,6 +188,6 @@ def _most_and_newest(loops: Sequence[Loop], pairs: Matrix) -> list[float]:
         return [math.nan] * (len(_MOST_OF) + len(_NEWEST_OF))
     newest = int(np.argmax([loop.user_times[-1] for loop in loops]))
     columns = pairs[:, [_COLUMN[name] for name in _MOST_OF]]
-    known = np.where(np.isnan(columns), -np.inf, columns).max(axis=0)
-    most = [float(value) if math.isfinite(value) else math.nan for value in known]
+    highest = np.where(np.isnan(columns), -np.inf, columns).max(axis=0)
+    most = [float(value) if math.isfinite(value) else math.nan for value in highest]
     return [*most, *(float(pairs[newest, _COLUMN[name]]) for name in _NEWEST_OF)]

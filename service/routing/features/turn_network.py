@@ -62,9 +62,9 @@ class Inputs:
 
     def scaled(self, table: Matrix | Array) -> Array:
         """The columns in standard deviations from their means; what is not known is the mean."""
-        found = (table[..., self.columns] - self.middle) / self.spread
-        np.clip(found, -MOST_SPREADS, MOST_SPREADS, out=found)
-        return np.asarray(np.nan_to_num(found), dtype=np.float32)
+        scaled = (table[..., self.columns] - self.middle) / self.spread
+        np.clip(scaled, -MOST_SPREADS, MOST_SPREADS, out=scaled)
+        return np.asarray(np.nan_to_num(scaled), dtype=np.float32)
 
     def written(self, digits: int) -> dict[str, list[Any]]:
         """As JSON."""
@@ -100,14 +100,16 @@ class Encoder:
         self, vector: Vector, heard: Sequence[Vector | None], by_user: NDArray[np.bool_]
     ) -> Array:
         """The message's numbers times each turn's, and their sum: shape (P, k + 1)."""
-        found = np.zeros((len(heard), self.reply.shape[1] + 1), dtype=np.float32)
-        known = np.array([place for place, each in enumerate(heard) if each is not None], np.int64)
-        if len(known):
+        products = np.zeros((len(heard), self.reply.shape[1] + 1), dtype=np.float32)
+        present = np.array(
+            [place for place, each in enumerate(heard) if each is not None], np.int64
+        )
+        if len(present):
             turns = centred(np.stack([each for each in heard if each is not None]), self.centre)
-            sides = np.where(by_user[known, None], turns @ self.user, turns @ self.assistant)
-            found[known, :-1] = sides * (centred(vector, self.centre) @ self.reply)
-            found[:, -1] = found[:, :-1].sum(axis=1)
-        return found
+            sides = np.where(by_user[present, None], turns @ self.user, turns @ self.assistant)
+            products[present, :-1] = sides * (centred(vector, self.centre) @ self.reply)
+            products[:, -1] = products[:, :-1].sum(axis=1)
+        return products
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,14 +135,14 @@ def _indent(line: str) -> int:
 
 
 def _marker(style: re.Pattern[str], line: str) -> str:
-    found = style.match(line.lstrip())
-    return found[0] if found else ""
+    match = style.match(line.lstrip())
+    return match[0] if match else ""
 
 
 def _counts(style: re.Pattern[str], markers: list[str]) -> bool:
     """Whether these are numbered 1, 2, 3 …"""
-    found = (style.match(marker) for marker in markers)
-    return [_number(each["n"]) for each in found if each] == list(range(1, len(markers) + 1))
+    matches = (style.match(marker) for marker in markers)
+    return [_number(each["n"]) for each in matches if each] == list(range(1, len(markers) + 1))
 
 
 def _lines_listing(
@@ -176,27 +176,27 @@ def _is_outside(line: str, outermost: int) -> bool:
 
 def _in_a_line(text: str) -> _Listing | None:
     for style in _NUMBERS:
-        found = list(_consecutive(style, text))
-        if len(found) < 2:
+        matches = list(_consecutive(style, text))
+        if len(matches) < 2:
             continue
-        ends = [*(each.start() for each in found[1:]), len(text)]
+        ends = [*(each.start() for each in matches[1:]), len(text)]
         items = tuple(
-            _Item(each[0], text[each.end() : end]) for each, end in zip(found, ends, strict=True)
+            _Item(each[0], text[each.end() : end]) for each, end in zip(matches, ends, strict=True)
         )
         last = sentences(items[-1].words)
         # Where the last item ends and something about all of them begins cannot be told.
         if len(last) > 1 and not is_thanks(" ".join(last[1:])):
             return None
-        return _Listing(text[: found[0].start()], items)
+        return _Listing(text[: matches[0].start()], items)
     return None
 
 
 def _consecutive(style: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    wanted = 1
-    for found in style.finditer(text):
-        if _number(found["n"]) == wanted and _begins(text, found.start()):
-            yield found
-            wanted += 1
+    expected = 1
+    for match in style.finditer(text):
+        if _number(match["n"]) == expected and _begins(text, match.start()):
+            yield match
+            expected += 1
 
 
 def _begins(text: str, at: int) -> bool:

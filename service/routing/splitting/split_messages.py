@@ -54,16 +54,16 @@ async def opened_by_earlier_parts(entry: InboxEntry, journal: Journal) -> frozen
     opened = set[str]()
     for message_id in earlier_parts(entry):
         try:
-            found = await journal.inbox.delivery(message_id)
+            delivery = await journal.inbox.delivery(message_id)
         except NotFoundError:
             continue  # it was forgotten meanwhile
-        if found is None:
+        if delivery is None:
             continue
         first = await journal.read(
-            run_loop_id=found.run_loop_id, after=found.first_seq - 1, limit=1
+            run_loop_id=delivery.run_loop_id, after=delivery.first_seq - 1, limit=1
         )
         if first and isinstance(first[0].body, RunLoopStarted):
-            opened.add(found.run_loop_id)
+            opened.add(delivery.run_loop_id)
     return frozenset(opened)
 
 

@@ -101,8 +101,8 @@ def refers_back(words: str, before: str = "") -> bool:
     """Whether these words need others to be understood: some of those before them, if given."""
     if _REFERS.match(words.strip()) is not None:
         return True
-    known = set(re.findall(r"\w+", before.lower()))
-    return any(noun.lower() in known for noun in _THE.findall(words))
+    earlier_words = set(re.findall(r"\w+", before.lower()))
+    return any(noun.lower() in earlier_words for noun in _THE.findall(words))
 
 
 # --- what stands around a list

@@ -44,8 +44,8 @@ _SIGNS = tuple(
 def style_signs(text: str) -> tuple[float, ...]:
     """What tells a hand: one number a sign, and the length."""
     words = text.strip()
-    found = [float(sign.search(words) is not None) for sign in _SIGNS]
-    return (*found, min(len(words) / _USUAL_LENGTH, _MOST_LENGTHS))
+    signs = [float(sign.search(words) is not None) for sign in _SIGNS]
+    return (*signs, min(len(words) / _USUAL_LENGTH, _MOST_LENGTHS))
 
 
 Vector = NDArray[np.float32]
@@ -163,17 +163,17 @@ class _Read(NamedTuple):
 @lru_cache(maxsize=_CACHED)
 def _read(text: _Read) -> Reading:
     beginning = text.beginning
-    found = list(terms(beginning))
-    content = [term for term in found if len(term) > 1 and term not in STOP_WORDS]
-    found_shape = shape(_ends(text))
+    all_terms = list(terms(beginning))
+    content = [term for term in all_terms if len(term) > 1 and term not in STOP_WORDS]
+    text_shape = shape(_ends(text))
     return Reading(
-        terms=frozenset(term for term in found if len(term) > 1),
+        terms=frozenset(term for term in all_terms if len(term) > 1),
         phrases=frozenset(f"{one} {next_one}" for one, next_one in pairwise(content)),
         lower=beginning.lower(),
-        shape=found_shape,
+        shape=text_shape,
         manner=_manner(beginning),
         signs=style_signs(beginning),
-        look=_look(found_shape),
+        look=_look(text_shape),
     )
 
 
@@ -189,19 +189,19 @@ def _ends(text: _Read) -> str:
     return f"{text.beginning[: READ_CHARACTERS // 2]} {text.end}"
 
 
-def _look(found: Shape) -> tuple[float, ...]:
+def _look(text_shape: Shape) -> tuple[float, ...]:
     return (
-        float(found.asks),
-        float(found.asks_yes_or_no),
-        math.log1p(found.length),
-        float(found.is_question),
-        float(found.requests),
-        float(found.follows_up),
-        float(found.answers),
-        float(found.bids_farewell),
-        float(found.dismisses),
-        float(found.greets),
-        float(found.points_back),
+        float(text_shape.asks),
+        float(text_shape.asks_yes_or_no),
+        math.log1p(text_shape.length),
+        float(text_shape.is_question),
+        float(text_shape.requests),
+        float(text_shape.follows_up),
+        float(text_shape.answers),
+        float(text_shape.bids_farewell),
+        float(text_shape.dismisses),
+        float(text_shape.greets),
+        float(text_shape.points_back),
     )
 
 

@@ -75,14 +75,14 @@ def _numbers(text: str, size: int) -> NDArray[np.uint64]:
     """A number for each run of `size` characters."""
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     count = max(len(characters) - size + 1, 0)
-    found = np.zeros(count, dtype=np.uint64)
+    numbers = np.zeros(count, dtype=np.uint64)
     for place in range(size):
-        found = (found + characters[place : place + count]) * _FACTOR
-    return found
+        numbers = (numbers + characters[place : place + count]) * _FACTOR
+    return numbers
 
 
 @lru_cache(maxsize=_CACHED)
-def _known(texts: Texts, size: int) -> NDArray[np.uint64]:
+def _piece_numbers(texts: Texts, size: int) -> NDArray[np.uint64]:
     """The numbers of all pieces of some texts, ascending."""
     said = [_numbers(_spaced(text[:_SEARCHED]), size) for text in texts]
     return np.unique(np.concatenate(said))
@@ -90,14 +90,14 @@ def _known(texts: Texts, size: int) -> NDArray[np.uint64]:
 
 def _held(numbers: NDArray[np.uint64], each: Sequence[Texts], size: int) -> NDArray[np.bool_]:
     """Which candidate holds which piece, shape (candidates, pieces)."""
-    found = np.zeros((len(each), len(numbers)), dtype=bool)
-    for row, texts in zip(found, each, strict=True):
-        known = _known(texts, size)
-        if len(known):
-            place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-            row[:] = known[place] == numbers
-    return found
+    held = np.zeros((len(each), len(numbers)), dtype=bool)
+    for row, texts in zip(held, each, strict=True):
+        own_pieces = _piece_numbers(texts, size)
+        if len(own_pieces):
+            place = np.minimum(np.searchsorted(own_pieces, numbers), len(own_pieces) - 1)
+            row[:] = own_pieces[place] == numbers
+    return held
 
 
-KEPT = (_known, _spaced)
+KEPT = (_piece_numbers, _spaced)
 """What keeps words of texts in the process's memory."""

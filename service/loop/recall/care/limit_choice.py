@@ -42,7 +42,7 @@ class _Limit:
 
     anchor: Anchor
     words: str
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     """The sentences that tell it."""
     vectors: Vectors
     """One row for each of them."""
@@ -73,11 +73,11 @@ async def limits_that_matter(
     only_tells = model.limit_logits(vectors[-len(said) :]) >= CARE_TELLS_ONLY
     if only_tells.all():
         return []
-    found = _own(state)
-    known = {piece.anchor.ref for piece in found}
+    pieces = _own(state)
+    own_refs = {piece.anchor.ref for piece in pieces}
     near = await _remembered(memory, model, vectors, state.owner)
-    found += [piece for piece in near if piece.anchor.ref not in known]
-    limits = _each_once(await _limits(found, model, embed))
+    pieces += [piece for piece in near if piece.anchor.ref not in own_refs]
+    limits = _each_once(await _limits(pieces, model, embed))
     chosen = _chosen(limits, model, _mattering(model, asked, vectors))
     return [Recollection(anchor=each.anchor, content=each.words, heed=True) for each in chosen]
 
@@ -99,11 +99,11 @@ async def _remembered(
 ) -> list[Segment]:
     """What memory has that may tell a limit: of what is near the message, and of all limits."""
     towards = model.limit / np.linalg.norm(model.limit)
-    wanted = np.vstack([asked[:1], towards[None]]).astype(np.float32)
+    queries = np.vstack([asked[:1], towards[None]]).astype(np.float32)
     near: Sequence[NearSegment] = ()
     try:
         near = await memory.nearest(
-            wanted, owner=owner, types=frozenset({"user_message"}), limit=CARE_CANDIDATES
+            queries, owner=owner, types=frozenset({"user_message"}), limit=CARE_CANDIDATES
         )
     except RondoError as error:  # what was said in this loop is known all the same
         _log.warning("limits are not looked up in memory: %s", error.problem().in_words())
@@ -127,14 +127,14 @@ async def _limits(pieces: Sequence[Segment], model: CareModel, embed: EmbedQueri
         mine = [n for n, (of, _) in enumerate(parts) if of is piece and tells[n]]
         if not mine:
             continue
-        told = [parts[n][1] for n in mine]
-        quoted = told_in(told, piece.content)
+        limit_sentences = [parts[n][1] for n in mine]
+        quoted = told_in(limit_sentences, piece.content)
         if len(quoted) == 1:
-            limits.append(_Limit(piece.anchor, quoted[0], tuple(told), vectors[mine]))
+            limits.append(_Limit(piece.anchor, quoted[0], tuple(limit_sentences), vectors[mine]))
         else:
             limits += [
                 _Limit(piece.anchor, each, (each,), vectors[[n]])
-                for n, each in zip(mine, told, strict=True)
+                for n, each in zip(mine, limit_sentences, strict=True)
             ]
     return limits
 
@@ -153,7 +153,7 @@ def _mattering(
 
     def mattering(limit: _Limit) -> float:
         return max(
-            float(model.matter_logits(limit.told, limit.vectors, words, vector).max())
+            float(model.matter_logits(limit.sentences, limit.vectors, words, vector).max())
             for words, vector in zip(asked, vectors, strict=True)
         )
 
@@ -180,6 +180,6 @@ def _chosen(
 
 def _nearness(model: CareModel, one: _Limit, other: _Limit) -> float:
     """How near two limits are: those of the same matter may contradict each other."""
-    ours = model.said.directions(one.told, one.vectors)
-    theirs = model.said.directions(other.told, other.vectors)
+    ours = model.said.directions(one.sentences, one.vectors)
+    theirs = model.said.directions(other.sentences, other.vectors)
     return float((ours @ theirs.T).max())

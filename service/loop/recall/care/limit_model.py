@@ -103,9 +103,9 @@ class CareModel:
         """
         ours = self.said.directions(said, said_vectors)
         theirs = self.asked.directions([asked], asked_vector[None])[0]
-        found = pair_table(ours, np.tile(theirs, (len(ours), 1)), self.axes, len(self.pairs))
+        table = pair_table(ours, np.tile(theirs, (len(ours), 1)), self.axes, len(self.pairs))
         weights = np.concatenate([[self.near], self.asks, self.along, self.pairs.ravel()])
-        return np.asarray(found @ weights + self.bias, dtype=np.float32)
+        return np.asarray(table @ weights + self.bias, dtype=np.float32)
 
 
 def pair_table(ours: Array, theirs: Array, axes: Array, paired: int) -> Array:

@@ -28,8 +28,8 @@ def reminder(said: Sequence[str], beside: str) -> str:
     newest_first = said[::-1]
     quotes = [f"“{in_one_line(each).translate(_INNER)}”" for each in newest_first]
     if script_of(beside) == "han":
-        told = "，在那之前：".join(quotes)
-        return f"（别忘了，我告诉过你：{told}。）"
+        joined = "，在那之前：".join(quotes)
+        return f"（别忘了，我告诉过你：{joined}。）"
     return f"(Remember, I told you: {' Before that: '.join(quotes)})"
 
 

@@ -20,12 +20,12 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Hi! I can't eat dairy.\\n我对花生过敏。能吃吗？")
     ['Hi!', "I can't eat dairy.", '我对花生过敏。', '能吃吗？']
     """
-    found = [piece.strip() for piece in _BORDER.split(text)]
-    found = [piece for piece in found if 1 < len(piece) <= CARE_LONGEST_SENTENCE]
-    if len(found) <= CARE_SENTENCES:
-        return found
+    pieces = [piece.strip() for piece in _BORDER.split(text)]
+    pieces = [piece for piece in pieces if 1 < len(piece) <= CARE_LONGEST_SENTENCE]
+    if len(pieces) <= CARE_SENTENCES:
+        return pieces
     half = CARE_SENTENCES // 2
-    return [*found[:half], *found[-half:]]
+    return [*pieces[:half], *pieces[-half:]]
 
 
 def own_words(sentence: str) -> str:
@@ -40,14 +40,14 @@ def own_words(sentence: str) -> str:
     return left if _SAYS.search(left) else sentence
 
 
-def told_in(told: Sequence[str], text: str) -> list[str]:
+def told_in(parts: Sequence[str], text: str) -> list[str]:
     """What is quoted of a text for these sentences of it: all from the first to the last of them.
 
     Where that is long, each by itself. What takes back stands beside what it takes back: "I said I
     was allergic. That was wrong."
     """
-    start, last = text.find(told[0]), told[-1]
+    start, last = text.find(parts[0]), parts[-1]
     end = text.rfind(last) + len(last)
     if 0 <= start < end and end - start <= CARE_LONGEST_SENTENCE:
         return [text[start:end]]
-    return list(told)
+    return list(parts)
