@@ -85,11 +85,6 @@ TESTS = Path(__file__).parent
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
 PUBLIC_IN_THE_LIBRARY = {"_replace", "_asdict", "_fields", "_exit"}
 """Of named tuples, and of `os`: the underscore keeps them apart from names of others."""
-NOT_YET = {
-    "tests/memory/test_forgetting_failures.py",
-    "tests/memory/test_forgetting_meanwhile.py",
-}
-"""They have the disk refuse at one write, and look for vectors as they are stored."""
 
 
 def private_reach(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -118,9 +113,8 @@ def private_reach(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 def test_no_test_reaches_into_what_is_private() -> None:
     """What a test needs to be different is a parameter of the constructor."""
     found = [
-        f"{where}:{node.lineno}: {ast.unparse(node)}"
+        f"{path.relative_to(TESTS.parent)}:{node.lineno}: {ast.unparse(node)}"
         for path in sorted(TESTS.rglob("*.py"))
-        if (where := path.relative_to(TESTS.parent).as_posix()) not in NOT_YET
         for node in private_reach(ast.parse(path.read_text("utf-8")))
     ]
     assert found == []

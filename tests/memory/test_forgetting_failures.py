@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from service.domain.errors import StorageError
 from service.domain.forgetting_terms import ForgetRequest
-from service.memory.forgetting import forgetting
-from service.memory.journal.rewriting import Record
-from service.memory.journal.sqlite import receipt_table
 from service.memory.memory import Memory
 from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in
+from tests.support.memory.journal_file import refusing, unreadable_receipts
 from tests.support.memory.remembering import WordEmbedder, run_loop
 from tests.support.memory.secrets import archived, finished, house, told, traces
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-FULL = StorageError("database or disk is full", advice="Make room.")
-
-
-def _refuse(*args: Any, **options: Any) -> Any:
-    raise FULL
+ANY_ROW = "(SELECT count(*) FROM forgettings) > 0"
+"""The words leave the journal with a first receipt; from then on no other can be written."""
 
 
 async def _confirmed(memory: Memory, request: ForgetRequest, *, owner: str = "me") -> Any:
@@ -39,74 +31,61 @@ async def _nobody(run_loop_id: str) -> None:
     raise AssertionError("nothing was to be stopped")
 
 
-def _only_the_first(write: Callable[[Any, Record], None]) -> Callable[[Any, Record], None]:
-    """The words leave the journal; from then on nothing more can be written down."""
-    written: list[Record] = []
-
-    def limited(db: Any, record: Record) -> None:
-        if written:
-            raise FULL
-        written.append(record)
-        write(db, record)
-
-    return limited
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("failure", [FULL, OSError(28, "No space left on device")])
 async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_at_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(forgetting, "_FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(forgetting, "_LONGEST_PAUSE", 0.05)
-
-    def refuse(*args: Any) -> Any:
-        raise failure
-
     async with house(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
-        with monkeypatch.context() as full:
-            full.setattr(receipt_table, "write", _only_the_first(receipt_table.write))
-            full.setattr(memory.long_term._ledger, "forget", refuse)
+        with (
+            refusing(tmp_path / "journal.sqlite3", "forgettings", "INSERT", ANY_ROW),
+            refusing(tmp_path / "memory.sqlite3", "segments", "DELETE"),
+        ):
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending == ("ledger", "files", "vectors")
-            assert "No space" in (receipt.problem or "") or "full" in (receipt.problem or "")
-            await anyio.sleep(0.3)  # it is tried again some times, and fails
+            assert "full" in (receipt.problem or "")
+            for _ in range(3):
+                assert not await memory.forgetting.finish()
             await told(memory, "later", "How do I bake rye bread?", "With sourdough.")
         await archived(memory)
+        await finished(memory, receipt)  # it is tried again by itself
+        assert traces(tmp_path, *SECRETS) == []
+
+
+async def test_a_file_that_cannot_be_deleted_leaves_the_rest_pending(tmp_path: Path) -> None:
+    copy = tmp_path / "journal.before-v3.sqlite3"
+    async with house(tmp_path) as memory:
+        await secret_loop(memory)
+        await archived(memory)
+        copy.mkdir()
+        receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
+        assert receipt.pending == ("files", "vectors")
+        assert copy.name in (receipt.problem or "")
+        assert not await memory.forgetting.finish()
+        copy.rmdir()
+        await memory.forgetting.finish()
         await finished(memory, receipt)
         assert traces(tmp_path, *SECRETS) == []
 
 
-@pytest.mark.slow
-async def test_the_records_cannot_even_be_read_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forgetting, "_FIRST_PAUSE", 0.02)
+async def test_the_records_cannot_even_be_read_for_a_while(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
-        with monkeypatch.context() as full:
-            full.setattr(receipt_table.ReceiptTable, "unfinished", _refuse)
-            full.setattr(receipt_table.ReceiptTable, "find", _refuse)
+        with unreadable_receipts(tmp_path / "journal.sqlite3"):
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending == ("ledger", "files", "vectors")
             assert receipt.problem is not None
+        await memory.forgetting.finish()
         await finished(memory, receipt)
         assert traces(tmp_path, *SECRETS) == []
 
 
-@pytest.mark.slow
-async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forgetting, "_FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(forgetting, "_LONGEST_PAUSE", 0.05)
-    with monkeypatch.context() as full:
+async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(tmp_path: Path) -> None:
+    async with Memory(tmp_path, WordEmbedder()) as memory:
+        await secret_loop(memory)
+    with refusing(tmp_path / "journal.sqlite3", "forgettings", "INSERT", ANY_ROW):
         async with Memory(tmp_path, WordEmbedder()) as memory:
-            await secret_loop(memory)
-            full.setattr(receipt_table, "write", _only_the_first(receipt_table.write))
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending
         async with house(tmp_path) as memory:
@@ -116,15 +95,13 @@ async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(
         assert traces(tmp_path, *SECRETS) == []
 
 
-@pytest.mark.slow
 async def test_somebody_else_who_takes_the_id_meanwhile_does_not_keep_the_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
-        with monkeypatch.context() as full:
-            full.setattr(memory.long_term._ledger, "forget", _refuse)
+        with refusing(tmp_path / "memory.sqlite3", "segments", "DELETE"):
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert "ledger" in receipt.pending
         theirs = run_loop("secret", ("How do I bake rye bread?", "With sourdough."), owner="you")

@@ -58,8 +58,8 @@ class HeldEmbedder(WordEmbedder):
             assert self.may_go_on.wait(30)
         return super().embed_passages(texts)
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        found = super()._embed(texts) + np.linspace(0.01, 0.02, 1024, dtype=np.float32)
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        found = super().embed(texts) + np.linspace(0.01, 0.02, 1024, dtype=np.float32)
         unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
         return unit
 
@@ -312,7 +312,7 @@ def _around_its_word(embedder: WordEmbedder, text: str, term: str) -> list[bytes
     """The numbers of a text's vector about the place of one of its words, as they are stored."""
     [stemmed] = terms(term)
     place = zlib.crc32(stemmed.encode()) % 1024
-    half = embedder._embed([text])[0].astype(np.float16)
+    half = embedder.embed([text])[0].astype(np.float16)
     [single] = as_matrix([half.tobytes()])
     around = slice(max(0, place - 4), place + 4)
     return [half[around].tobytes(), single[around].tobytes()]

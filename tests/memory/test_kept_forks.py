@@ -12,10 +12,11 @@ from service.domain.conversation.messages import Message
 from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import CompactionFinished, Event
 from service.domain.history.fold import fold
-from service.memory.exchange.exporting import Exporting
+from service.memory.exchange.importing import Importing
 from service.memory.memory import Memory
 from tests.memory.test_forgetting_copies import fork
 from tests.support.memory import journal_file
+from tests.support.memory.exchanging import counts, exported, pieces
 from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
 
 QUESTION = "Where has Zwibbelquast hidden the sextant?"
@@ -171,9 +172,45 @@ async def test_a_fork_of_what_was_summarised_holds_neither_words_nor_summary(
 async def test_a_fork_is_exported_with_all_its_words(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await make(memory)
-        exporting = Exporting(memory, owner="me")
-        exported = b"".join([each async for each in exporting.lines()])
-        loops = {each["id"]: each for each in map(json.loads, exported.splitlines())}
+        loops = {
+            each["id"]: each for each in map(json.loads, (await exported(memory)).splitlines())
+        }
         there = [each["user_message"] for each in loops["grandchild"]["iterations"]]
         assert there[0] == QUESTION
         assert there[-1] == "And owls?"
+
+
+async def test_an_imported_fork_stands_by_itself_and_its_copies_are_named(tmp_path: Path) -> None:
+    async with house(tmp_path / "here") as memory:
+        await make(memory)
+        for each in ("parent", "child", "grandchild"):
+            await Loop(memory, each).end()
+        await archived(memory)
+        out = await exported(memory)
+    for order in (1, -1):  # a fork may come in before the run loop that it came from
+        folder = tmp_path / str(order)
+        async with house(folder) as memory:
+            report = await Importing(memory, owner="me").take(
+                pieces(b"".join(out.splitlines(keepends=True)[::order]))
+            )
+            assert counts(report) == (4, 0, 0, 0)
+            await archived(memory)
+            assert sorted((await exported(memory)).splitlines()) == sorted(out.splitlines())
+            hits = (await memory.long_term.search("the sextant of Zwibbelquast", owner="me")).hits
+            assert hits[0].content == QUESTION
+            request = ForgetRequest(run_loop_ids=("parent",))
+            preview = await memory.forgetting.preview(request, owner="me")
+            assert preview.copies == ()
+            assert {(each.run_loop_id, each.by) for each in preview.repeated} == {
+                ("child", "import"),
+                ("grandchild", "import"),
+            }
+            await forget(memory, request)
+            child = await memory.journal.replay("child", owner="me")
+            assert [each.user_message for each in child.iterations if each.user_message] == [
+                QUESTION,
+                "And tulips?",
+                "And crocuses?",
+            ]
+            await forget(memory, ForgetRequest(run_loop_ids=("child", "grandchild")))
+            assert traces(folder, "Zwibbelquast", "青瓷密匣", "Krasvingel", "Dorvaal") == []

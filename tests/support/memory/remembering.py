@@ -77,15 +77,15 @@ class WordEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         if self.fail_queries and texts != ["ready?"]:
             raise EmbeddingError("the model has left", advice="Call it back.")
-        return self._embed(texts)
+        return self.embed(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if self.fail_after is not None and len(self.passages) + len(texts) > self.fail_after:
             raise EmbeddingError("the model has left", advice="Call it back.")
         self.passages += texts
-        return self._embed(texts)
+        return self.embed(texts)
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         rows = np.full((len(texts), 1024), 0.001, dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for term in terms(text):
