@@ -27,7 +27,7 @@ from service.memory.search.relevance import Evidence, Found, weigh
 from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
 
 _NEAR_COUNTS = 0.3
-"""What is of the same matter, and no answer, is no plain example of what has nothing to do with
+"""What is of the same topic, and no answer, is no plain example of what has nothing to do with
 it."""
 _STRENGTH = 1.0
 """Of the prior that the weights of standardised evidence are 0."""

@@ -33,7 +33,7 @@ _STRENGTH = 1.0
 """Of the prior that weights are 0."""
 _FOLDS = 8
 _WEIGHT_OF_BELONGING = 1.5
-"""An answer that goes elsewhere is worse than a new matter taken for one, which is answered too."""
+"""An answer that goes elsewhere is worse than a new topic taken for one, which is answered too."""
 
 Matrix = NDArray[np.float64]
 

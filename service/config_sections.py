@@ -267,7 +267,7 @@ class AgentSettings(_Section):
     """False: every message without an id opens a new loop."""
     recall_tokens: int = Field(default=800, ge=0)
     """How much of long-term memory is put before the model at a time, when a loop begins or comes
-    to another matter; three times as much in all; 0 = none."""
+    to another topic; three times as much in all; 0 = none."""
     compaction: Literal["auto", "model", "extract", "off"] = "auto"
     """Who summarises old rounds when the window nears its end. ``auto``: the model, but ``extract``
     (the first sentences, without a model) for the embedded one, which takes long for it. ``off``:
@@ -302,7 +302,7 @@ class RouterSettings(_Section):
     unsure_below: float = Field(default=0.6, ge=0, le=1)
     """The confidence below which you are shown where else it could belong. 0: never."""
     split_matters: bool = False
-    """Whether a message with several matters is taken apart."""
+    """Whether a message with several requests is taken apart."""
 
 
 ApprovalMode = Literal["tool-declared", "always", "never"]

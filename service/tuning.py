@@ -72,8 +72,8 @@ RECALL_SHARE = 0.04
 RECALL_TIMES = 3
 """How many times `agent.recall_tokens` a loop is given in all."""
 
-# --- recall on a change of matter. Set by hand on 44 English and 44 Chinese continuations of our
-# own (multilingual-e5-small): of 40 about another matter that memory knows, all are recalled (by
+# --- recall on a change of topic. Set by hand on 44 English and 44 Chinese continuations of our
+# own (multilingual-e5-small): of 40 about another topic that memory knows, all are recalled (by
 # words alone 33); of 48 others, two are given something needless (by words alone one). On 40 that
 # were written afterwards (tests/support/agent/continuations.py), with all of these conversations
 # open and remembered beside each other: all of 20, and none of 20. These 40 have also shown that
@@ -114,7 +114,7 @@ CARE_ROUGHLY = -2.5
 """The logit from which a whole remembered message may hold a sentence that tells a limit."""
 CARE_TELLS_ONLY = 1.0
 """The logit from which a sentence surely tells a limit: a message of such alone asks nothing."""
-CARE_SAME_MATTER = 0.42
+CARE_SAME_TOPIC = 0.42
 """The cosine, as seen from the mean of all limits, from which two may contradict each other: of ten
 that take something back all but one lie above it, and of others few."""
 CARE_SENTENCES = 8
@@ -180,16 +180,16 @@ shorter than clients wait for theirs."""
 
 # --- asking a person where a message belongs. Untuned: reasoned defaults.
 ASKED_MOST_CANDIDATES = 3
-"""How many matters a person is given to choose from, besides a new one."""
+"""How many topics a person is given to choose from, besides a new one."""
 ASKED_LEAST_PROBABILITY = 0.05
 """How likely each of them is at least, but for the likeliest."""
 
-# --- several matters in one message. Reasoned, and checked on 40 lists of our own, written before
-# the rules (tests/support/agent/matter_lists.py): longer lists are rather texts to be worked on.
-MATTERS_MOST = 9
-"""How many matters one message may hold; what lists more stays whole."""
-MATTERS_MOST_CHARACTERS = 4000
-"""How long a message may be that is looked at for several matters."""
+# --- several requests in one message. Reasoned, and checked on 40 lists of our own, written before
+# the rules (tests/support/agent/request_lists.py): longer lists are rather texts to be worked on.
+SPLIT_MOST_REQUESTS = 9
+"""How many requests one message may hold; what lists more stays whole."""
+SPLIT_MOST_CHARACTERS = 4000
+"""How long a message may be that is looked at for several requests."""
 
 # --- calibrating the router by corrections. Chosen on simulated decisions whose right map is known
 # (tests/agent/test_calibration.py): no data of real persons has confirmed them.
@@ -226,7 +226,7 @@ CALIBRATION_FOLDS = 10
 CHOICE_LEAST_LIKENESS = 0.85
 """How like an option (0 to 1, difflib's ratio) a misspelling of it is at least."""
 CHOICE_MOST_OTHER_WORDS = 4
-"""How many words beside an option may be said that are of none: more is no choice, but a matter."""
+"""How many words beside an option may be said that are of none: more is a request, no choice."""
 
 # --- loops that wait for a person.
 EXPECTED_MOST = 0.97
@@ -267,7 +267,7 @@ EXPECTED_WORDS_ONLY_WEIGHTS = {
 """What each of `EXPECTING_FEATURES` counts where there are no vectors: logistic regression on
 data/routing/waiting/dev.jsonl (`research.fit_waiting`). Of scenes that it was not fitted to,
 4.9 % of what was said in Chinese to the question went elsewhere, and 2.5 % of the new
-matters were taken; in English 4.0 % and 4.8 %. The two labels of each language count
+topics were taken; in English 4.0 % and 4.8 %. The two labels of each language count
 alike, but what is said to the question half as much again."""
 EXPECTED_WEIGHTS = {
     "opens": -0.82,

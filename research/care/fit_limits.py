@@ -37,13 +37,13 @@ PAIRED = 24
 _FOLDS = 8
 _LIMIT_PRIOR = 0.04
 """Of the prior that weights are 0; chosen on ``dev``, as all numbers here."""
-_MATTER_PRIOR = 10.0
+_IMPORTANCE_PRIOR = 10.0
 _SCALES = {"near": 3.0, "asks": 1.5, "along": 4.0, "pairs": 5.0}
 """How lightly the prior weighs on each part of the second model."""
-_WEIGHT_OF_MATTERING = 8.0
+_WEIGHT_OF_IMPORTANT = 8.0
 """A limit that is missed is worse than one that is told needlessly."""
 _LIMITS_FOUND = 0.95
-_MATTERS_FOUND = 0.95
+_IMPORTANT_FOUND = 0.95
 """The thresholds are where so many are found that were not fitted to."""
 _DIGITS = 4
 _OF_FIRST_OR_BOTH = ("form", "data", "embedder", "limit", "limit_bias", "limits_from")
@@ -94,7 +94,7 @@ def _fit_limits(sentences: Sequence[Sentence], asked: Known, kept: Known) -> dic
     }
 
 
-def _fit_matters(part: Part, known: Known) -> dict[str, Any]:
+def _fit_importance(part: Part, known: Known) -> dict[str, Any]:
     limits = sorted({pair.said for pair in part.pairs})
     limits += [each.text for each in part.sentences if each.care]
     asked = sorted({pair.asked for pair in part.pairs})
@@ -115,16 +115,16 @@ def _fit_matters(part: Part, known: Known) -> dict[str, Any]:
         PAIRED,
     ).astype(np.float64)
     labels = np.array([float(pair.matters) for pair in pairs])
-    importance = np.where(labels > 0, _WEIGHT_OF_MATTERING, 1.0)
+    importance = np.where(labels > 0, _WEIGHT_OF_IMPORTANT, 1.0)
     counts = {"near": 1, "asks": AXES, "along": AXES, "pairs": PAIRED**2}
     scale = np.concatenate([np.full(counts[name], each) for name, each in _SCALES.items()])
-    prior = _MATTER_PRIOR / scale**2
+    prior = _IMPORTANCE_PRIOR / scale**2
 
     def fitted(rows: Matrix) -> Matrix:
         return regression(table[rows], labels[rows], importance[rows], prior)
 
-    names = sorted({pair.matter for pair in pairs})
-    held = _held_out([names.index(pair.matter) for pair in pairs], fitted, table)
+    names = sorted({pair.topic for pair in pairs})
+    held = _held_out([names.index(pair.topic) for pair in pairs], fitted, table)
     own = held[np.array([pair.how == "own" for pair in pairs])]
     weights = fitted(np.ones(len(table), dtype=bool))
     ends = np.cumsum(list(counts.values()))
@@ -140,7 +140,7 @@ def _fit_matters(part: Part, known: Known) -> dict[str, Any]:
         "along": _written(along),
         "pairs": _written(paired.reshape(PAIRED, PAIRED)),
         "bias": round(float(weights[-1]), _DIGITS),
-        "matters_from": round(float(np.quantile(own, 1 - _MATTERS_FOUND)), 2),
+        "matters_from": round(float(np.quantile(own, 1 - _IMPORTANT_FOUND)), 2),
     }
 
 
@@ -204,13 +204,13 @@ def _told(model: CareModel, pairs: Sequence[Pair], known: Known) -> list[bool]:
     for pair in pairs:
         said = known[pair.said].astype(np.float32)[None]
         asked = known[pair.asked].astype(np.float32)
-        logits = model.matter_logits([pair.said], said, pair.asked, asked)
+        logits = model.importance_logits([pair.said], said, pair.asked, asked)
         told.append(bool(logits[0] >= model.matters_from))
     return told
 
 
-def _shipped_matters() -> dict[str, Any]:
-    """The second model as it comes with the package, as `_fit_matters` would write it."""
+def _shipped_importance() -> dict[str, Any]:
+    """The second model as it comes with the package, as `_fit_importance` would write it."""
     written: dict[str, Any] = json.loads(
         resources.files(care).joinpath("limit_model.json").read_text()
     )
@@ -237,7 +237,7 @@ def main(folder: Path, written: Path | None, *, limits_only: bool) -> None:
             "data": sha256(data).hexdigest(),
             "embedder": embedder.identity.split(" ")[1],
             **_fit_limits(train.sentences, known, kept),
-            **(_shipped_matters() if limits_only else _fit_matters(train, known)),
+            **(_shipped_importance() if limits_only else _fit_importance(train, known)),
         }
         written.write_text(json.dumps(model) + "\n", "utf-8")
         fitted = read_model(model)

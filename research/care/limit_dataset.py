@@ -1,9 +1,9 @@
 """Sentences that tell a limit or do not, and limits beside messages to which they matter or do not.
 
 ``train.jsonl`` and its like have a sentence a line: ``{"text", "care", "kind"}``. A line of
-``pairs-train.jsonl`` and its like is either a matter, ``{"matter", "fields", "said", "asked"}``:
+``pairs-train.jsonl`` and its like is either a topic, ``{"matter", "fields", "said", "asked"}``:
 sentences that tell it, messages to which it matters, and the fields of life that these ask about;
-or messages, ``{"field", "asked"}``: to all matters of that field, or (null) to none. A matter of
+or messages, ``{"field", "asked"}``: to all topics of that field, or (null) to none. A topic of
 several fields may have a line for the messages of each: it touches the fields of all of them.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from service.bench.parameters import BenchmarkError
 
 How = Literal["own", "field", "elsewhere", "none"]
-"""Messages of a limit's own matter, of its field, of another field, and of none."""
+"""Messages of a limit's own topic, of its field, of another field, and of none."""
 
 
 class Sentence(NamedTuple):
@@ -34,7 +34,7 @@ class Sentence(NamedTuple):
 class Pair(NamedTuple):
     """A limit, and a message."""
 
-    matter: str
+    topic: str
     said: str
     asked: str
     how: How
@@ -79,13 +79,13 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
 def _pairs(lines: list[Mapping[str, Any]]) -> Iterator[Pair]:
     """All pairs of which it is known whether the limit matters.
 
-    Not a limit with messages of another matter of the same field: who is allergic to shellfish and
+    Not a limit with messages of another topic of the same field: who is allergic to shellfish and
     asks about a peanut sauce may well want to be asked what else is in it.
     """
-    matters = [each for each in lines if "matter" in each]
+    topics = [each for each in lines if "matter" in each]
     touched = defaultdict[str, set[str]](set)
-    for matter in matters:
-        touched[matter["matter"]].update(matter["fields"])
+    for topic in topics:
+        touched[topic["matter"]].update(topic["fields"])
     for name, fields in touched.items():
         asked = [
             (words, how)
@@ -93,13 +93,13 @@ def _pairs(lines: list[Mapping[str, Any]]) -> Iterator[Pair]:
             if (how := _how(name, fields, line))
             for words in line["asked"]
         ]
-        for matter in matters:
-            if matter["matter"] == name:
-                yield from (Pair(name, said, *each) for said in matter["said"] for each in asked)
+        for topic in topics:
+            if topic["matter"] == name:
+                yield from (Pair(name, said, *each) for said in topic["said"] for each in asked)
 
 
 def _how(name: str, fields: set[str], line: Mapping[str, Any]) -> How | None:
-    """How the messages of a line belong to a matter; None where that is open."""
+    """How the messages of a line belong to a topic; None where that is open."""
     if line.get("matter") == name:
         return "own"
     if "matter" in line:

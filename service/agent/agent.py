@@ -27,7 +27,7 @@ from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, Problem
 from service.domain.history.events import Event
-from service.domain.history.human_input import NEW_MATTER, CallDecision, Remember
+from service.domain.history.human_input import NEW_RUN_LOOP, CallDecision, Remember
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
 from service.llm.named_models import Models
@@ -228,7 +228,7 @@ class Agent(LoopActions):
         check_message(message, metadata or {})
         if model is not None:
             self.models.check(model)
-        if run_loop_id not in (None, NEW_MATTER):
+        if run_loop_id not in (None, NEW_RUN_LOOP):
             await self.memory.journal.run_loops.check_owner(run_loop_id, owner=owner)
         entry = InboxEntry(
             message_id=new_id(),

@@ -70,7 +70,7 @@ class Control:
         if not state.is_active:
             raise ConflictError(
                 f"run loop {run_loop_id} is {state.status} already",
-                advice="Send a message with its id to take the matter up again.",
+                advice="Send a message with its id to resume it.",
             )
         return state
 
@@ -112,7 +112,7 @@ class Control:
             raise ConflictError(
                 f"run loop {run_loop_id} is {state.status.replace('_', ' ')}",
                 advice="Only one that was cancelled or has failed can be taken up where it ended;"
-                " send a message with its id to go on with the matter.",
+                " send a message with its id to go on with it.",
             )
         return await run_to_end(self._resume(run_loop_id))
 
@@ -157,7 +157,7 @@ class Control:
                         pass
         raise ConflictError(
             f"run loop {run_loop_id} has ended before it could be summarised",
-            advice="Send a message with its id to take the matter up again.",
+            advice="Send a message with its id to resume it.",
         )
 
     async def _request_compaction(self, run_loop_id: str) -> int:

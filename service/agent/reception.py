@@ -32,7 +32,7 @@ from service.domain.history.events import (
     RouteDecided,
     RunLoopStarted,
 )
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
@@ -262,8 +262,8 @@ class Reception:
         words = await self._hooks.before_routing(
             entry, lambda problem: besides.append(ErrorOccurred(problem=problem))
         )
-        if entry.requested_run_loop_id == NEW_MATTER:
-            requested = NEW_MATTER
+        if entry.requested_run_loop_id == NEW_RUN_LOOP:
+            requested = NEW_RUN_LOOP
         elif entry.requested_run_loop_id is not None:
             try:
                 requested = await self._memory.journal.replay(

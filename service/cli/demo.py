@@ -1,6 +1,6 @@
 """`make demo`: a short tour on the real thing, which ends by itself.
 
-A daemon of its own, on a free port and in a temporary folder, gets messages of two matters; the
+A daemon of its own, on a free port and in a temporary folder, gets messages about two topics; the
 tour shows where they go and why, completes both, finds them in memory again, and asks about one.
 It relies on what the daemon does, not on the words that the model chooses.
 """
@@ -125,8 +125,8 @@ def _wait_for(daemon: DaemonProcess) -> None:
 
 
 def _send_messages(client: Daemon) -> list[str]:
-    """Three messages of two matters; the ids of their run loops."""
-    _heading("Two matters", "nobody says which message belongs where: the router decides")
+    """Three messages about two topics; the ids of their run loops."""
+    _heading("Two topics", "nobody says which message belongs where: the router decides")
     trip = _send(client, TRIP)
     tomatoes = _send(client, TOMATOES)
     follow_up = _send(client, FOLLOW_UP)

@@ -113,6 +113,6 @@ class RondoGroup(LazyGroup):
 rondo = RondoGroup(
     name="rondo",
     subcommands=SUBCOMMANDS,
-    summary="A personal assistant that works on many matters at once, and remembers all of them.",
+    summary="A personal assistant that works on many tasks at once, and remembers all of them.",
 )
 click.version_option(__version__, prog_name="rondo")(rondo)

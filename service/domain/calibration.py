@@ -26,7 +26,7 @@ class CalibrationInUse(BaseModel):
     temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """Above 1: decisions are less sure than the model takes them to be."""
     new_offset: float = Field(default=0.0, allow_inf_nan=False)
-    """Above 0: new matters are more frequent than the model takes them to be."""
+    """Above 0: new topics are more frequent than the model takes them to be."""
     corrections: int = 0
     """Decisions that a person had corrected, or was asked about, when it was fitted."""
     decisions: int = 0

@@ -170,7 +170,7 @@ class ForgetPreview(_Words):
     repeated: tuple[Repetition, ...] = ()
     """Where the same words stand besides. They stay; name these places to forget them."""
     related: tuple[RunLoopMention, ...] = ()
-    """Run loops that may speak of the same matter. Beyond the copies, their words stay."""
+    """Run loops that may speak of the same topic. Beyond the copies, their words stay."""
     active: tuple[RunLoopMention, ...] = ()
     """Run loops that stand in the way as long as they are active."""
     events: int

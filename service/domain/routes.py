@@ -43,7 +43,7 @@ class Route(BaseModel):
     candidates: tuple[RouteCandidate, ...] = ()
     """Likeliest first."""
     new_probability: float | None = None
-    """How likely the message opens a new matter; None where nothing was weighed."""
+    """How likely the message opens a new topic; None where nothing was weighed."""
     model: str | None = None
     """The version of the trained model that weighed; None: of older journals, or nothing did."""
     calibration: tuple[float, float] | None = None

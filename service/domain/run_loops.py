@@ -68,7 +68,7 @@ class Iteration(BaseModel):
 
 
 class RunLoop(BaseModel):
-    """One matter, from its goal to its end."""
+    """One task, from its goal to its end."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -64,7 +64,7 @@ def joining(
 def _drops_what_goes_on(received: MessageReceived, state: RunLoopState) -> bool:
     """Whether a loop does not go on with what it is at, once the message is there.
 
-    A loop that waits to hear where its first message belongs is taken for a matter of its own by
+    A loop that waits to hear where its first message belongs is taken for a topic of its own by
     whoever goes on talking there.
     """
     if state.asks_where:

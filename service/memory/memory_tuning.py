@@ -162,7 +162,7 @@ RELEVANCE_BY_WORDS = RelevanceWeights(
 stores of 2 to 7,000 segments: the everyday conversations of our own in data/memory/relevance
 (`everyday-dev`), a conversation of LoCoMo, half of MADial-Bench in both languages, and, as stores
 that know nothing of what is asked, IRC, service dialogues and talk about films (English and
-Chinese). What is of the same matter and no answer counts three tenths. Measured on questions that
+Chinese). What is of the same topic and no answer counts three tenths. Measured on questions that
 nothing was fitted to (`everyday-test` and another conversation of LoCoMo), the best hit of a
 question that is answered is more relevant than that of one that nothing has to do with for 98 of
 100 pairs."""
@@ -172,7 +172,7 @@ RELATED_FROM = 0.25
 found, 97.6 % keep something in all those sets, those held out included (96.6 % in our own stores of
 up to 134 segments; by words alone 93.4 and 99.5 %); of those that nothing has to do with, 12.4 %
 (17.2 %; 17.2 and 6.5 %). Those that are lost share no word with their answer. Of questions about a
-matter that was talked of, but not this of it, 79 % keep something (71 %; 65 and 56 %): no floor
+topic that was talked of, but not this of it, 79 % keep something (71 %; 65 and 56 %): no floor
 tells these from answers. At 0.33, 97 % of what was fitted to is kept, 95 % in our own stores."""
 
 STORES_ALIKE = 20
@@ -247,10 +247,10 @@ FORGOTTEN_LOOKED_FOR = 300
 """How many sentences and numbers of forgotten words are looked for elsewhere, word for word.
 Untuned: each is a search of some milliseconds."""
 
-SAME_MATTER = 0.5
-"""Relevance from which on a hit may speak of the matter that is to be forgotten. Untuned."""
+SAME_TOPIC = 0.5
+"""Relevance from which on a hit may speak of the topic that is to be forgotten. Untuned."""
 
-SAME_MATTER_ASKED = 10
+SAME_TOPIC_ASKED = 10
 """How many of the texts that go are searched for, to find such hits. Untuned: more would only take
 time."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.imported import last_moment
 from service.domain.json_values import unwritable_number
 from service.domain.run_loops import Iteration, RunLoop
@@ -159,10 +159,10 @@ def settled(run_loop: RunLoop) -> RunLoop:
 def _check_id(run_loop_id: str) -> None:
     if not run_loop_id.strip():
         raise BadLineError("its id is blank; give it one of letters and digits")
-    if run_loop_id == NEW_MATTER:
+    if run_loop_id == NEW_RUN_LOOP:
         raise BadLineError(
-            f"its id is “{NEW_MATTER}”, by which a message is said to open a new run loop; give it"
-            " another one"
+            f"its id is “{NEW_RUN_LOOP}”, by which a message is said to open a new run loop;"
+            " give it another one"
         )
     if len(run_loop_id) > _LONGEST_ID:
         raise BadLineError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
 from service.domain.routes import Route
 from service.domain.run_loops import Iteration
@@ -117,7 +117,7 @@ def with_alternatives(route: Route, *, below: float) -> Route:
         if each.run_loop_id != route.run_loop_id
     ]
     if route.decision == "join":
-        others.append((route.new_probability, NEW_MATTER))
+        others.append((route.new_probability, NEW_RUN_LOOP))
     others.sort(key=lambda each: each[0], reverse=True)
     likely = [each for each in others if each[0] >= ROUTER_ALTERNATIVE_LEAST]
     shown = (likely or others[:1])[:ROUTER_MOST_ALTERNATIVES]

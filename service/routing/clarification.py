@@ -6,7 +6,7 @@ before all work there. Whoever answers lets that loop go on, or has the message 
 
 from __future__ import annotations
 
-from service.domain.history.human_input import NEW_MATTER, InputReceived, InputRequired
+from service.domain.history.human_input import NEW_RUN_LOOP, InputReceived, InputRequired
 from service.domain.ids import new_id
 from service.domain.routes import Route
 from service.domain.text import main_script
@@ -28,8 +28,8 @@ def rather_asked(route: Route, *, below: float) -> Route:
             "run_loop_id": None,
             "method": "asked",
             "alternatives": (),  # the question has them
-            # Without the names of the matters: the question has these, in one place.
-            "reason": "it is not clear which matter it belongs to: you are asked",
+            # Without the names of the topics: the question has these, in one place.
+            "reason": "it is not clear which topic it belongs to: you are asked",
         }
     )
 
@@ -51,7 +51,7 @@ def question(route: Route, words: str) -> InputRequired:
         request_id=new_id(),
         kind="select",
         prompt="这说的是哪件事？" if chinese else "What is this about?",
-        options=_distinct(options, [*ids, NEW_MATTER]),
+        options=_distinct(options, [*ids, NEW_RUN_LOOP]),
         about="route",
         run_loop_ids=tuple(ids),
     )
@@ -68,10 +68,10 @@ def _distinct(options: list[str], ids: list[str]) -> tuple[str, ...]:
 def as_kept(request: InputRequired, received: InputReceived) -> InputReceived:
     """An answer as it is journaled: with the id of the chosen loop, in place of what that is about.
 
-    So the words of a matter stand in the question alone.
+    So the words of a topic stand in the question alone.
     """
     if request.about != "route":
         return received
     chosen = request.options.index(received.choices[0])
-    ids = (*request.run_loop_ids, NEW_MATTER)
+    ids = (*request.run_loop_ids, NEW_RUN_LOOP)
     return received.model_copy(update={"choices": (ids[chosen],)})

@@ -67,7 +67,7 @@ _NO_ANSWER = "this is no answer to what another one asks"
 
 
 def opens_of(text: str, vector: Vector | None) -> float:
-    """How much a message is like those that open a matter; NaN: not known."""
+    """How much a message is like those that open a topic; NaN: not known."""
     projection = shipped().projection
     if vector is None or not projection.knows(text):
         return math.nan

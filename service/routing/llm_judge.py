@@ -1,7 +1,7 @@
-"""The language model's judgement: which of these matters does a message belong to?
+"""The language model's judgement: which of these topics does a message belong to?
 
 The answer is constrained to descriptive labels (small models given letters always say "A"), and
-the examples are turns of the conversation. What was said in a matter stands on lines of its own
+the examples are turns of the conversation. What was said in a topic stands on lines of its own
 that begin with who said it: no words can pass for another line, label or message.
 """
 
@@ -48,7 +48,7 @@ _EXAMPLES = (
     (["帮我写一封请假邮件"], "推荐一部科幻电影", _NEW),
 )
 _WAITS = "  (the assistant waits for an answer)"
-_NONE_CHOSEN = "The language model chose none of the matters"
+_NONE_CHOSEN = "The language model chose none of the topics"
 _JSON = re.compile(r"\{.*\}", re.DOTALL)
 _UNPRINTABLE = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
@@ -66,16 +66,16 @@ async def judge(
     *,
     on_generated: Callable[[Generated], None] = lambda generated: None,
 ) -> int | None:
-    """Ask the model which matter a message continues.
+    """Ask the model which topic a message continues.
 
     Args:
         llm: a model that honours `response_schema`.
         text: the message.
-        candidates: the matters, likeliest first; those that find no room are left out.
+        candidates: the topics, likeliest first; those that find no room are left out.
         on_generated: told what the model gave, whether or not it can be used.
 
     Returns:
-        Which of the candidates, or None for a new matter.
+        Which of the candidates, or None for a new topic.
 
     Raises:
         LLMError: the call failed, or the answer is none of those that were offered.
@@ -84,15 +84,15 @@ async def judge(
     message = _shortened(
         _line(text), max(int(budget * ROUTER_LLM_MESSAGE_SHARE), ROUTER_LLM_TURN_TOKENS)
     )
-    matters = _described(candidates, budget - estimate_tokens(message))
+    topics = _described(candidates, budget - estimate_tokens(message))
     messages = [Message.system(_SYSTEM)]
     for goals, said, answer in _EXAMPLES:
         messages += [
             Message.user(_question(said, [(goal, ()) for goal in goals])),
             Message.assistant(_answer(answer)),
         ]
-    messages.append(Message.user(_question(message, matters)))
-    labels = [label for label, _ in matters]
+    messages.append(Message.user(_question(message, topics)))
+    labels = [label for label, _ in topics]
     schema = {
         "type": "object",
         "properties": {"continues": {"enum": [*labels, _NEW]}},
@@ -120,13 +120,13 @@ def _read(answer: str, labels: Sequence[str]) -> int | None:
     for place, label in enumerate(labels):
         if label.casefold() == chosen:
             return place
-    raise LLMStreamError("the model chose a matter that was not offered", title=_NONE_CHOSEN)
+    raise LLMStreamError("the model chose a topic that was not offered", title=_NONE_CHOSEN)
 
 
 def _described(candidates: Sequence[Candidate], budget: int) -> list[tuple[str, Sequence[str]]]:
     """Labels, each unlike all others, with what was said last; as many as find room, at least one.
 
-    What a matter does not use of its share falls to those after it.
+    What a topic does not use of its share falls to those after it.
     """
     described: list[tuple[str, Sequence[str]]] = []
     taken = {_NEW}
@@ -171,9 +171,9 @@ def _last_turns(candidate: Candidate, budget: int) -> Sequence[str]:
     return lines[::-1]
 
 
-def _question(text: str, matters: Sequence[tuple[str, Sequence[str]]]) -> str:
+def _question(text: str, topics: Sequence[tuple[str, Sequence[str]]]) -> str:
     lines = ["Matters:"]
-    for label, said in matters:
+    for label, said in topics:
         lines += [f"- {label}", *said]
     lines.append(f"Newest message: {text}")
     return "\n".join(lines)

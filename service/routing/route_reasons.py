@@ -18,14 +18,14 @@ _LEAST_SHARE = 0.2
 _CLOSE = "it is close in meaning to what was said there"
 _REPLY = "it replies to what was said there last"
 _WORDS = "it shares words with what was said there"
-_NAMES = "it names what only that matter speaks of"
+_NAMES = "it names what only that topic speaks of"
 _POINTS = "it points back to what was spoken of there"
 _SAID = "it does not repeat what was settled there"
 _RECENT = "it was spoken of just now"
 _ASKED = "a question was asked there last"
-_OPEN = "that matter is not closed yet"
+_OPEN = "that topic is not closed yet"
 _MANNER = "it is said in the same manner"
-_STAGE = "it suits how far that matter has come"
+_STAGE = "it suits how far that topic has come"
 
 JOIN_THEMES: Mapping[str, str] = {
     **{
@@ -58,7 +58,7 @@ What the reader says is about all of it: it is named only where nothing else spo
 """
 _READ = "it goes on from what was said there"
 
-_OPENS = "it reads like the opening of a matter"
+_OPENS = "it reads like the opening of a topic"
 _FAR = "nothing active is close to it in meaning"
 _STRANGE = "its words are new"
 _LATE = "nothing was spoken of just now"
@@ -93,7 +93,7 @@ def for_join(credit: NDArray[np.float64]) -> str:
 
 
 def for_new(credit: NDArray[np.float64]) -> str:
-    """What spoke for a new matter; `credit` of shape (len(CONTEXT_FEATURES),)."""
+    """What spoke for a new topic; `credit` of shape (len(CONTEXT_FEATURES),)."""
     reason = _named(CONTEXT_FEATURES, NEW_THEMES, credit)
     if not reason and _gained(CONTEXT_FEATURES, READER_CONTEXT, credit) > 0:
         return _NO_SIGN

@@ -20,7 +20,7 @@ import anyio.to_thread
 from service.domain.errors import LLMError
 from service.domain.forgetting_terms import FORGOTTEN
 from service.domain.history.events import Usage
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
 from service.domain.routes import Route, RouteCandidate, RouteMethod, goal_as_named
 from service.domain.run_loops import RESUMABLE
@@ -127,10 +127,10 @@ class Router:
             text: the message.
             active: the sender's active loops, those that changed last first.
             now: when it came.
-            requested: the loop that the sender named, if any; or that it opens a new matter.
+            requested: the loop that the sender named, if any; or that it opens a new topic.
             on_usage: told what the language model used, where it is asked.
         """
-        if requested == NEW_MATTER:
+        if requested == NEW_RUN_LOOP:
             reason = "the sender said that it is new"
             return Route(decision="new", confidence=1.0, method="explicit", reason=reason)
         if requested is not None:
@@ -262,7 +262,7 @@ class Router:
         before = weighed.new if chosen is None else weighed.probabilities[chosen]
         confidence = agreed(before)
         if chosen is None:
-            reason = "the language model judged that it opens a new matter"
+            reason = "the language model judged that it opens a new topic"
             return _route(weighed, None, "llm", confidence, reason)
         goal = _named(offered[chosen])
         reason = f"the language model judged that it goes on with “{goal}”"
@@ -322,7 +322,7 @@ def _likeliest(weighed: _Weighed, method: RouteMethod, *, why_not_judged: str = 
     it, end = ("most likely it", f"; {why_not_judged}") if why_not_judged else ("it", "")
     confidence = weighed.confidence
     if not weighed.joins:
-        reason = f"{it} opens a new matter: {weighed.reason}{end}"
+        reason = f"{it} opens a new topic: {weighed.reason}{end}"
         return _route(weighed, None, method, confidence, reason)
     best = weighed.candidates[0]
     reason = f"{it} goes on with “{_named(best)}”: {weighed.reason}{end}"

@@ -154,7 +154,7 @@ class Judgement:
     probabilities: tuple[float, ...]
     """Of each candidate, in their order."""
     new: float
-    """That it opens a new matter. All sum to 1."""
+    """That it opens a new topic. All sum to 1."""
     best: int | None
     """The likeliest candidate; None when *new* is likelier than any."""
     reason: str

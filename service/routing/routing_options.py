@@ -24,7 +24,7 @@ class RouterOptions:
     unsure_below: float = ROUTER_UNSURE_BELOW
     """The confidence below which a route tells what else it could have been. 0: none does."""
     split_matters: bool = False
-    """Whether a message with several matters is taken apart."""
+    """Whether a message with several requests is taken apart."""
 
     def __post_init__(self) -> None:
         """See that all can be.

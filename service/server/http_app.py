@@ -65,7 +65,7 @@ def create_app(
     app = DescribedAPI(
         title="Rondo",
         version=__version__,
-        description="A personal assistant that works on many matters at once and remembers all "
+        description="A personal assistant that works on many tasks at once and remembers all "
         "of them. Errors are RFC 9457 problem details that say what to do.",
         lifespan=lifespan,
         docs_url=None,  # of our own, since this one's code is loaded from the web

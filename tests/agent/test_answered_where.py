@@ -193,7 +193,7 @@ async def test_answers_are_labels_and_open_questions_are_not(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-async def test_forgetting_a_matter_takes_it_out_of_what_was_asked_and_answered(
+async def test_forgetting_a_topic_takes_it_out_of_what_was_asked_and_answered(
     tmp_path: Path,
 ) -> None:
     secret = "Xylophone heist at the Quixotic Bank"

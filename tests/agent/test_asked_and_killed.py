@@ -54,7 +54,7 @@ async def _see_it_through(folder: Path) -> None:
 
 
 async def _answer_until_all_rest(agent: Agent) -> None:
-    """The first listed matter belongs to the trip, the second is new."""
+    """The first listed topic belongs to the trip, the second is new."""
     with anyio.fail_after(20):
         while True:
             states = agent.memory.short_term.states()

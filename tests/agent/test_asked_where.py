@@ -1,4 +1,4 @@
-"""Where it is not sure, the router asks which matter a message belongs to: nothing is lost, nothing
+"""Where it is not sure, the router asks which topic a message belongs to: nothing is lost, nothing
 is done before the answer, and nothing hangs."""
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ async def test_a_list_that_a_failing_hook_has_spoilt_is_not_what_the_model_is_sh
 
 
 class Judge(FunctionLLM):
-    """Says that every message belongs to the first matter, and keeps what it was asked."""
+    """Says that every message belongs to the first topic, and keeps what it was asked."""
 
     def __init__(self) -> None:
         super().__init__(lambda messages: "An answer.")

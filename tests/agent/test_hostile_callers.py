@@ -100,7 +100,7 @@ async def test_three_who_cancel_or_resume_at_once_are_told_what_to_do(tmp_path: 
     assert all(error.advice for error in refused)
 
 
-async def test_a_slow_interrupt_does_not_hold_up_another_matter(tmp_path: Path) -> None:
+async def test_a_slow_interrupt_does_not_hold_up_another_topic(tmp_path: Path) -> None:
     release = anyio.Event()
 
     @tool()

@@ -112,7 +112,7 @@ async def test_each_way_in_which_a_decision_can_turn_out(tmp_path: Path) -> None
         assert found["to-b"].method == "embedding"
 
 
-async def test_a_message_moved_to_a_matter_that_was_opened_later_was_new(tmp_path: Path) -> None:
+async def test_a_message_moved_to_a_topic_that_was_opened_later_was_new(tmp_path: Path) -> None:
     async with running_agent(tmp_path, auto_classify=False) as agent:
         a = await decided(agent, "a", UNWEIGHED)
         await decided(agent, "early", weighed(a, (a, 0.8), new=0.2))

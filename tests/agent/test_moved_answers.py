@@ -332,7 +332,7 @@ async def test_an_earlier_message_is_moved_first_and_the_answer_after_it(tmp_pat
         assert [message.role for message in now.history] == ["user", "assistant"]
         assert now.iterations[2].moved_to == moved.to_run_loop_id
         assert answer_of(await sent(agent, "Ada", table)) == "Done: Ada"
-        # The whole matter goes along to another loop, with the answer that counts.
+        # The whole topic goes along to another loop, with the answer that counts.
         there = await agent.reroute(table, to=None)
         assert results_of(there.run_loop) == ["Ada"]
         assert there.run_loop.iterations[-1].response == "Done: Ada"

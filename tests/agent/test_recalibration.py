@@ -78,7 +78,7 @@ async def decide(
 
 
 async def mostly_wrong(journal: SqliteJournal, corrections: int = 30) -> None:
-    """New matters are much more frequent than the model believes."""
+    """New topics are much more frequent than the model believes."""
     chances = np.random.default_rng(3)
     for number in range(corrections + 10):
         join = round(float(chances.uniform(0.6, 0.9)), 4)

@@ -1,4 +1,4 @@
-"""Memory is put before the model when a loop begins, and when a person turns to another matter."""
+"""Memory is put before the model when a loop begins, and when a person turns to another topic."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def said_next(agent: Agent, llm: FunctionLLM, said: Continuation) -> list[
     [(REMEMBERED_EN, SAID_EN), (REMEMBERED_ZH, SAID_ZH)],
     ids=["English", "Chinese"],
 )
-async def test_another_matter_is_recalled_and_the_same_matter_is_not(
+async def test_another_topic_is_recalled_and_the_same_topic_is_not(
     tmp_path: Path,
     bundled: SentenceTransformerEmbedder,
     remembered: Mapping[str, Turns],
@@ -137,7 +137,7 @@ async def test_thanks_and_yes_of_other_conversations_are_recalled_to_no_question
         assert [words for words in said if words in {turn[0][0] for turn in small.values()}] == []
 
 
-async def test_a_matter_that_comes_up_later_is_recalled_beside_its_words(tmp_path: Path) -> None:
+async def test_a_topic_that_comes_up_later_is_recalled_beside_its_words(tmp_path: Path) -> None:
     llm = FunctionLLM(echo)
     async with remembering_agent(tmp_path, llm, {"cat": (CAT,), "shed": (SHED,)}) as agent:
         first = await sent(agent, "Explain regular expressions.")
@@ -194,12 +194,12 @@ async def test_nothing_is_recalled_twice_in_a_loop(tmp_path: Path) -> None:
 
 
 async def test_all_recall_of_a_loop_is_bounded(tmp_path: Path) -> None:
-    matters = {
+    topics = {
         f"m{n}": ((f"The matter of {name}: " + f"{name} is long told here. " * 8, "Noted."),)
         for n, name in enumerate(("zebras", "violins", "glaciers", "orchids", "turbines", "maps"))
     }
     async with remembering_agent(
-        tmp_path, FunctionLLM(lambda m: "All right."), matters, recall_tokens=100
+        tmp_path, FunctionLLM(lambda m: "All right."), topics, recall_tokens=100
     ) as agent:
         first = await sent(agent, "Explain regular expressions.")
         each = []
@@ -231,10 +231,10 @@ async def test_what_was_said_in_another_loop_just_now_is_recalled(tmp_path: Path
 
 
 async def test_a_word_of_thanks_recalls_no_other_word_of_thanks(tmp_path: Path) -> None:
-    matters = {"old": (("How late is it?", "Noon."), ("Thanks!", "You are welcome."))}
+    topics = {"old": (("How late is it?", "Noon."), ("Thanks!", "You are welcome."))}
     for embedder in (None, WordEmbedder()):
         folder = tmp_path / type(embedder).__name__
-        async with remembering_agent(folder, FunctionLLM(echo), matters, embedder) as agent:
+        async with remembering_agent(folder, FunctionLLM(echo), topics, embedder) as agent:
             first = await sent(agent, "Explain regular expressions.")
             assert not recalled(await sent(agent, "Thanks!", first[0].run_loop_id))
 
@@ -270,7 +270,7 @@ async def test_memory_that_cannot_be_searched_is_told_and_the_answer_comes(tmp_p
         assert answer_of(events) == "You said: What is the padlock's code?"
 
 
-async def test_several_messages_that_land_together_are_one_matter(tmp_path: Path) -> None:
+async def test_several_messages_that_land_together_are_one_topic(tmp_path: Path) -> None:
     may_answer = anyio.Event()
 
     def respond(messages: Sequence[Message]) -> Any:

@@ -81,11 +81,11 @@ async def test_what_is_sure_is_joined_without_asking_the_language_model() -> Non
     assert judge.asked == []
 
 
-async def test_what_surely_opens_a_matter_opens_a_loop_without_asking_the_language_model() -> None:
+async def test_what_surely_opens_a_topic_opens_a_loop_without_asking_the_language_model() -> None:
     judge = Judge("{}")
     route = await Router(judge, no_embedder).route(JUGGLE, active=[INVOICE, LISBON], now=NOW)
     assert (route.decision, route.run_loop_id, route.method) == ("new", None, "words")
-    assert route.reason.startswith("it opens a new matter: ")
+    assert route.reason.startswith("it opens a new topic: ")
     assert route.confidence == route.new_probability
     assert judge.asked == []
 
@@ -123,7 +123,7 @@ async def test_what_is_unsure_is_judged_by_the_language_model() -> None:
     assert route.latency_ms is not None
 
 
-async def test_the_language_model_may_judge_that_it_is_a_new_matter() -> None:
+async def test_the_language_model_may_judge_that_it_is_a_new_topic() -> None:
     judge = Judge('{"continues": "a new matter"}')
     route = await Router(judge, no_embedder, NEVER_SURE).route(HOTEL, active=[LISBON], now=NOW)
     assert (route.decision, route.method) == ("new", "llm")
@@ -166,8 +166,8 @@ async def test_only_loops_that_are_at_all_likely_are_offered_to_the_language_mod
     ("judge", "why"),
     [
         (Judge(LLMConnectionError("gone")), "cannot be reached"),
-        (Judge("no JSON"), "chose none of the matters"),
-        (Judge('{"continues": "something else"}'), "chose none of the matters"),
+        (Judge("no JSON"), "chose none of the topics"),
+        (Judge('{"continues": "something else"}'), "chose none of the topics"),
         (Judge("{}", ready=False), "not ready"),
         (Judge("{}", hangs=True), "did not answer within"),
     ],

@@ -19,7 +19,7 @@ from service.routing.features.turn_features import EXCHANGE_FEATURES
 from service.routing.text.message_shape import shape
 from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, clear_cache, read
 from service.routing.text.word_pieces import pieces
-from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, matter, weather_zh
+from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, topic, weather_zh
 
 
 def of(found: Features, name: str) -> list[float]:
@@ -75,7 +75,7 @@ def test_what_is_pointed_at_is_named() -> None:
     assert "酒店" in shape("这家酒店的电话是多少").heads
 
 
-def test_a_message_that_names_what_one_matter_alone_speaks_of_is_told() -> None:
+def test_a_message_that_names_what_one_topic_alone_speaks_of_is_told() -> None:
     found = features("RX-4471 was paid on Monday", NOW, [lisbon(), invoice()])
     assert of(found, "codes_shared") == [0.0, 1.0]
     assert of(found, "codes_elsewhere") == [1.0, 0.0]
@@ -91,7 +91,7 @@ def test_chinese_words_are_shared_without_spaces() -> None:
 
 
 def test_stop_words_weigh_little() -> None:
-    found = features("is it the river", NOW, [lisbon(), matter("x", "is it the one that it is")])
+    found = features("is it the river", NOW, [lisbon(), topic("x", "is it the one that it is")])
     lisbon_share, other_share = of(found, "overlap_loop")
     assert lisbon_share > other_share
 
@@ -114,15 +114,15 @@ def test_the_same_input_gives_the_same_numbers_whatever_was_read_before() -> Non
 
 
 def test_a_loop_that_waits_for_an_answer_is_one_that_asked() -> None:
-    silent = features("yes", NOW, [matter("a", "send it", "I can do that now.")])
-    waiting = features("yes", NOW, [matter("a", "send it", "I can do that now.", awaiting=True)])
+    silent = features("yes", NOW, [topic("a", "send it", "I can do that now.")])
+    waiting = features("yes", NOW, [topic("a", "send it", "I can do that now.", awaiting=True)])
     assert of(silent, "last_asks") == [0.0]
     assert of(waiting, "last_asks") == of(waiting, "last_asks_yes_or_no") == [1.0]
 
 
 def test_a_loop_whose_person_said_thanks_is_closed() -> None:
-    open_one = matter("a", "find a plumber", "Here is one.", "what is the price?", "50 euros.")
-    closed = matter("b", "find a plumber", "Here is one.", "Great, thank you!", "You're welcome!")
+    open_one = topic("a", "find a plumber", "Here is one.", "what is the price?", "50 euros.")
+    closed = topic("b", "find a plumber", "Here is one.", "Great, thank you!", "You're welcome!")
     found = features("and an electrician", NOW, [open_one, closed])
     assert of(found, "closed") == [0.0, 1.0]
     assert of(found, "dismissed") == [0.0, 1.0]
@@ -159,7 +159,7 @@ def test_without_candidates_there_are_no_rows() -> None:
     "text", ["", "   ", "\x00", "😀" * 50, "a" * 300_000, "1 " * 100_000, "天" * 100_000, "?!…"]
 )
 def test_any_text_has_features(text: str) -> None:
-    empty = matter("empty", text, text)
+    empty = topic("empty", text, text)
     found = features(text, NOW, [empty, lisbon()])
     of_one_script = {"same_beginning", "same_end", "same_case"}
     for name in CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]:
@@ -173,24 +173,24 @@ def test_any_text_has_features(text: str) -> None:
     [" ".join(f"word{n}" for n in range(150)), "".join(chr(0x4E00 + n) for n in range(900))],
 )
 def test_a_message_of_very_many_words_has_features(text: str) -> None:
-    found = features(text, NOW, [matter("same", text, text), lisbon()])
+    found = features(text, NOW, [topic("same", text, text), lisbon()])
     column = EXCHANGE_FEATURES.index("overlap")
     assert found.exchanges.rows[0, column] == pytest.approx(1.0)
     assert of(found, "overlap_loop")[0] == pytest.approx(1.0)
 
 
 def test_turns_in_another_script_say_nothing_of_the_hand() -> None:
-    found = features("make it shorter", NOW, [matter("zh", "帮我写一封邮件", "好的"), lisbon()])
+    found = features("make it shorter", NOW, [topic("zh", "帮我写一封邮件", "好的"), lisbon()])
     assert np.isnan(of(found, "same_case")[0])
     assert list(of(found, "same_script")) == [0.0, 1.0]
-    unlettered = features("42?", NOW, [matter("zh", "帮我写一封邮件", "好的"), lisbon()])
+    unlettered = features("42?", NOW, [topic("zh", "帮我写一封邮件", "好的"), lisbon()])
     assert list(of(unlettered, "same_script")) == [1.0, 1.0]
 
 
 def test_only_the_goal_and_the_newest_turns_are_read() -> None:
     many = [f"{'xyz'[n % 3]}{'bcdfghjklm'[n // 3 % 10]}uq{'aeiou'[n // 30]}" for n in range(40)]
     assert len(set(many)) == len(many) > 2 * MOST_TURNS
-    found = [features(word, NOW, [matter("a", *many)]) for word in (many[0], many[5], many[-1])]
+    found = [features(word, NOW, [topic("a", *many)]) for word in (many[0], many[5], many[-1])]
     goal, early, late = (of(each, "own_words")[0] for each in found)
     assert goal > 0
     assert early == 0
@@ -222,8 +222,8 @@ def test_pieces_of_chinese_are_pairs_of_characters() -> None:
 
 
 def test_the_same_hand_is_nearer_than_another() -> None:
-    casual = matter("a", "cant u fix my wifi... plz")
-    formal = matter("b", "I cannot connect to the network.")
+    casual = topic("a", "cant u fix my wifi... plz")
+    formal = topic("b", "I cannot connect to the network.")
     found = features("u dont know how to... plz", NOW, [casual, formal])
     apart = of(found, "habits_apart")
     assert apart[0] < apart[1]

@@ -27,18 +27,18 @@ from tests.support.agent.routing_cases import (
     dumplings_zh,
     invoice,
     lisbon,
-    matter,
+    topic,
     weather_zh,
 )
 
-Matter = Callable[..., Candidate]
-ENGLISH: Sequence[tuple[str, Matter | None]] = (
+Topic = Callable[..., Candidate]
+ENGLISH: Sequence[tuple[str, Topic | None]] = (
     ("Is Hotel Aurora quiet at night?", lisbon),
     ("I paid it on the 3rd of March.", invoice),
     ("Hi, I'd like to book a table for two tonight.", None),
     ("Hello! Can you help me with a birthday card for my niece?", None),
 )
-CHINESE: Sequence[tuple[str, Matter | None]] = (
+CHINESE: Sequence[tuple[str, Topic | None]] = (
     ("这家餐馆的电话是多少？", dumplings_zh),
     ("后天北京会下雨吗？", weather_zh),
     ("你好，我想买一张去上海的火车票。", None),
@@ -61,23 +61,23 @@ def embed() -> Embed:
 
 
 def judged(
-    text: str, matters: Sequence[Matter], embed: Embed | None = None
+    text: str, topics: Sequence[Topic], embed: Embed | None = None
 ) -> tuple[str | None, Judgement]:
-    candidates = [each(embed) for each in matters]
+    candidates = [each(embed) for each in topics]
     vector = embed([text])[0] if embed is not None else None
     judgement = shipped().judge(text, NOW, candidates, vector)
     return (None if judgement.best is None else candidates[judgement.best].id), judgement
 
 
 @pytest.mark.parametrize(("text", "expected"), ENGLISH)
-def test_a_message_goes_where_it_belongs_by_its_words(text: str, expected: Matter | None) -> None:
+def test_a_message_goes_where_it_belongs_by_its_words(text: str, expected: Topic | None) -> None:
     went, _ = judged(text, [lisbon, invoice])
     assert went == (expected().id if expected else None)
 
 
 @pytest.mark.parametrize(("text", "expected"), CHINESE)
 def test_a_chinese_message_goes_where_it_belongs_by_its_words(
-    text: str, expected: Matter | None
+    text: str, expected: Topic | None
 ) -> None:
     went, _ = judged(text, [weather_zh, dumplings_zh])
     assert went == (expected().id if expected else None)
@@ -85,8 +85,8 @@ def test_a_chinese_message_goes_where_it_belongs_by_its_words(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "expected"), [*ENGLISH, *CHINESE])
-def test_a_message_goes_where_it_belongs_among_matters_of_both_languages(
-    text: str, expected: Matter | None, embed: Embed
+def test_a_message_goes_where_it_belongs_among_topics_of_both_languages(
+    text: str, expected: Topic | None, embed: Embed
 ) -> None:
     went, _ = judged(text, [lisbon, weather_zh, invoice, dumplings_zh], embed)
     assert went == (expected().id if expected else None)
@@ -108,7 +108,7 @@ def test_turns_without_a_vector_are_no_obstacle(embed: Embed) -> None:
     assert sum(judgement.probabilities) + judgement.new == pytest.approx(1.0)
 
 
-def test_without_candidates_a_message_opens_a_matter() -> None:
+def test_without_candidates_a_message_opens_a_topic() -> None:
     _, judgement = judged("hello", [])
     assert judgement.new == judgement.confidence == 1.0
     assert judgement.probabilities == ()
@@ -122,7 +122,7 @@ def test_one_candidate_is_not_joined_by_what_has_nothing_to_do_with_it() -> None
 
 def test_fifty_candidates_are_told_apart() -> None:
     others = [
-        matter(f"m{number}", f"note {number} about topic{number}", "Noted.", ago=60.0 * number + 5)
+        topic(f"m{number}", f"note {number} about topic{number}", "Noted.", ago=60.0 * number + 5)
         for number in range(49)
     ]
     judgement = shipped().judge(
@@ -134,11 +134,11 @@ def test_fifty_candidates_are_told_apart() -> None:
 
 
 @pytest.mark.slow
-def test_a_matter_that_rested_for_hours_is_found_among_twenty_when_it_is_named(
+def test_a_topic_that_rested_for_hours_is_found_among_twenty_when_it_is_named(
     embed: Embed,
 ) -> None:
     others = [
-        matter(
+        topic(
             f"m{number}",
             f"note {number} about topic{number}",
             "Noted.",
@@ -161,18 +161,16 @@ def test_a_matter_that_rested_for_hours_is_found_among_twenty_when_it_is_named(
 def test_what_names_nothing_goes_to_what_was_spoken_of_just_now(
     text: str, newest: int, embed: Embed
 ) -> None:
-    matters = (lisbon, invoice, weather_zh, dumplings_zh)
-    candidates = [
-        of(embed, ago=20 if place == newest else 7200) for place, of in enumerate(matters)
-    ]
+    topics = (lisbon, invoice, weather_zh, dumplings_zh)
+    candidates = [of(embed, ago=20 if place == newest else 7200) for place, of in enumerate(topics)]
     judgement = shipped().judge(text, NOW, candidates, embed([text])[0])
     assert judgement.best == newest
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["Make it shorter", "ok, thanks", "再短一点"])
-def test_a_follow_up_in_the_other_language_goes_on_with_the_matter(text: str, embed: Embed) -> None:
-    mail = matter(
+def test_a_follow_up_in_the_other_language_goes_on_with_the_topic(text: str, embed: Embed) -> None:
+    mail = topic(
         "mail",
         "帮我写封英文邮件给房东，说暖气坏了",
         "Dear Mr. Wood, the heating in our flat is out of order. Could you send someone?",
@@ -193,14 +191,14 @@ def test_any_text_is_judged(text: str) -> None:
 
 
 def test_the_same_message_gets_the_same_judgement() -> None:
-    matters = [lisbon, invoice, weather_zh]
-    assert judged("and in June?", matters) == judged("and in June?", matters)
+    topics = [lisbon, invoice, weather_zh]
+    assert judged("and in June?", topics) == judged("and in June?", topics)
 
 
 def test_the_order_of_the_candidates_does_not_decide() -> None:
-    matters = [lisbon, invoice, weather_zh, dumplings_zh]
-    went, judgement = judged("Is Hotel Aurora quiet at night?", matters)
-    went_back, backwards = judged("Is Hotel Aurora quiet at night?", matters[::-1])
+    topics = [lisbon, invoice, weather_zh, dumplings_zh]
+    went, judgement = judged("Is Hotel Aurora quiet at night?", topics)
+    went_back, backwards = judged("Is Hotel Aurora quiet at night?", topics[::-1])
     assert went == went_back
     assert judgement.probabilities == pytest.approx(backwards.probabilities[::-1])
 
@@ -209,7 +207,7 @@ def test_the_reason_says_what_spoke_for_it() -> None:
     _, joined = judged("I paid RX-4471 on Monday, the plumber's invoice.", [lisbon, invoice])
     assert "names" in joined.reason or "words" in joined.reason
     _, opened = judged("Hi, I'd like to book a table for two tonight.", [invoice])
-    assert "opening of a matter" in opened.reason
+    assert "opening of a topic" in opened.reason
 
 
 def test_every_feature_between_candidates_and_of_new_has_words() -> None:
@@ -223,7 +221,7 @@ def test_what_the_reader_says_is_named_where_nothing_else_spoke() -> None:
     credit[CANDIDATE_FEATURES.index(READER_FEATURES[0])] = 2.0
     assert for_join(credit) == "it goes on from what was said there"
     credit[CANDIDATE_FEATURES.index("own_words")] = 0.1
-    assert for_join(credit) == "it names what only that matter speaks of"
+    assert for_join(credit) == "it names what only that topic speaks of"
 
 
 def _written() -> dict[str, Any]:

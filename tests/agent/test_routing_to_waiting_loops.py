@@ -64,7 +64,7 @@ async def test_chinese_answers_reach_the_loop_that_asked(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("respond", "matter"),
+    ("respond", "topic"),
     [
         (WHOSE_NAME, "帮我订一间酒店"),
         (WHAT_TIME, "明天早上叫醒我"),
@@ -72,21 +72,21 @@ async def test_chinese_answers_reach_the_loop_that_asked(
         (CITY, "What will the weather be like?"),
     ],
 )
-async def test_a_short_chinese_matter_is_not_swallowed_as_the_answer(
-    tmp_path: Path, respond: Respond, matter: str
+async def test_a_short_chinese_topic_is_not_swallowed_as_the_answer(
+    tmp_path: Path, respond: Respond, topic: str
 ) -> None:
     taken = []
     async with running_agent(tmp_path, respond, ask_user, choose) as agent:
         for number, words in enumerate(UNRELATED):
             owner = f"person {number}"
-            loop_id = await asked(agent, matter, owner=owner)
+            loop_id = await asked(agent, topic, owner=owner)
             if (await sent(agent, words, owner=owner))[-1].run_loop_id == loop_id:
                 taken.append(words)
     assert taken == []
 
 
 @pytest.mark.parametrize(
-    ("respond", "matter", "words"),
+    ("respond", "topic", "words"),
     [
         (WHOSE_NAME, "帮我订一间酒店", "郑成功"),
         (WHOSE_NAME, "帮我订一间酒店", "写我太太的名字"),
@@ -99,10 +99,10 @@ async def test_a_short_chinese_matter_is_not_swallowed_as_the_answer(
     ],
 )
 async def test_a_short_answer_is_taken_beside_that(
-    tmp_path: Path, respond: Respond, matter: str, words: str
+    tmp_path: Path, respond: Respond, topic: str, words: str
 ) -> None:
     async with running_agent(tmp_path, respond, ask_user, choose) as agent:
-        loop_id = await asked(agent, matter)
+        loop_id = await asked(agent, topic)
         assert (await sent(agent, words))[-1].run_loop_id == loop_id
 
 
@@ -118,7 +118,7 @@ async def test_a_choice_reaches_the_loop_that_asked(
             assert answer_of(events) == "Results: coffee"
 
 
-async def test_another_matter_leaves_what_is_to_be_allowed_open(tmp_path: Path) -> None:
+async def test_another_topic_leaves_what_is_to_be_allowed_open(tmp_path: Path) -> None:
     launches = Launches()
     async with running_agent(tmp_path, wanting(launch_call("rocket")), launches.tool()) as agent:
         loop_id = await asked(agent)

@@ -1,4 +1,4 @@
-"""A sender who says that a message is a new matter: no router can think otherwise."""
+"""A sender who says that a message is a new topic: no router can think otherwise."""
 
 from __future__ import annotations
 

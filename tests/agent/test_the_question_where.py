@@ -26,7 +26,7 @@ def test_the_unlikely_are_not_offered_but_for_the_likeliest() -> None:
     assert question(route("a", "b", probability=0.01), "x").options == ("a", "something new")
 
 
-def test_two_matters_of_the_same_name_can_be_told_apart() -> None:
+def test_two_topics_of_the_same_name_can_be_told_apart() -> None:
     found = question(route("a", "something new", "a"), "x")
     assert len(set(found.options)) == 4
     assert found.options[0].startswith("a")

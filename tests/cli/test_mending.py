@@ -100,7 +100,7 @@ def test_a_message_is_said_to_be_new_and_so_is_the_next_one(terminal: Terminal) 
         }
 
 
-def test_a_new_matter_is_worked_on_while_another_answer_goes_on_streaming(
+def test_a_new_topic_is_worked_on_while_another_answer_goes_on_streaming(
     terminal: Terminal,
 ) -> None:
     with chatting(terminal) as screen:

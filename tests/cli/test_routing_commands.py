@@ -1,4 +1,4 @@
-"""At a terminal: being asked where a message belongs, several matters in one, and calibrating."""
+"""At a terminal: being asked where a message belongs, several requests in one, and calibrating."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ text: You said: {message}
         assert all(f"message {each}" in shown for each in ids)
 
 
-def test_where_the_other_matters_went_is_told(terminal: Terminal) -> None:
+def test_where_the_other_topics_went_is_told(terminal: Terminal) -> None:
     listed = "1. What is a lemur?\n2. How do I bake bread?"
     result = terminal.run("send", listed)
     assert "also: “2. How do I bake bread?” · in run loop " in result.stderr

@@ -105,7 +105,7 @@ def test_words_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in out + aside
 
 
-def test_the_route_takes_one_line_of_a_terminal_and_names_the_matter_once() -> None:
+def test_the_route_takes_one_line_of_a_terminal_and_names_the_topic_once() -> None:
     goal = "plan the week in the garden, and then the one after it"
     route: dict[str, JsonValue] = {
         "decision": "join",
@@ -126,7 +126,7 @@ def test_the_route_takes_one_line_of_a_terminal_and_names_the_matter_once() -> N
 
 def test_recalled_pieces_are_counted() -> None:
     recalled = seen(5, "memory.recalled", recollections=[{"anchor": ANCHOR, "content": "x"}])
-    assert "recalled 1 piece of earlier matters" in shown(recalled)[1]
+    assert "recalled 1 piece of earlier conversations" in shown(recalled)[1]
 
 
 def test_a_turn_remembers_what_is_asked_until_it_is_answered() -> None:

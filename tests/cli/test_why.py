@@ -29,7 +29,7 @@ def came(message_id: str, route: Route) -> DecidedRoute:
     return DecidedRoute(message_id=message_id, at=at, route=route, iteration=None, moved_to=None)
 
 
-def test_where_a_person_is_asked_a_new_matter_is_among_what_was_weighed() -> None:
+def test_where_a_person_is_asked_a_new_topic_is_among_what_was_weighed() -> None:
     _, weighed = why_lines(came("m", ASKED), "own")
     assert weighed == "weighed: “Wholemeal flour” 47 %, a new one 46 %, “去杭州” 7 %"
 

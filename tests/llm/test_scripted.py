@@ -37,7 +37,7 @@ text: Now I have time.
 call: search
 --
 text: Done.
-== schema matter
+== schema topic
 text: {"continues": "a new matter"}
 """
 
@@ -114,7 +114,7 @@ async def test_no_tool_is_called_that_is_not_offered() -> None:
 
 async def test_routing_calls_have_rules_of_their_own() -> None:
     llm, schema = scripted(), {"type": "object"}
-    stream = llm.stream([Message.user("Which matter?")], response_schema=schema)
+    stream = llm.stream([Message.user("Which topic?")], response_schema=schema)
     assert [part async for part in stream]
     with pytest.raises(LLMError, match="schema"):
         [_ async for _ in llm.stream([Message.user("weather")], response_schema=schema)]

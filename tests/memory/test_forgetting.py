@@ -184,7 +184,7 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
         assert answer == FORGOTTEN
         answer = (await memory.journal.replay("searching")).run_loop().iterations[-1].response
         assert answer == "I found something about lamps."
-        # What a person said of the same matter by themselves is theirs.
+        # What a person said of the same topic by themselves is theirs.
         words = (await memory.journal.replay(mentions.id)).run_loop().iterations[0]
         assert words.user_message == "My Zwibbelquast clock is slow."
 

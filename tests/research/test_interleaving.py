@@ -61,7 +61,7 @@ def test_all_but_every_third_file_know_nothing_of_its_conversations() -> None:
     assert not groups[0] & groups[1] | groups[1] & groups[2] | groups[0] & groups[2]
 
 
-def test_several_matters_are_open_at_once_now_and_then() -> None:
+def test_several_topics_are_open_at_once_now_and_then() -> None:
     every = conversations(WRITTEN) * 60
     switches = sum(
         before["thread"] != after["thread"] and after["role"] == "user"

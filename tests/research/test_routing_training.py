@@ -51,7 +51,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def write_set(folder: Path, files: int, seed: int) -> Path:
-    """Streams in which matters begin with a greeting and take turns at random."""
+    """Streams in which topics begin with a greeting and take turns at random."""
     folder.mkdir()
     random = np.random.default_rng(seed)
     for number in range(files):
@@ -203,7 +203,7 @@ def test_candidates_that_rested_are_older_and_otherwise_the_same(
     assert rested(asked[0], seed=3, share=1.0) == copies
 
 
-def test_a_matter_has_rested_only_where_the_message_names_it() -> None:
+def test_a_topic_has_rested_only_where_the_message_names_it() -> None:
     def at(text: str, *said: str) -> Asked:
         turns = [Turn(each, "user", 1000.0) for each in said]
         candidates = tuple(Candidate(turn.text, turn, [turn], 1) for turn in turns)

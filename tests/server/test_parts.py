@@ -1,4 +1,4 @@
-"""A message with several matters over HTTP: its sender is told where each of them went."""
+"""A message with several requests over HTTP: its sender is told where each of them went."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_part_that_is_asked_about_is_told_as_one_that_waits(tmp_path: Pa
         assert [part["waits_for_input"] for part in sent["parts"]] == [True]
 
 
-async def test_a_message_with_one_matter_has_no_parts(tmp_path: Path) -> None:
+async def test_a_message_with_one_request_has_no_parts(tmp_path: Path) -> None:
     async with running(tmp_path, options=OPTIONS) as house:
         assert (await house.send("What is a lemur?"))["parts"] == []
         frames = await house.frames("POST", "/v1/send", json={"message": "Hello"})

@@ -12,7 +12,7 @@ from service.agent.moving.mover import Mover
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.history.events import MessageMoved, RouteDecided
-from service.domain.history.human_input import NEW_MATTER, InputReceived, InputRequired
+from service.domain.history.human_input import NEW_RUN_LOOP, InputReceived, InputRequired
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
@@ -134,13 +134,13 @@ class Answers:
     async def _tell_router(self, state: RunLoopState, received: InputReceived) -> None:
         """A person has said where the messages belong that wait in a loop."""
         (chosen,) = received.choices
-        if chosen != NEW_MATTER:
+        if chosen != NEW_RUN_LOOP:
             try:
                 await self._mover.move_as_answered(state.id, received, chosen, state.owner)
             except NotFoundError as error:
                 raise ConflictError(
                     "the run loop that was chosen is not there any more",
-                    advice="It was forgotten meanwhile; choose another one, or a new matter.",
+                    advice="It was forgotten meanwhile; choose another one, or a new topic.",
                 ) from error
             return
         route = Route(

@@ -23,7 +23,7 @@ from service.domain.errors import (
     StorageError,
 )
 from service.domain.history.events import MessageMoved, RouteDecided
-from service.domain.history.human_input import NEW_MATTER, InputReceived
+from service.domain.history.human_input import NEW_RUN_LOOP, InputReceived
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.loop.scheduler import Scheduler
@@ -100,7 +100,7 @@ class Mover:
         self, run_loop_id: str, message_id: str | None, to: str | None, owner: str
     ) -> Moved:
         """See `Agent.reroute`."""
-        if to == NEW_MATTER:
+        if to == NEW_RUN_LOOP:
             to = None
         if to == run_loop_id:
             raise InvalidInputError(
@@ -138,7 +138,7 @@ class Mover:
         if isinstance(gone, WentBefore):
             return feasible
         for place in places:
-            to = None if place == NEW_MATTER else place
+            to = None if place == NEW_RUN_LOOP else place
             try:
                 await self._prepared(replace(wish, to=to), gone)
             except _BusyError:

@@ -14,7 +14,7 @@ from service.bench.answers.answer_figures import Figures
 from service.bench.answers.answer_subject import ask, fresh_agent
 from service.bench.parameters import BenchmarkError
 from service.config import Settings
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 
 _LATER_STARTS = 3
 _LONGEST_START_SECONDS = 900.0
@@ -66,7 +66,7 @@ async def _start(settings: Settings, folder: Path, warm: list[float]) -> Figures
 
 
 async def _first_token(agent: Agent, words: str) -> float:
-    heard = await ask(agent, words, NEW_MATTER)
+    heard = await ask(agent, words, NEW_RUN_LOOP)
     if heard.first_token_ms is None:
         raise BenchmarkError(f"the model does not answer {words!r}: {heard.problem or 'no words'}")
     return heard.first_token_ms

@@ -36,7 +36,7 @@ async def _run(loops: int, steps: int, folder: Path) -> bench_worker.CrowdRun:
     llm = Metronome(steps, lambda words: starts[words].append(time.perf_counter()))
     registry = ToolRegistry()
     registry.register(probe)
-    # Each message is a matter of its own: what the router takes is not a step's.
+    # Each message is a topic of its own: what the router takes is not a step's.
     limits = Limits(max_iterations=steps + 2)
     options = AgentOptions(limits=limits, recall_tokens=0, auto_classify=False)
     async with create_agent(llm, registry, Memory(folder, None), options) as agent:

@@ -15,7 +15,7 @@ from service.bench.retrieval.retrieval_dataset import DataSet, Query
 from service.domain.run_loops import RunLoop
 
 Kind = Literal["said", "near", "far"]
-"""Something in the store answers it; something is of the same matter, or of the same people, and
+"""Something in the store answers it; something is of the same topic, or of the same people, and
 does not; nothing has to do with it."""
 
 _NEAR = "near"

@@ -18,7 +18,7 @@ MESSAGES = 80
 WARM_UP = 8
 """Messages before those, which do not count."""
 MOST_LOOPS = 110
-"""More made-up matters than these would not all be active within fifteen minutes."""
+"""More made-up topics than these would not all be active within fifteen minutes."""
 
 
 def check(loops: int) -> None:

@@ -1,4 +1,4 @@
-"""Made-up conversations: so many matters at once, half English, half Chinese."""
+"""Made-up conversations: so many topics at once, half English, half Chinese."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.bench.routing.routing_dataset import Said
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 TURNS = 8
-"""Of each matter, the person's and the assistant's together."""
+"""Of each topic, the person's and the assistant's together."""
 _SECONDS_BETWEEN = 4.0
 
 _ENGLISH = (
@@ -72,10 +72,10 @@ _SAID = (
 
 
 def conversations(loops: int) -> Iterator[Said]:
-    """What was said in so many matters, in turn, the person first."""
+    """What was said in so many topics, in turn, the person first."""
     for turn in range(TURNS):
         for loop in range(loops):
-            language, subject = _matter(loop)
+            language, subject = _topic(loop)
             role, words = ("user", _ASKED) if turn % 2 == 0 else ("assistant", _SAID)
             sentences = words[language]
             place = turn * loops + loop
@@ -84,23 +84,23 @@ def conversations(loops: int) -> Iterator[Said]:
                     "id": f"said-{place}",
                     "text": sentences[turn // 2 % len(sentences)].format(subject),
                     "at": START + timedelta(seconds=place * _SECONDS_BETWEEN),
-                    "thread": f"matter-{loop}",
+                    "thread": f"topic-{loop}",
                     "role": role,
                 }
             )
 
 
 def messages(loops: int, count: int, seed: int) -> Iterator[str]:
-    """So many messages about these matters, each different from all that was said."""
+    """So many messages about these topics, each different from all that was said."""
     drawn = random.Random(seed)
     for number in range(count):
-        language, subject = _matter(drawn.randrange(loops))
+        language, subject = _topic(drawn.randrange(loops))
         sentence = drawn.choice(_ASKED[language]).format(subject)
         amount = f" ({number + 1} €)" if language == 0 else f"（{number + 1}欧元）"
         yield sentence + amount
 
 
-def _matter(loop: int) -> tuple[int, str]:
+def _topic(loop: int) -> tuple[int, str]:
     language = loop % 2
     subjects = (_ENGLISH, _CHINESE)[language]
     number, again = loop // 2 % len(subjects), loop // (2 * len(subjects))

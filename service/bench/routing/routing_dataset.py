@@ -1,7 +1,7 @@
 """A set of conversations: a folder of ``.jsonl`` files, one stream each, in order of time.
 
 A line is something said: ``{"id", "text", "at", "thread", "role"}``, where `thread` names the
-matter that it truly belongs to, and `role` is ``user`` or ``assistant``.
+topic that it truly belongs to, and `role` is ``user`` or ``assistant``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 _BINS = 10
 NEW = -1
-"""The place of a new matter."""
+"""The place of a new topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from service.bench.parameters import BenchmarkError
 
 Label = Literal["answer", "refusal", "side", "new"]
-"""An answer; words that decline to give one; a question about what was asked; another matter."""
+"""An answer; words that decline to give one; a question about what was asked; another topic."""
 LABELS: tuple[Label, ...] = get_args(Label)
 
 

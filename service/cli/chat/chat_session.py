@@ -37,7 +37,7 @@ from service.cli.views.run_loop_ids import resolve, run_loops
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError, RondoError
 from service.domain.history.events import CompactionFinished
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
 from service.wire.run_loop_bodies import Fork, ForkRequest, RunLoopDetails
 from service.wire.send_bodies import Accepted
@@ -116,7 +116,7 @@ class ChatSession:
             if line.startswith("/"):
                 self._command(line)
             else:
-                self._say(line, to=NEW_MATTER if self._opens_new else self._pinned)
+                self._say(line, to=NEW_RUN_LOOP if self._opens_new else self._pinned)
         except RondoError as error:
             aside().print(error.problem().in_words(), style="red")
             self._interjections.clear()
@@ -179,7 +179,7 @@ class ChatSession:
                 text, run_loop_id=to, mode=mode, images=images, model=self._model
             )
         if self._pinned is not None and to is not None and turn.run_loop_id:
-            if to == NEW_MATTER:
+            if to == NEW_RUN_LOOP:
                 aside().print(f"What follows goes to {turn.run_loop_id}.", style="dim")
             self._pinned = turn.run_loop_id  # the new one, or the one after it
         self._see_interjections(turn)
@@ -222,7 +222,7 @@ class ChatSession:
                 "the path of the image has a quotation mark too few",
                 advice='Write /image "my photo.png" What is this?',
             )
-        to = NEW_MATTER if self._opens_new else self._pinned
+        to = NEW_RUN_LOOP if self._opens_new else self._pinned
         path = found["quoted"] or found["single"] or re.sub(r"\\(.)", r"\1", found["plain"])
         self._say(found["words"] or "", to=to, images=[image_from_file(path)])
 

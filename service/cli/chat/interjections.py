@@ -19,13 +19,13 @@ from service.cli.terminal.output import aside, one_line
 from service.cli.views.phrases import route_in_words
 from service.domain.errors import RondoError
 from service.domain.history.events import IterationStarted, MessageReceived, RouteDecided
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import Accepted
 
 MODES: dict[str, SendMode] = {"/then": "followup", "/instead": "interrupt"}
-ELSEWHERE: dict[str, str | None] = {"/new": NEW_MATTER, "/route": None}
+ELSEWHERE: dict[str, str | None] = {"/new": NEW_RUN_LOOP, "/route": None}
 """By which word a message goes to another run loop than the one at work, and to which."""
 _WORDS_SHOWN = 40
 

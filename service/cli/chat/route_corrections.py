@@ -13,7 +13,7 @@ from service.cli.terminal.output import one_line, short_id
 from service.cli.views.route_views import percent
 from service.cli.views.run_loop_ids import resolve
 from service.domain.errors import ConflictError, InvalidInputError, RondoError
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.routes import Route, RouteCandidate, alternatives_of
 from service.domain.run_loops import RunLoop
 from service.wire.run_loop_bodies import Rerouted
@@ -114,7 +114,7 @@ class Mending:
         weighed = () if self._route is None else self._route.candidates
         others = [each for each in weighed if each.run_loop_id != message.run_loop_id]
         share = None if self._route is None else self._route.new_probability
-        new = RouteCandidate(run_loop_id=NEW_MATTER, goal="", probability=share or 0.0)
+        new = RouteCandidate(run_loop_id=NEW_RUN_LOOP, goal="", probability=share or 0.0)
         return (*others[: _MOST_PLACES - 1], new)
 
     def _move(self, where: str) -> tuple[str, RunLoop]:
@@ -147,7 +147,7 @@ class Mending:
 
     def _place(self, where: str) -> str:
         if not (where.isascii() and where.isdecimal()) or len(where) > 1:
-            return where if where == NEW_MATTER else resolve(self._daemon, where)
+            return where if where == NEW_RUN_LOOP else resolve(self._daemon, where)
         if not 0 < int(where) <= len(self._places):
             raise InvalidInputError(
                 f"there is no place number {where}",
@@ -166,7 +166,7 @@ class Mending:
 
 def _listed(places: Sequence[RouteCandidate]) -> str:
     named = [
-        "a new one" if each.run_loop_id == NEW_MATTER else f"“{one_line(each.goal, _GOAL_WIDTH)}”"
+        "a new one" if each.run_loop_id == NEW_RUN_LOOP else f"“{one_line(each.goal, _GOAL_WIDTH)}”"
         for each in places
     ]
     return ", or ".join(

@@ -277,7 +277,7 @@ class TurnView:
         self.wait("on its way")
 
     def _recalled(self, pieces: int) -> None:
-        self._say(f"recalled {counted(pieces, 'piece')} of earlier matters")
+        self._say(f"recalled {counted(pieces, 'piece')} of earlier conversations")
         self.wait("thinking")
 
     def _remembered(self) -> None:

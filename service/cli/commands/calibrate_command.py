@@ -48,7 +48,7 @@ def _show(report: CalibrationReport) -> None:
         aside().print("The trained model's own probabilities count.", style="dim")
     else:
         aside().print(
-            f"In use: temperature {now.temperature:g}, offset of new matters {now.new_offset:+g};"
+            f"In use: temperature {now.temperature:g}, offset of new topics {now.new_offset:+g};"
             f" of {now.fitted_at:%Y-%m-%d}. `--reset` goes back.",
             style="dim",
         )

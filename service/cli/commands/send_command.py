@@ -57,7 +57,7 @@ def send(
     from service.agent.image_files import image_from_file
     from service.cli.chat.conversation import Conversation
     from service.cli.views.run_loop_ids import resolve
-    from service.domain.history.human_input import NEW_MATTER
+    from service.domain.history.human_input import NEW_RUN_LOOP
 
     if new and loop is not None:
         raise click.UsageError("Give either --loop ID or --new.")
@@ -69,7 +69,7 @@ def send(
     with connect() as daemon:
         conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
         try:
-            run_loop_id = NEW_MATTER if new else None
+            run_loop_id = NEW_RUN_LOOP if new else None
             if loop is not None:
                 run_loop_id = resolve(daemon, loop)
             turn = conversation.send(

@@ -14,7 +14,7 @@ from service.wire.send_bodies import Part
 def route_in_words(route: Route, run_loop_id: str) -> str:
     """Where a message went and why, as a line.
 
-    A reason that quotes a goal tells which matter it is; else the goal is told beside the id.
+    A reason that quotes a goal tells which topic it is; else the goal is told beside the id.
     """
     reason = route.reason.removeprefix("it is ")
     where = f"new run loop {short_id(run_loop_id)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from service.cli.terminal.output import one_line, short_id
-from service.domain.history.human_input import NEW_MATTER
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.routes import Route, RouteMethod, alternatives_of
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine
 
@@ -91,7 +91,7 @@ def unsure_lines(route: Route, run_loop_id: str, message_id: str | None = None) 
     others = alternatives_of(route)
     named = [
         f"“{one_line(each.goal, _GOAL_WIDTH)}” ({short_id(each.run_loop_id)})"
-        if each.run_loop_id != NEW_MATTER
+        if each.run_loop_id != NEW_RUN_LOOP
         else "a new one"
         for each in others
     ]
@@ -99,7 +99,7 @@ def unsure_lines(route: Route, run_loop_id: str, message_id: str | None = None) 
         f"{name} {percent(each.probability)}" for name, each in zip(named, others, strict=True)
     )
     ways = ", or ".join(
-        "--new" if each == NEW_MATTER else f"--to {short_id(each)}" for each in route.alternatives
+        "--new" if each == NEW_RUN_LOOP else f"--to {short_id(each)}" for each in route.alternatives
     )
     of = f" --message {message_id}" if message_id else ""
     command = f"rondo loops reroute {short_id(run_loop_id)}{of}"

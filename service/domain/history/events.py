@@ -33,7 +33,7 @@ class ForkPoint(_Body):
 
 
 class RunLoopStarted(_Body):
-    """A new matter was opened."""
+    """A new topic was opened."""
 
     type: Literal["run_loop.started"] = "run_loop.started"
     goal: str

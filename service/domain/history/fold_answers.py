@@ -50,7 +50,7 @@ def answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
     if request.kind == "approve":
         return _decided(state, request, answer)
     if request.about == "route":
-        return state  # said to the router: what they say of the matter is in the message
+        return state  # said to the router: what they say of the topic is in the message
     words = "\n".join(answer.choices) if answer.choices else answer.text or ""
     if request.call_id is None:
         # Nobody's tool call asked: the answer is what the person says next.

@@ -36,7 +36,7 @@ class InputRequired(_Said):
     about: Literal["route"] | None = Field(default=None, exclude_if=lambda about: about is None)
     """``route``: the router asks which run loop the message belongs to."""
     run_loop_ids: tuple[str, ...] = Field(default=(), exclude_if=lambda ids: not ids)
-    """Then: the run loop of each option but the last, which is a new matter."""
+    """Then: the run loop of each option but the last, which is a new topic."""
     scopes: dict[str, str | None] = {}
     """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
     see `service.tools.approval.subject`."""
@@ -44,7 +44,7 @@ class InputRequired(_Said):
     """The message that named none of the options, and is answered by this: they are asked again."""
 
 
-NEW_MATTER: Final = "new"
+NEW_RUN_LOOP: Final = "new"
 """Stands where the id of a run loop stands, and says that a message belongs to none: from its
 sender, or in answer to the router. No run loop has this id."""
 
@@ -75,7 +75,7 @@ class InputReceived(_Said):
     """The answer in words; for a denial, its reason."""
     choices: tuple[str, ...] = ()
     """For ``select``: what was chosen; where the router had asked, the id of the run loop, or
-    `NEW_MATTER`."""
+    `NEW_RUN_LOOP`."""
     decisions: tuple[CallDecision, ...] = ()
     """For ``approve``: where calls differ from the rest."""
     remember: Remember | None = None

@@ -33,7 +33,7 @@ a script, and a conversation gets the same answer again after a crash.
 ... call: web_search {"query": "weather"}
 ... --
 ... text: It will be sunny.
-... == schema which matter
+... == schema which topic
 ... text: {"continues": "a new matter"}
 ... == default
 ... text: You said: {message}

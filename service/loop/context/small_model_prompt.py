@@ -3,8 +3,8 @@
 A model of one or two billion weights takes what stands before it for what is to be said. Told in
 English how to answer, it answers in English; told to say so when it does not know, it says so of
 what stands two lines above, or invents a phone number. So it reads one line in the person's
-language, and then sees how that is done: of the same matter it does not know what was not told,
-and knows it once it was told. The turns are of a matter that hardly anybody asks about, as what
+language, and then sees how that is done: of the same topic it does not know what was not told,
+and knows it once it was told. The turns are of a topic that hardly anybody asks about, as what
 they hold can come back in an answer. Their words are the same in every run loop, so that they are
 read once.
 """

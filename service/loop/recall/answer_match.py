@@ -1,7 +1,7 @@
 """Which of what is remembered seems to answer a question, sure enough to be shown to a person.
 
 A small model paraphrases wrongly now and then: the person's own words beside its sentence show
-that. Relevance alone tells only that something is about the matter ("How old is Momo?" finds
+that. Relevance alone tells only that something is about the topic ("How old is Momo?" finds
 "Momo eats salmon"), so the words must also name what the question names, and hold a number where
 one is asked for. Rather nothing is shown than something that does not answer.
 """

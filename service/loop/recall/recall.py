@@ -1,6 +1,6 @@
-"""Recall: what long-term memory knows of a matter, and a person's limits, put before the model.
+"""Recall: what long-term memory knows of a topic, and a person's limits, put before the model.
 
-That happens when a loop begins, and when what a person says in it turns to another matter that
+That happens when a loop begins, and when what a person says in it turns to another topic that
 memory knows more about than the conversation does. All recall of a loop together is bounded, and
 nothing is recalled twice, nor what stands in the conversation anyway.
 """
@@ -21,7 +21,7 @@ from service.llm.abilities import size_of
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.answer_match import answering
 from service.loop.recall.care.limit_choice import limits_that_matter
-from service.loop.recall.topic_shift import of_another_matter, says_something
+from service.loop.recall.topic_shift import of_another_topic, says_something
 from service.memory.ledger.segmenter import segment
 from service.memory.memory_tuning import FOLD_SHORT
 from service.memory.protocol import MemoryReader, SearchFilters
@@ -47,19 +47,19 @@ async def recall_for(
     # What was said in another loop a moment ago is to be found as well.
     with anyio.move_on_after(RECALL_PATIENCE_SECONDS):
         await deps.remembered()
-    return [*await _of_matter(deps, state, words), *await _of_limits(deps, state, words)]
+    return [*await _of_topic(deps, state, words), *await _of_limits(deps, state, words)]
 
 
-async def _of_matter(deps: ExecutorDeps, state: RunLoopState, words: str) -> list[EventBody]:
+async def _of_topic(deps: ExecutorDeps, state: RunLoopState, words: str) -> list[EventBody]:
     budget = recall_budget(deps, state)
     if budget <= 0:
         return []
     try:
         if state.iteration_count:
-            segments, answer = await _of_another_matter(deps, state, words)
+            segments, answer = await _of_another_topic(deps, state, words)
         else:
             await deps.memory_ready()
-            segments, answer = await _of_this_matter(deps, state, words)
+            segments, answer = await _of_this_topic(deps, state, words)
     except RondoError as error:
         # Remembering is a help, not a condition: the answer goes on, the person is told.
         return [ErrorOccurred(problem=error.problem())]
@@ -85,7 +85,7 @@ def recall_budget(deps: ExecutorDeps, state: RunLoopState) -> int:
     return min(at_once, RECALL_TIMES * at_once - given)
 
 
-async def _of_this_matter(
+async def _of_this_topic(
     deps: ExecutorDeps, state: RunLoopState, words: str
 ) -> tuple[list[Segment], AnchorRef | None]:
     """What a loop that begins is given: the last words of the one that it takes up, and what is
@@ -115,15 +115,15 @@ async def _of_this_matter(
     return segments + await _with_neighbours(deps.memory, hits, state.owner), answer
 
 
-async def _of_another_matter(
+async def _of_another_topic(
     deps: ExecutorDeps, state: RunLoopState, words: str
 ) -> tuple[list[Segment], AnchorRef | None]:
-    """What a loop is given when a person turns to another matter, with what of it seems to answer;
+    """What a loop is given when a person turns to another topic, with what of it seems to answer;
     nothing when they do not."""
     offered = await deps.memory.search(
         words, owner=state.owner, limit=2 * RECALL_HITS, filters=_elsewhere(state), explain=True
     )
-    hits = (await of_another_matter(words, state, offered, deps.embed))[:RECALL_HITS]
+    hits = (await of_another_topic(words, state, offered, deps.embed))[:RECALL_HITS]
     answer = _answer(deps, state, words, hits)
     return await _with_neighbours(deps.memory, hits, state.owner), answer
 
@@ -182,7 +182,7 @@ def _telling(offered: SearchResult) -> list[MemoryHit]:
 
 
 def _near(related: Sequence[MemoryHit], answer: AnchorRef | None) -> list[MemoryHit]:
-    """The hits that are not much farther from the matter than the nearest; and the answer."""
+    """The hits that are not much farther from the topic than the nearest; and the answer."""
     cosines = [(hit.scores or {}).get("cosine") for hit in related]
     nearest = max((each for each in cosines if each is not None), default=0.0)
     return [

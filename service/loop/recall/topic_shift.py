@@ -1,4 +1,4 @@
-"""Whether a person has come to another matter, one that memory knows more about than this
+"""Whether a person has come to another topic, one that memory knows more about than this
 conversation does.
 
 Cosines of one model lie close together, and where they lie depends on the language and on the
@@ -51,7 +51,7 @@ _REQUEST = re.compile(
 
 
 def says_something(words: str) -> bool:
-    """Whether words speak of any matter: a greeting, thanks or a yes do not.
+    """Whether words speak of any topic: a greeting, thanks or a yes do not.
 
     >>> says_something("Good morning!"), says_something("谢谢你！"), says_something("Momo?")
     (False, False, True)
@@ -75,7 +75,7 @@ def said_here(state: RunLoopState) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
-async def of_another_matter(
+async def of_another_topic(
     words: str, state: RunLoopState, offered: SearchResult, embed: EmbedQueries
 ) -> list[MemoryHit]:
     """The hits that are nearer to the words than anything that was said in the run loop.
@@ -151,7 +151,7 @@ def _asks(hit: MemoryHit) -> bool:
 
 
 def content_words(text: str) -> set[str]:
-    """The words that carry a matter; of scripts without spaces, pairs of characters."""
+    """The words that carry a topic; of scripts without spaces, pairs of characters."""
     words = set[str]()
     for term in terms(text):
         if unicodedata.category(term[0]) == "Lo":

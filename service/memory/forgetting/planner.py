@@ -4,7 +4,7 @@ those who have seen them.
 Copies are what demonstrably came from there: what `Descent` follows; pieces that memory put before
 a model, or gave to its tools, with their anchors; summaries of the same run loop that were made of
 them; goals that the router wrote down. They go. What was said by those who had seen the words goes
-where the request says so. What only speaks of the same matter is left as it is.
+where the request says so. What only speaks of the same topic is left as it is.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from service.domain.history.state import RunLoopState
 from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import clipped
 from service.memory.long_term import LongTermMemory
-from service.memory.memory_tuning import SAME_MATTER, SAME_MATTER_ASKED
+from service.memory.memory_tuning import SAME_TOPIC, SAME_TOPIC_ASKED
 from service.memory.protocol import MemoryReader
 
 
@@ -100,20 +100,20 @@ def notes_on(memory: LongTermMemory, plan: Plan) -> tuple[NoteMention, ...]:
 
 
 async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...]:
-    """Run loops that may speak of the same matter."""
+    """Run loops that may speak of the same topic."""
     if plan.selection.everything:
         return ()
     named = plan.selection.iterations.keys() | plan.whole.keys()
     found: dict[str, None] = {}
     asked = [state.goal for state in plan.whole.values()]
     asked += [words for each in plan.single.values() for words in each.values()]
-    for words in asked[:SAME_MATTER_ASKED]:
+    for words in asked[:SAME_TOPIC_ASKED]:
         try:
             hits = (await memory.search(words, owner=plan.owner)).hits if words.strip() else ()
         except RondoError:
             break  # it is a help, not a condition
         for hit in hits:
-            if hit.relevance >= SAME_MATTER and hit.anchor.run_loop_id not in named:
+            if hit.relevance >= SAME_TOPIC and hit.anchor.run_loop_id not in named:
                 found[hit.anchor.run_loop_id] = None
     mentions = []
     for run_loop_id in found:

@@ -22,7 +22,7 @@ class InboxEntry:
     owner: str
     message: Message
     requested_run_loop_id: str | None = None
-    """The loop that it belongs to, or `NEW_MATTER`, where the sender said so."""
+    """The loop that it belongs to, or `NEW_RUN_LOOP`, where the sender said so."""
     metadata: dict[str, Any] = field(default_factory=dict)
     mode: SendMode = "steer"
     model: str | None = None

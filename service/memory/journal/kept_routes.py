@@ -46,7 +46,7 @@ def _in_route(body: RouteDecided) -> Iterator[Told]:
 
 
 def _in_question(body: InputRequired) -> Iterator[Told]:
-    # The last option is a new matter.
+    # The last option is a new topic.
     for place, (option, its) in enumerate(zip(body.options, body.run_loop_ids, strict=False)):
         goal = Goal(goal_of=its)
         is_like_another = option.endswith(suffix := f" · {its}")

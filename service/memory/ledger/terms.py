@@ -173,7 +173,7 @@ _CHINESE_STOP_WORDS = """
 STOP_WORDS = frozenset(terms(_ENGLISH_STOP_WORDS)) | {
     pair for pair in _CHINESE_STOP_WORDS.split() if len(pair) == 2
 }
-"""Terms that say nothing about a matter: function words of English, question words and pronouns of
+"""Terms that say nothing about a topic: function words of English, question words and pronouns of
 Chinese."""
 
 

@@ -49,7 +49,7 @@ async def labelled_routes(journal: Journal, owner: str | None = None) -> list[La
     """All decisions that weighed candidates, with their outcomes, oldest first.
 
     A message that was moved more than once is right where it is now. One that was moved to a loop
-    opened later than the decision was a new matter. Copies in forks do not count. Decisions of
+    opened later than the decision was a new topic. Copies in forks do not count. Decisions of
     older journals, which tell no probability of a new loop, are left out; so are those that a
     person was asked about, and has not answered, and those of messages whose loop was forgotten
     and was no candidate.

@@ -1,7 +1,7 @@
 """What speaks for a message's being said to a question that stands open: its answer, or about it.
 
 A question asks for something of a kind (a number, a time, a name, a yes or a no), and an answer is
-mostly short, of that kind, and no request or question of its own. What is about the matter without
+mostly short, of that kind, and no request or question of its own. What is about the topic without
 answering is near to it in meaning, or shares its words. English and Chinese are read; of other
 languages only meaning, length and shared words tell.
 """
@@ -70,7 +70,7 @@ _WHEN = re.compile(
     r"|\b(?:today|tomorrow|yesterday|tonight|morning|afternoon|evening|night)\b",
     re.IGNORECASE,
 )
-"""Times that matters of all kinds have in common: to share them says nothing."""
+"""Times that topics of all kinds have in common: to share them says nothing."""
 _NO_POINTER = re.compile(
     r"附近|周边|旁边|该|\b(?:day|time|date|month|year) is it\b"
     r"|\b(?:is|has) it (?:[a-z]+ing\b|stopped)",
@@ -198,7 +198,7 @@ def expecting(
         vector: of the message; without it nearness counts nothing.
         candidate: a loop that waits; `asked` says for what.
         others: all other candidates.
-        opens: how much the message is like those that open a matter; NaN: not known.
+        opens: how much the message is like those that open a topic; NaN: not known.
     """
     asked = candidate.asked
     if asked is None:
@@ -290,7 +290,7 @@ def _named(words: str, asked: Asked) -> bool:
 def _nearness(
     vector: Vector | None, candidate: Candidate, others: Sequence[Candidate], asked: Asked
 ) -> tuple[float, float, float, float]:
-    """To the question, the goal, the nearest option; and the lead over all other matters."""
+    """To the question, the goal, the nearest option; and the lead over all other topics."""
     if vector is None:
         return 0.0, 0.0, 0.0, 0.0
     question = _cosine(vector, asked.question.vector)

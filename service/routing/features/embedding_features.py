@@ -42,7 +42,7 @@ class Projection:
     weights: Vector
     """Shape (LAST_TURNS,): of the turns, oldest first."""
     opening: Vector
-    """Shape (d,): where messages lie that open a matter."""
+    """Shape (d,): where messages lie that open a topic."""
     scripts: tuple[str, ...]
     """Scripts of the texts that it was learned on. Of messages in others it knows nothing: with
     one script left out of the training, messages in it were all taken for openings, or none."""
@@ -62,7 +62,7 @@ class Projection:
         return centred(vectors, self.centre)
 
     def opens(self, vector: Vector) -> float:
-        """How much a message is like those that open a matter."""
+        """How much a message is like those that open a topic."""
         return float(self.centred(vector) @ self.opening)
 
     def fits(self, vector: Vector, loops: Sequence[Sequence[Turn]]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """What the reader says of a message, as features for the forests and the network that judge last.
 
-The reader is a `Network` that sees vectors. (`text_reading.py` is another matter: it takes texts
+The reader is a `Network` that sees vectors. (`text_reading.py` is something else: it takes texts
 apart.)
 """
 

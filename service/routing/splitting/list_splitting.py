@@ -1,8 +1,8 @@
-"""Several matters in one message: told apart where they are plainly listed, and only there.
+"""Several requests in one message: told apart where they are plainly listed, and only there.
 
-A list is taken for several matters when each of its items is a request or a question of its own,
+A list is taken for several requests when each of its items is a request or a question of its own,
 what stands before it only announces a list, and no item refers to another one. All else is one
-matter: a shopping list, the steps of a recipe, sentences to be translated, a log. To take several
+request: a shopping list, the steps of a recipe, sentences to be translated, a log. To take several
 for one costs little, since the model answers all of them; to take one for several tears it apart.
 """
 
@@ -19,24 +19,24 @@ from service.routing.text.list_items import (
     refers_back,
     sentences,
 )
-from service.tuning import MATTERS_MOST, MATTERS_MOST_CHARACTERS
+from service.tuning import SPLIT_MOST_CHARACTERS, SPLIT_MOST_REQUESTS
 
 
-def matters_of(text: str) -> tuple[str, ...]:
-    """The matters of a message, in order, word for word; one unless it plainly lists several.
+def requests_of(text: str) -> tuple[str, ...]:
+    """The requests of a message, in order, word for word; one unless it plainly lists several.
 
     What announces the list stands before each of them, so that each says what the person said;
     the rest of the text is in exactly one. Joined again they hold every word.
 
-    >>> matters_of("Please do these: 1. Book a table for two 2. What is a lemur?")
+    >>> requests_of("Please do these: 1. Book a table for two 2. What is a lemur?")
     ('Please do these:\\n1. Book a table for two', 'Please do these:\\n2. What is a lemur?')
-    >>> len(matters_of("Buy:\\n- milk\\n- eggs"))
+    >>> len(requests_of("Buy:\\n- milk\\n- eggs"))
     1
     """
-    if len(text) > MATTERS_MOST_CHARACTERS or "```" in text:
+    if len(text) > SPLIT_MOST_CHARACTERS or "```" in text:
         return (text,)
     listing = _by_lines(text) or _in_a_line(text)
-    if listing is None or not _are_matters(listing):
+    if listing is None or not _are_requests(listing):
         return (text,)
     head = listing.head.strip()
     whole = [f"{item.marker}{item.words}".strip() for item in listing.items]
@@ -46,7 +46,7 @@ def matters_of(text: str) -> tuple[str, ...]:
 
 
 def without_announcement(part: str) -> str:
-    """A part of `matters_of` without what all parts begin with, and without its number.
+    """A part of `requests_of` without what all parts begin with, and without its number.
 
     >>> without_announcement("Please do these:\\n2. What is a lemur?")
     'What is a lemur?'
@@ -78,10 +78,10 @@ class _Listing:
     tail: str = ""
 
 
-def _are_matters(listing: _Listing) -> bool:
+def _are_requests(listing: _Listing) -> bool:
     words = [item.words.strip() for item in listing.items]
     return (
-        2 <= len(words) <= MATTERS_MOST
+        2 <= len(words) <= SPLIT_MOST_REQUESTS
         and is_announcement(listing.head)
         and all(map(is_request, words))
         and not any(refers_back(each, " ".join(words[:n])) for n, each in enumerate(words) if n)

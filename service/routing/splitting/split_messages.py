@@ -1,4 +1,4 @@
-"""A message with several matters as several messages, one for each."""
+"""A message with several requests as several messages, one for each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from service.domain.errors import NotFoundError
 from service.domain.history.events import RunLoopStarted
 from service.memory.journal.inbox import InboxEntry, part_id
 from service.memory.journal.protocol import Journal
-from service.routing.splitting.list_splitting import matters_of
-from service.tuning import MATTERS_MOST
+from service.routing.splitting.list_splitting import requests_of
+from service.tuning import SPLIT_MOST_REQUESTS
 
 PART = "part_of"
 """The name in a part's metadata that tells of which message it is a part, and which part."""
 
 
 def parts_of(entry: InboxEntry) -> tuple[InboxEntry, ...]:
-    """The message itself; or, where it plainly lists several matters, a message for each of them.
+    """The message itself; or, where it plainly lists several requests, a message for each of them.
 
     The first part keeps the message's id. A message that names its loop, shows an image, or is more
     than a word to be said next stays whole: its sender has said what is to be done with it.
@@ -25,10 +25,10 @@ def parts_of(entry: InboxEntry) -> tuple[InboxEntry, ...]:
     alone = entry.requested_run_loop_id is None and entry.mode == "steer"
     if not alone or any(part.type != "text" for part in entry.message.content):
         return (entry,)
-    matters = matters_of(entry.message.text)
-    if len(matters) == 1:
+    requests = requests_of(entry.message.text)
+    if len(requests) == 1:
         return (entry,)
-    return tuple(_part(entry, words, number, matters) for number, words in enumerate(matters, 1))
+    return tuple(_part(entry, words, number, requests) for number, words in enumerate(requests, 1))
 
 
 def is_part(entry: InboxEntry) -> bool:
@@ -76,7 +76,7 @@ def _place(entry: InboxEntry) -> tuple[str, int] | None:
     first, number = place.get("message_id"), place.get("number")
     if not isinstance(first, str) or not isinstance(number, int) or isinstance(number, bool):
         return None
-    if not 1 <= number <= MATTERS_MOST or entry.message_id != _id_of(first, number):
+    if not 1 <= number <= SPLIT_MOST_REQUESTS or entry.message_id != _id_of(first, number):
         return None
     return first, number
 
@@ -85,8 +85,8 @@ def _id_of(first: str, number: int) -> str:
     return first if number == 1 else part_id(first, number)
 
 
-def _part(entry: InboxEntry, words: str, number: int, matters: tuple[str, ...]) -> InboxEntry:
-    place = {"message_id": entry.message_id, "number": number, "count": len(matters)}
+def _part(entry: InboxEntry, words: str, number: int, requests: tuple[str, ...]) -> InboxEntry:
+    place = {"message_id": entry.message_id, "number": number, "count": len(requests)}
     return replace(
         entry,
         message_id=_id_of(entry.message_id, number),

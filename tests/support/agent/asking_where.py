@@ -26,7 +26,7 @@ async def house(folder: Path, **options: Any) -> AsyncIterator[Agent]:
 
 
 async def trip_of(agent: Agent) -> str:
-    """The first matter: with nothing to choose from, nobody is asked."""
+    """The first topic: with nothing to choose from, nobody is asked."""
     events = await sent(agent, TRIP)
     assert events[-1].type == "run_loop.idle"
     return events[-1].run_loop_id

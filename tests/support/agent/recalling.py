@@ -33,7 +33,7 @@ async def remembering_agent(
 
 
 def recalled(events: Sequence[Event]) -> list[Recollection]:
-    """What was recalled of a matter; a person's limits are told apart (`test_care`)."""
+    """What was recalled of a topic; a person's limits are told apart (`test_care`)."""
     return [
         piece
         for event in events

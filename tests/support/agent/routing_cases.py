@@ -1,4 +1,4 @@
-"""Matters of our own that several messages are routed among."""
+"""Topics of our own that several messages are routed among."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = 1_790_000_000.0
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-def matter(
+def topic(
     name: str, *said: str, ago: float = 120.0, awaiting: bool = False, embed: Embed | None = None
 ) -> Candidate:
     """A person and the assistant take turns; the newest one is `ago` seconds old."""
@@ -28,7 +28,7 @@ def matter(
 
 def lisbon(embed: Embed | None = None, ago: float = 120.0) -> Candidate:
     """A trip."""
-    return matter(
+    return topic(
         "lisbon",
         "Hi, I'd like to plan a weekend in Lisbon in May.",
         "Lovely! There are direct flights on Friday evening. Which hotel area do you prefer?",
@@ -41,7 +41,7 @@ def lisbon(embed: Embed | None = None, ago: float = 120.0) -> Candidate:
 
 def invoice(embed: Embed | None = None, ago: float = 90.0) -> Candidate:
     """A bill, for which something was asked last."""
-    return matter(
+    return topic(
         "invoice",
         "Please file the plumber's invoice RX-4471.",
         "I found it. Could you please provide the date on which you paid it?",
@@ -52,14 +52,14 @@ def invoice(embed: Embed | None = None, ago: float = 90.0) -> Candidate:
 
 def weather_zh(embed: Embed | None = None, ago: float = 60.0) -> Candidate:
     """The weather, in Chinese."""
-    return matter(
+    return topic(
         "weather", "你好，北京明天天气怎么样？", "北京明天晴，最高二十六度。", ago=ago, embed=embed
     )
 
 
 def dumplings_zh(embed: Embed | None = None, ago: float = 200.0) -> Candidate:
     """A restaurant, in Chinese."""
-    return matter(
+    return topic(
         "dumplings",
         "您好，帮我找一家评分高的饺子馆。",
         "推荐您去老边饺子馆，这家餐馆评分4.7分，人均消费60元。",

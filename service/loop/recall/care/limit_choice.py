@@ -29,7 +29,7 @@ from service.tuning import (
     CARE_MOST,
     CARE_OWN_MESSAGES,
     CARE_ROUGHLY,
-    CARE_SAME_MATTER,
+    CARE_SAME_TOPIC,
     CARE_TELLS_ONLY,
 )
 
@@ -78,7 +78,7 @@ async def limits_that_matter(
     near = await _remembered(memory, model, vectors, state.owner)
     pieces += [piece for piece in near if piece.anchor.ref not in own_refs]
     limits = _each_once(await _limits(pieces, model, embed))
-    chosen = _chosen(limits, model, _mattering(model, asked, vectors))
+    chosen = _chosen(limits, model, _importance(model, asked, vectors))
     return [Recollection(anchor=each.anchor, content=each.words, heed=True) for each in chosen]
 
 
@@ -146,25 +146,25 @@ def _each_once(limits: Iterable[_Limit]) -> list[_Limit]:
     return [each for each in ordered if each in newest.values()]
 
 
-def _mattering(
+def _importance(
     model: CareModel, asked: Sequence[str], vectors: Vectors
 ) -> Callable[[_Limit], float]:
     """How surely a limit matters to any sentence of a message, or to the whole of it."""
 
-    def mattering(limit: _Limit) -> float:
+    def importance(limit: _Limit) -> float:
         return max(
-            float(model.matter_logits(limit.sentences, limit.vectors, words, vector).max())
+            float(model.importance_logits(limit.sentences, limit.vectors, words, vector).max())
             for words, vector in zip(asked, vectors, strict=True)
         )
 
-    return mattering
+    return importance
 
 
 def _chosen(
-    limits: Sequence[_Limit], model: CareModel, mattering: Callable[[_Limit], float]
+    limits: Sequence[_Limit], model: CareModel, importance: Callable[[_Limit], float]
 ) -> list[_Limit]:
     """Those that matter most, each with the newer one that speaks of the same; oldest first."""
-    surely = [mattering(each) for each in limits]
+    surely = [importance(each) for each in limits]
     chosen = set[int]()
     for at in sorted(range(len(limits)), key=lambda n: -surely[n]):
         if surely[at] < model.matters_from or len(chosen) >= CARE_MOST:
@@ -173,13 +173,13 @@ def _chosen(
         near = {n: _nearness(model, limits[n], limits[at]) for n in newer}
         following = max(near, key=lambda n: near[n], default=at)
         chosen.add(at)
-        if near.get(following, -1.0) >= CARE_SAME_MATTER:
+        if near.get(following, -1.0) >= CARE_SAME_TOPIC:
             chosen.add(following)
     return [limits[at] for at in sorted(chosen)]
 
 
 def _nearness(model: CareModel, one: _Limit, other: _Limit) -> float:
-    """How near two limits are: those of the same matter may contradict each other."""
+    """How near two limits are: those of the same topic may contradict each other."""
     ours = model.said.directions(one.sentences, one.vectors)
     theirs = model.said.directions(other.sentences, other.vectors)
     return float((ours @ theirs.T).max())

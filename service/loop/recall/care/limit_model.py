@@ -6,13 +6,13 @@ from all else that is said: a point in the space of sentences. The second holds 
 against a message: a bilinear form, as what a limit says (shellfish) and what a message asks for
 (a salad with shrimps) lie near each other in some directions only; and some messages ask for what
 no limit can touch. Each side is counted from the mean of its kind in its script, since vectors of
-one script lie nearer together than those of one matter.
+one script lie nearer together than those of one topic.
 
 `limit_model.json` holds what `research.care.fit_limits` has fitted to ``data/care``; what it comes
 to on sentences and pairs that were written afterwards, and not looked at before:
 
 - of 60 sentences that tell a limit all are found (recall 1.0), with a precision of 0.91;
-- of 86 pairs of a limit and a message of its own matter 98 % are told, of 80 with a message of its
+- of 86 pairs of a limit and a message of its own topic 98 % are told, of 80 with a message of its
   field at large 90 %; of 840 with messages of another field 41 %, of 624 with others 3 %.
 """
 
@@ -90,7 +90,7 @@ class CareModel:
         """How surely each text tells a limit, shape (texts,)."""
         return np.asarray(vectors @ self.limit + self.limit_bias, dtype=np.float32)
 
-    def matter_logits(
+    def importance_logits(
         self, said: Sequence[str], said_vectors: Vectors, asked: str, asked_vector: Vectors
     ) -> Array:
         """How surely each limit matters to a message, shape (limits,).

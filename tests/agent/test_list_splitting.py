@@ -1,4 +1,4 @@
-"""Several matters in one message: told apart only where they are plainly listed, word for word."""
+"""Several requests in one message: told apart only where they are plainly listed, word for word."""
 
 from __future__ import annotations
 
@@ -8,53 +8,54 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.routing.splitting.list_splitting import matters_of
-from service.tuning import MATTERS_MOST, MATTERS_MOST_CHARACTERS
-from tests.support.agent.matter_lists import ONE, SEVERAL
+from service.routing.splitting.list_splitting import requests_of
+from service.tuning import SPLIT_MOST_CHARACTERS, SPLIT_MOST_REQUESTS
+from tests.support.agent.request_lists import ONE, SEVERAL
 
 
 @pytest.mark.parametrize(("text", "keys"), SEVERAL)
-def test_listed_requests_are_matters_of_their_own(text: str, keys: tuple[str, ...]) -> None:
-    matters = matters_of(text)
-    assert len(matters) == len(keys)
-    for matter, key in zip(matters, keys, strict=True):
-        assert key in matter
-        assert [other for other in keys if other in matter] == [key]
+def test_listed_requests_are_told_apart(text: str, keys: tuple[str, ...]) -> None:
+    requests = requests_of(text)
+    assert len(requests) == len(keys)
+    for request, key in zip(requests, keys, strict=True):
+        assert key in request
+        assert [other for other in keys if other in request] == [key]
 
 
 @pytest.mark.parametrize("text", ONE)
-def test_a_list_of_something_else_is_one_matter(text: str) -> None:
-    assert matters_of(text) == (text,)
+def test_a_list_of_something_else_is_one_request(text: str) -> None:
+    assert requests_of(text) == (text,)
 
 
 def test_words_of_another_language_keep_a_request_from_nothing() -> None:
     mixed = "1. Translate 谢谢 into French\n2. Book a table at 海底捞\n3. 帮我查一下 Porto 的天气"
-    assert len(matters_of(mixed)) == 3
+    assert len(requests_of(mixed)) == 3
     names = "1. 海底捞 hot pot\n2. 饺子 with vinegar"
-    assert matters_of(names) == (names,)
+    assert requests_of(names) == (names,)
 
 
 def squeezed(text: str) -> str:
     return re.sub(r"\s", "", text)
 
 
-def together(matters: tuple[str, ...]) -> set[str]:
+def together(requests: tuple[str, ...]) -> set[str]:
     """What the parts hold together, for each beginning that all of them may share."""
-    lines = [matters[0][: found.end()] for found in re.finditer("\n", matters[0])]
-    heads = ["", *(line for line in lines if all(each.startswith(line) for each in matters))]
+    lines = [requests[0][: found.end()] for found in re.finditer("\n", requests[0])]
+    heads = ["", *(line for line in lines if all(each.startswith(line) for each in requests))]
     return {
-        squeezed(matters[0] + "".join(each[len(head) :] for each in matters[1:])) for head in heads
+        squeezed(requests[0] + "".join(each[len(head) :] for each in requests[1:]))
+        for head in heads
     }
 
 
 @pytest.mark.parametrize("text", [text for text, _ in SEVERAL])
 def test_parts_together_hold_every_character_but_white_space(text: str) -> None:
-    assert squeezed(text) in together(matters_of(text))
+    assert squeezed(text) in together(requests_of(text))
 
 
 def test_what_announces_the_list_is_said_in_each_part() -> None:
     text = "Two questions:\n1. What is a lemur?\n2. How do I bake bread?\n\nThanks!"
-    assert matters_of(text) == (
+    assert requests_of(text) == (
         "Two questions:\n1. What is a lemur?",
         "Two questions:\n2. How do I bake bread?\n\nThanks!",
     )
@@ -62,7 +63,7 @@ def test_what_announces_the_list_is_said_in_each_part() -> None:
 
 def test_a_list_within_an_item_stays_with_it() -> None:
     text = "1. Plan a weekend in Porto:\n   - museums\n   - seafood\n2. Find me a plumber"
-    assert matters_of(text)[0] == "1. Plan a weekend in Porto:\n   - museums\n   - seafood"
+    assert requests_of(text)[0] == "1. Plan a weekend in Porto:\n   - museums\n   - seafood"
 
 
 @pytest.mark.parametrize(
@@ -85,24 +86,24 @@ def test_a_list_within_an_item_stays_with_it() -> None:
         "1. 写一首关于雨的诗\n2. 再翻译成英文",
     ],
 )
-def test_a_request_that_needs_another_one_is_no_matter_of_its_own(text: str) -> None:
-    assert matters_of(text) == (text,)
+def test_a_request_that_needs_another_one_is_not_told_apart(text: str) -> None:
+    assert requests_of(text) == (text,)
 
 
 def test_numbers_that_do_not_count_up_are_no_list() -> None:
     text = "1. Find me a plumber\n3. Write a letter to Anna"
-    assert matters_of(text) == (text,)
+    assert requests_of(text) == (text,)
 
 
 def test_what_lists_very_much_stays_whole() -> None:
-    lines = [f"{n}. Find me the plumber of street {n}" for n in range(1, MATTERS_MOST + 2)]
-    assert len(matters_of("\n".join(lines))) == 1
-    assert len(matters_of("\n".join(lines[:-1]))) == MATTERS_MOST
+    lines = [f"{n}. Find me the plumber of street {n}" for n in range(1, SPLIT_MOST_REQUESTS + 2)]
+    assert len(requests_of("\n".join(lines))) == 1
+    assert len(requests_of("\n".join(lines[:-1]))) == SPLIT_MOST_REQUESTS
 
 
 def test_a_long_text_stays_whole() -> None:
-    text = "1. Find me a plumber\n2. Tell me about " + "x" * MATTERS_MOST_CHARACTERS
-    assert matters_of(text) == (text,)
+    text = "1. Find me a plumber\n2. Tell me about " + "x" * SPLIT_MOST_CHARACTERS
+    assert requests_of(text) == (text,)
 
 
 @given(
@@ -114,8 +115,8 @@ def test_a_long_text_stays_whole() -> None:
     ).map("".join)
 )
 def test_nothing_of_any_text_is_lost(text: str) -> None:
-    matters = matters_of(text)
-    if len(matters) == 1:
-        assert matters == (text,)
+    requests = requests_of(text)
+    if len(requests) == 1:
+        assert requests == (text,)
     else:
-        assert squeezed(text) in together(matters)
+        assert squeezed(text) in together(requests)

@@ -1,9 +1,9 @@
-"""Messages that list something: requests that are matters of their own, and lists that are not."""
+"""Messages that list something: separate requests, and what is one request with a list in it."""
 
 from __future__ import annotations
 
 SEVERAL: tuple[tuple[str, tuple[str, ...]], ...] = (
-    # What was written, and the words that tell each matter.
+    # What was written, and the words that tell each request.
     (
         "Please do these:\n1. Book a table for two at Nico's on Friday\n"
         "2. Remind me to renew my passport in March",

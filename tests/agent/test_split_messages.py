@@ -1,4 +1,4 @@
-"""A message that lists several matters: each goes to its own run loop, once, in order."""
+"""A message that lists several requests: each goes to its own run loop, once, in order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_it_is_off_by_default(tmp_path: Path) -> None:
         assert await goals(agent, receipt) == [TWO]
 
 
-async def test_each_matter_goes_to_a_loop_of_its_own(tmp_path: Path) -> None:
+async def test_each_request_goes_to_a_loop_of_its_own(tmp_path: Path) -> None:
     async with running_agent(tmp_path, router=SPLITTING, auto_classify=False) as agent:
         receipt = await agent.accept(TWO)
         assert await goals(agent, receipt) == [LEMUR, BREAD]
