@@ -24,8 +24,7 @@ from service.bench.waiting.waiting_subject import subject, waiting
 from service.config import load_settings
 from service.memory.embedders import create_embedder
 from service.memory.protocol import Vectors
-from service.routing.candidate_loops import candidate_of
-from service.routing.expected_answers import opens_of
+from service.routing.candidate_loops import candidate_of, opens_of
 from service.routing.features.answer_features import EXPECTING_FEATURES, expecting
 from service.routing.open_loop_vectors import TurnVectors
 

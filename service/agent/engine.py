@@ -11,7 +11,6 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from service.agent.agent_options import AgentOptions
-from service.agent.auto_enhance import AutoEnhance
 from service.agent.consolidation.consolidation_worker import Consolidator
 from service.agent.human_input.answer_delivery import Answers
 from service.agent.human_input.answer_reading import Answer
@@ -46,6 +45,25 @@ from service.tools.builtins.ask_user import question_of
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
+
+
+class AutoEnhance:
+    """Asked for each answer, so that switching counts from the next one on.
+
+    Switches last as long as the process; what is to last longer is the setting.
+    """
+
+    def __init__(self, *, default: bool) -> None:
+        self._default = default
+        self._chosen: dict[str, bool] = {}
+
+    def is_on(self, owner: str) -> bool:
+        """Whether the answers to an owner are looked over."""
+        return self._chosen.get(owner, self._default)
+
+    def switch(self, owner: str, *, on: bool) -> None:
+        """Look over the answers to an owner from now on, or do not."""
+        self._chosen[owner] = on
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from service.domain.conversation.images import LARGEST_IMAGES, check_image
-from service.domain.conversation.messages import Message
+from service.domain.conversation.images import (
+    LARGEST_IMAGE,
+    LARGEST_IMAGES,
+    check_image,
+    image_part,
+)
+from service.domain.conversation.messages import ImageUrlPart, Message
 from service.domain.errors import InvalidInputError
 from service.domain.json_values import unwritable_number
 
@@ -61,3 +67,29 @@ def _check_images(message: Message) -> None:
             f"the images have {sum(sizes):,} bytes together; at most {LARGEST_IMAGES:,} are taken",
             advice="Send them in several messages, or make them smaller.",
         )
+
+
+def image_from_file(path: str | Path) -> ImageUrlPart:
+    """An image file as a part of a message. Its type is told by its bytes, not by its name.
+
+    Raises:
+        InvalidInputError: it cannot be read, is no PNG, JPEG, GIF or WebP image, or has more than
+            `LARGEST_IMAGE` bytes.
+    """
+    file = Path(path).expanduser()
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            # Whatever it is: no more is read than what is needed to refuse it.
+            data = opened.read(LARGEST_IMAGE + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInputError(
+            f"{file} cannot be read: {why}", advice="Give the path of an image file."
+        ) from error
+    if len(data) > LARGEST_IMAGE:
+        raise InvalidInputError(
+            f"{file} has {max(size, len(data)):,} bytes; at most {LARGEST_IMAGE:,} are taken",
+            advice="Make it smaller: models scale down what is larger than about 1,500 pixels.",
+        )
+    return image_part(data, name=str(file))

@@ -43,9 +43,13 @@ from service.loop.scheduler import Activity, Scheduler, step_outside
 from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
 from service.memory.memory import Memory
 from service.routing.clarification import question, rather_asked
+from service.routing.message_splitting import (
+    is_part,
+    opened_by_earlier_parts,
+    parts_of,
+    without_announcement,
+)
 from service.routing.router import Router
-from service.routing.splitting.list_splitting import without_announcement
-from service.routing.splitting.split_messages import is_part, opened_by_earlier_parts, parts_of
 from service.storage.concurrency import KeyedLock, run_to_end, start_unless_ending
 
 log = logging.getLogger(__name__)

@@ -1,12 +1,12 @@
-"""What Rondo asks of a language model."""
+"""What Rondo asks of a language model, and what not every model can do."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from service.domain.conversation.messages import Message
+from service.domain.conversation.messages import ContentPart, ImageUrlPart, Message, TextPart
 from service.domain.conversation.stream_parts import StreamPart
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.models.fetch import PullProgress
@@ -88,3 +88,41 @@ class LLM(Protocol):
     async def aclose(self) -> None:
         """Release what the client holds."""
         ...
+
+
+Size = Literal["tiny", "small", "large"]
+
+_SMALL_FROM, _LARGE_FROM = 1e9, 4e9
+UNSEEN = "[an image that you cannot see]"
+
+
+def takes_images(llm: LLM) -> bool:
+    """Whether a model is shown images. One that does not tell, by a ``takes_images``, is."""
+    return bool(getattr(llm, "takes_images", True))
+
+
+def size_of(llm: LLM) -> Size:
+    """How much a model can be told. One that does not tell how many ``parameters`` it has can be
+    told everything.
+
+    One that is not large must go on from the beginning of its answer where the assistant's own
+    words come last in the conversation, and begin its answer with it.
+    """
+    parameters = getattr(llm, "parameters", None)
+    if parameters is None or parameters >= _LARGE_FROM:
+        return "large"
+    return "small" if parameters >= _SMALL_FROM else "tiny"
+
+
+def without_images(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with words in the place of each image."""
+    return [_told(message) if message.images else message for message in messages]
+
+
+def _told(message: Message) -> Message:
+    parts: list[ContentPart] = [
+        TextPart(text=UNSEEN) if isinstance(part, ImageUrlPart) else part
+        for part in message.content
+    ]
+    # Not `model_copy`, which would take over the cached size.
+    return Message(role=message.role, content=tuple(parts))

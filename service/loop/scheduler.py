@@ -24,8 +24,7 @@ from service.domain.history.events import ErrorOccurred, Event, EventBody, RunLo
 from service.domain.history.state import RunLoopState
 from service.loop import unexpected_errors
 from service.loop.brain import Decide
-from service.loop.early_calls import EarlyCalls
-from service.loop.execution import Executor, StopReason
+from service.loop.execution import EarlyCalls, Executor, StopReason
 from service.loop.runner import run
 from service.memory.memory import Memory
 from service.storage.concurrency import start_unless_ending

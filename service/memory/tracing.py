@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef, SegmentType
-from service.domain.conversation.quoting import MARK, quoted
 from service.domain.conversation.tool_definitions import MEMORY_TOOLS, QUOTING_TOOLS
 from service.domain.errors import BadAnchorError, StorageError
 from service.domain.history.events import (
@@ -28,6 +27,7 @@ from service.domain.history.events import (
 )
 from service.domain.history.human_input import InputReceived
 from service.domain.history.references import Goal, Quote, Reference, Told, Words, texts_in
+from service.domain.text import MARK, quoted
 from service.memory.forgetting.histories import History, history_of
 from service.memory.journal.event_reader import EventReader
 from service.memory.journal.kept_words import json_of

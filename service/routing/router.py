@@ -30,10 +30,9 @@ from service.llm.protocol import LLM
 from service.memory.journal.change_feed import Change, ChangeFeed, rests
 from service.memory.journal.protocol import Journal
 from service.memory.ledger import terms
-from service.routing import expected_answers
+from service.routing import candidate_loops as expected_answers
 from service.routing.calibration.probability_calibration import UNCALIBRATED, Calibration
-from service.routing.candidate_loops import candidate_of, with_alternatives
-from service.routing.expected_answers import with_questions
+from service.routing.candidate_loops import candidate_of, with_alternatives, with_questions
 from service.routing.llm_judge import judge
 from service.routing.open_loop_vectors import EmbedQueries, TurnVectors
 from service.routing.routing_model import Judgement, shipped

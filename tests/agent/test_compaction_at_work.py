@@ -26,7 +26,7 @@ from service.domain.run_loops import RunLoop
 from service.loop.context.conversation_rounds import anchors_in
 from service.loop.context.model_context import messages_tokens
 from service.loop.hooks.hooks import Hooks
-from service.tools.builtins.memory_expand import memory_expand_tool
+from service.tools.builtins.memory_tools import memory_expand_tool
 from service.tools.decorator import tool
 from tests.support.agent.agents import (
     Answer,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.agent.image_files import image_from_file
+from service.agent.message_check import image_from_file
 from service.domain.conversation.images import LARGEST_IMAGE, image_part, image_type
 from service.domain.conversation.messages import ImageUrlPart, Message, TextPart
 from service.domain.errors import InvalidInputError

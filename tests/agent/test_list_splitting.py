@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.routing.splitting.list_splitting import requests_of
+from service.routing.message_splitting import requests_of
 from service.tuning import SPLIT_MOST_CHARACTERS, SPLIT_MOST_REQUESTS
 from tests.support.agent.request_lists import ONE, SEVERAL
 

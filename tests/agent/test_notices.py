@@ -14,7 +14,7 @@ from service.domain.conversation.messages import Message, ToolCall
 from service.domain.conversation.stream_parts import StreamPart
 from service.loop.execution import Loop
 from service.loop.hooks.hooks import Hooks
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_search_tool
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
 from tests.support.agent.agents import Answer, call, running_agent, sent

@@ -17,7 +17,7 @@ from service.domain.history.events import Event, Recollection, ToolFinished
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder, Vectors
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_search_tool
 from tests.support.agent.agents import (
     FunctionLLM,
     answer_of,

@@ -12,9 +12,13 @@ from service.domain.anchors import Anchor, SegmentType
 from service.domain.history.events import EventBody, Recollection, RunLoopStarted
 from service.domain.history.fold import fold
 from service.domain.text import Script
-from service.llm.abilities import size_of
-from service.loop.context.small_model_prompt import recalled_for_small, small_opening, spoken
-from service.loop.context.system_prompt import all_openings
+from service.llm.protocol import size_of
+from service.loop.context.system_prompt import (
+    all_openings,
+    recalled_for_small,
+    small_opening,
+    spoken,
+)
 from tests.support.histories import BEGINNING, event_at, received
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from service.domain.anchors import Anchor
 from service.domain.conversation.messages import Message
-from service.domain.conversation.quoting import MARK, quoted
 from service.domain.history.events import Recollection
 from service.domain.history.growing import Growing
 from service.domain.history.state import Recalled, RunLoopState
+from service.domain.text import MARK, quoted
 from service.llm.anthropic.anthropic_wire import wire_request
 from service.llm.embedded.tool_adapter import plain
 from service.llm.openai.openai_compatible import wire_messages

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from service.domain.anchors import Segment
 from service.domain.conversation.messages import IMAGE_WORDS, ImageUrlPart, Message, TextPart
-from service.domain.conversation.quoting import quoted
 from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.events import (
@@ -23,12 +22,13 @@ from service.domain.history.events import (
     ToolFinished,
 )
 from service.domain.history.references import Quote
+from service.domain.text import quoted
 from service.memory.journal.appends import Append
 from service.memory.journal.kept_words import kept
 from service.memory.ledger.segmenter import segment
 from service.memory.memory import Memory
 from service.memory.tracing import trace
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_search_tool
 from tests.support.memory.exchanging import bring_in, loop, turn
 from tests.support.memory.secrets import Loop, archived, forget, house
 

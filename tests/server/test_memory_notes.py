@@ -16,7 +16,7 @@ from service.agent.consolidation.consolidation_worker import ConsolidationOption
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart, TextDelta
 from service.memory.ledger.notes import NewSentence, NewSentences
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_search_tool
 from tests.support.server.http_daemon import House, PatientLLM, running
 from tests.support.tools.tool_calls import result_of
 

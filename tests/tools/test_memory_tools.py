@@ -18,14 +18,13 @@ from service.domain.anchors import (
     SegmentType,
 )
 from service.domain.conversation.messages import ToolResult
-from service.domain.conversation.quoting import NO_INSTRUCTIONS
 from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import NotFoundError
 from service.domain.run_loops import RunLoop, RunLoopSummary
+from service.domain.text import NO_INSTRUCTIONS
 from service.memory.protocol import MemoryReader, SearchFilters, Unit
 from service.storage.clock import local_now
-from service.tools.builtins.memory_expand import memory_expand_tool
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from tests.support.tools.tool_calls import call_of, registry_of
 
 pytestmark = pytest.mark.anyio

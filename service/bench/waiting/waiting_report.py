@@ -19,7 +19,7 @@ from service.bench.waiting.waiting_subject import subject, waiting
 from service.domain.history.events import Event, MessageCompleted, MessageReceived
 from service.domain.history.human_input import InputReceived, InputRequired
 from service.memory.protocol import Embedder
-from service.routing.expected_answers import VERSION
+from service.routing.candidate_loops import VERSION
 from service.routing.routing_model import shipped
 
 Figures = dict[str, Any]

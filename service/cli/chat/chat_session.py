@@ -214,7 +214,7 @@ class ChatSession:
             self._follow(loop.id, after=self._newest_event(loop.id))
 
     def _show_image(self, rest: str) -> None:
-        from service.agent.image_files import image_from_file
+        from service.agent.message_check import image_from_file
 
         found = _PATH_AND_WORDS.fullmatch(rest)
         if found is None:

@@ -10,7 +10,7 @@ from service.cli.daemon.daemon_connection import connect, json_option
 from service.cli.daemon.stream_items import body_of, read_as
 
 if TYPE_CHECKING:
-    from service.domain.calibration import CalibrationReport
+    from service.domain.routes import CalibrationReport
 
 
 @click.command()
@@ -22,7 +22,7 @@ def calibrate(reset: bool, as_json: bool) -> None:
     Nothing changes where there is too little to learn from, or where it would not get better.
     """
     from service.cli.terminal.output import print_json
-    from service.domain.calibration import CalibrationReport
+    from service.domain.routes import CalibrationReport
     from service.wire.daemon_bodies import CalibrateRequest
 
     with connect() as daemon:

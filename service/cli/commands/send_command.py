@@ -54,7 +54,7 @@ def send(
     answer goes to standard output, all else to standard error. Exit codes: 0 answered, 1
     failed, 3 a person must answer first.
     """
-    from service.agent.image_files import image_from_file
+    from service.agent.message_check import image_from_file
     from service.cli.chat.conversation import Conversation
     from service.cli.views.run_loop_ids import resolve
     from service.domain.history.human_input import NEW_RUN_LOOP

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.domain.conversation.messages import Message
-from service.domain.conversation.quoting import quoted
 from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.state import (
     BeforeAnswer,
@@ -15,6 +14,7 @@ from service.domain.history.state import (
     changed,
     named_model,
 )
+from service.domain.text import quoted
 
 
 def asked(state: RunLoopState, request: InputRequired) -> RunLoopState:

@@ -31,8 +31,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from service.domain.conversation.quoting import quoted
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
+from service.domain.text import quoted
 
 KEY = "references"
 """Under which a kept body says where its words stand. No event has a field of this name."""

@@ -22,10 +22,10 @@ from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import ConfigurationError
-from service.llm.abilities import without_images
 from service.llm.anthropic.anthropic_events import EventReader
 from service.llm.anthropic.anthropic_wire import goes_on_from_a_thought, signatures, wire_request
 from service.llm.openai.openai_compatible import Wire
+from service.llm.protocol import without_images
 from service.llm.remote.answer_limit import longest_of
 from service.llm.remote.endpoints import MOST_ANSWER_BYTES, Endpoint, from_environment
 from service.llm.remote.remote_model import RemoteLLM, SdkStream

@@ -29,13 +29,12 @@ from service.domain.errors import (
     LLMNotReadyError,
     LLMStatusError,
 )
-from service.llm.abilities import without_images
 from service.llm.embedded.embedded_process import ModelProcess
 from service.llm.embedded.embedded_server import SlottedLLM
 from service.llm.embedded.prompt_states import Opening, PromptStates
 from service.llm.embedded.small_answer import answered, beginning_of
 from service.llm.embedded.tool_adapter import ToolChoice, plain
-from service.llm.protocol import LLMStatus
+from service.llm.protocol import LLMStatus, without_images
 from service.models.catalog import SMALL_MODEL, known
 from service.models.weight_store import ModelStore
 

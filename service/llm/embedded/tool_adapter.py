@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.domain.conversation.messages import Message
-from service.domain.conversation.quoting import quoted
 from service.domain.conversation.stream_parts import ToolCallDelta
 from service.domain.conversation.tool_definitions import MEMORY_TOOLS, ToolDefinition
 from service.domain.ids import new_id
+from service.domain.text import quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from service.domain.conversation.messages import ImageUrlPart, Message, NotePart, TextPart, ToolCall
 from service.domain.conversation.stream_parts import StreamPart
 from service.domain.conversation.tool_definitions import ToolDefinition
-from service.llm.abilities import without_images
 from service.llm.openai.openai_chunks import ChunkReader
+from service.llm.protocol import without_images
 from service.llm.remote.answer_limit import UNBOUNDED, longest_of
 from service.llm.remote.endpoints import MOST_ANSWER_BYTES, Endpoint, from_environment
 from service.llm.remote.remote_model import RemoteLLM, SdkStream

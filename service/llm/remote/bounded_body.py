@@ -14,8 +14,7 @@ import anyio
 import httpx2
 
 from service.domain.errors import LLMError, LLMStreamError, LLMTimeoutError
-from service.llm.remote.endpoints import Endpoint
-from service.llm.remote.timeouts import silence, took_too_long
+from service.llm.remote.endpoints import Endpoint, silence, took_too_long
 
 MOST_EVENT_BYTES = 8 * 2**20
 """Of one event: some endpoints send a whole answer, or an image, as one."""

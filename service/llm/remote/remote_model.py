@@ -25,9 +25,8 @@ from service.domain.errors import (
     Problem,
 )
 from service.llm.protocol import LLMStatus
-from service.llm.remote.endpoints import Endpoint
+from service.llm.remote.endpoints import Endpoint, before
 from service.llm.remote.sdk_errors import as_llm_error, is_transport_error
-from service.llm.remote.timeouts import before
 
 if TYPE_CHECKING:
     import httpx2

@@ -34,8 +34,7 @@ from service.domain.errors import (
     LLMTimeoutError,
 )
 from service.domain.redirects import redirect
-from service.llm.remote.endpoints import Endpoint
-from service.llm.remote.timeouts import silence
+from service.llm.remote.endpoints import Endpoint, silence
 
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size|limit)"  # OpenAI, vLLM, llama.cpp, Mistral, OpenRouter

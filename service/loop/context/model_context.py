@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import partial
 
 from service.domain.conversation.messages import ContentPart, Message, NotePart, TextPart
-from service.domain.conversation.quoting import NO_INSTRUCTIONS, quoted
 from service.domain.conversation.token_estimates import (
     BYTES_PER_TOKEN,
     estimate_tokens,
@@ -20,13 +19,12 @@ from service.domain.conversation.token_estimates import (
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.history.events import Recollection
 from service.domain.history.state import RunLoopState
-from service.domain.text import script_of
+from service.domain.text import NO_INSTRUCTIONS, quoted, script_of
 from service.llm.stop_notices import beside_what_comes_next
 from service.loop.brain import DefaultBrain
 from service.loop.context.conversation_rounds import rounds
 from service.loop.context.shortening import cap_within, shortened
-from service.loop.context.small_model_prompt import recalled_for_small
-from service.loop.context.system_prompt import opening_of
+from service.loop.context.system_prompt import opening_of, recalled_for_small
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.care.limit_wording import beginning, reminder
 from service.tools.registry import READ_RESULT, ToolRegistry

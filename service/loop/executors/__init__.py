@@ -15,15 +15,15 @@ from functools import partial
 from service.domain.conversation.instructions import InstructionKind
 from service.loop.execution import Executor
 from service.loop.executor_deps import ExecutorDeps
-from service.loop.executors.ask_human import (
+from service.loop.executors.call_llm import call_llm
+from service.loop.executors.call_tools import call_tools
+from service.loop.executors.compact import compact
+from service.loop.executors.waiting import (
+    finish,
     request_human_approve,
     request_human_prompt,
     request_human_select,
 )
-from service.loop.executors.call_llm import call_llm
-from service.loop.executors.call_tools import call_tools
-from service.loop.executors.compact import compact
-from service.loop.executors.finish import finish
 
 
 def builtin_executors(deps: ExecutorDeps) -> dict[InstructionKind, Executor]:

@@ -26,11 +26,18 @@ from service.domain.history.events import (
 )
 from service.domain.history.state import RunLoopState
 from service.domain.usage import Prices
-from service.llm.abilities import size_of, takes_images
-from service.llm.continuation import CONTINUE, given_up, repeats, without_cut
-from service.llm.generate import Generated, generate, retrying, usage_of
+from service.llm.generate import (
+    CONTINUE,
+    Generated,
+    generate,
+    given_up,
+    repeats,
+    retrying,
+    usage_of,
+    without_cut,
+)
 from service.llm.named_models import NamedModel, Turn, is_down
-from service.llm.protocol import LLM
+from service.llm.protocol import LLM, size_of, takes_images
 from service.llm.stop_notices import GO_ON, STOPPED
 from service.loop.context.model_context import build_context, offered_tools
 from service.loop.context.system_prompt import opening_of

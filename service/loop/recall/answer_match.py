@@ -13,8 +13,7 @@ from collections.abc import Iterable
 
 from service.domain.anchors import AnchorRef, MemoryHit
 from service.loop.recall.topic_shift import content_words
-from service.routing.text.list_items import is_request
-from service.routing.text.request_intent import asks_something
+from service.routing.text.request_intent import asks_something, is_request
 from service.tuning import (
     ANSWERS_LEAST_RELEVANCE,
     ANSWERS_LEAST_SHARED,

@@ -17,7 +17,7 @@ from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
 from service.domain.history.events import ErrorOccurred, EventBody, MemoryRecalled, Recollection
 from service.domain.history.state import RunLoopState
-from service.llm.abilities import size_of
+from service.llm.protocol import size_of
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.answer_match import answering
 from service.loop.recall.care.limit_choice import limits_that_matter

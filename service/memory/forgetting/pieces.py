@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import ToolResult
-from service.domain.conversation.quoting import MARK
 from service.domain.conversation.tool_definitions import MEMORY_EXPAND, MEMORY_TOOLS
 from service.domain.errors import BadAnchorError
 from service.domain.history.events import EventBody, MemoryRecalled, Recollection, ToolFinished
 from service.domain.history.redaction import redacted
 from service.domain.history.references import Told
 from service.domain.run_loops import Iteration
+from service.domain.text import MARK
 
 Ref = tuple[str, int]
 """A run loop, and an iteration of it."""

@@ -18,8 +18,8 @@ import anyio
 from anyio import to_thread
 from pydantic import ValidationError
 
-from service.domain.calibration import CalibrationInUse, CalibrationReport, Measured
 from service.domain.errors import StorageError
+from service.domain.routes import CalibrationInUse, CalibrationReport, Measured
 from service.memory.journal.protocol import Journal
 from service.routing.calibration.corrections import LabelledRoute, labelled_routes
 from service.routing.calibration.probability_calibration import (

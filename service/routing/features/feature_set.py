@@ -23,13 +23,14 @@ from service.routing.features.embedding_features import (
 )
 from service.routing.features.lexical_features import (
     COURSE_FEATURES,
+    HABIT_FEATURES,
     OVERLAP_FEATURES,
     Words,
     courses,
     lexical_features,
+    style_features,
 )
 from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
-from service.routing.features.style_features import HABIT_FEATURES, style_features
 from service.routing.features.turn_features import Exchanges, exchanges
 from service.routing.features.turn_network import Network
 from service.routing.text.text_reading import Candidate, Loop, Reading, Vector, read

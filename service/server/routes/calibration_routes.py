@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from service.domain.calibration import CalibrationInUse, CalibrationReport
+from service.domain.routes import CalibrationInUse, CalibrationReport
 from service.server.daemon import TheDaemon
 from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import TOKEN_NEEDED

@@ -11,8 +11,7 @@ from service.config import Settings
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
-from service.tools.builtins.memory_expand import memory_expand_tool
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.builtins.web_search import web_search_tool

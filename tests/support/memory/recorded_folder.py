@@ -34,8 +34,7 @@ from service.memory.ledger.segmenter import segment
 from service.memory.memory import Memory
 from service.routing.routing_options import RouterOptions
 from service.tools.builtins.ask_user import ask_user
-from service.tools.builtins.memory_expand import memory_expand_tool
-from service.tools.builtins.memory_search import memory_search_tool
+from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import read_result_tool
 from service.tools.decorator import tool
 from service.tools.registry import ToolRegistry

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.domain.conversation.quoting import in_one_line
-from service.domain.text import script_of
+from service.domain.text import in_one_line, script_of
 
 _INNER = str.maketrans("“”", "‘’")
 

@@ -1,12 +1,17 @@
-"""Asking a person: may this run, what do you say, which one. The loop waits for it, for days."""
+"""Steps that hand the turn back: a question to a person, rest until the next message, or the end.
+
+A person may take days to answer: may this run, what do you say, which one.
+"""
 
 from __future__ import annotations
 
 from service.domain.conversation.instructions import (
+    Finish,
     RequestHumanApprove,
     RequestHumanPrompt,
     RequestHumanSelect,
 )
+from service.domain.history.events import RunLoopFailed, RunLoopIdle
 from service.domain.history.human_input import InputRequired
 from service.domain.ids import new_id
 from service.loop.execution import Loop
@@ -64,3 +69,11 @@ async def _ask(request: InputRequired, loop: Loop) -> None:
     # A brain that asks without any call knows what was said.
     bodies = withdrawn(state, request, said[-1]) if said and state.pending else (request,)
     await loop.emit(*bodies, durable=True, if_last_seq=state.last_seq)
+
+
+async def finish(instruction: Finish, loop: Loop) -> None:
+    """Rest, unless something has come in meanwhile; or stop, where there is a problem."""
+    if instruction.problem is not None:
+        await loop.emit(RunLoopFailed(problem=instruction.problem))
+    else:
+        await loop.emit(RunLoopIdle(), if_last_seq=loop.state.last_seq)

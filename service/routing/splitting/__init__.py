@@ -1,1 +1,0 @@
-"""Parting a message that lists several requests."""
