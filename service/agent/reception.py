@@ -18,13 +18,7 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from service.domain.errors import (
-    ConflictError,
-    NotFoundError,
-    Problem,
-    RondoError,
-    StorageError,
-)
+from service.domain.errors import ConflictError, NotFoundError, Problem, RondoError, StorageError
 from service.domain.history.events import (
     ErrorOccurred,
     EventBody,
