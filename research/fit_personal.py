@@ -64,11 +64,11 @@ def main(folder: Path, written: Path | None) -> None:
 
 def figures(texts: list[str], personal: list[bool], logits: Any) -> dict[str, Any]:
     """The share that is told rightly, and what is not."""
-    found = np.asarray(logits) > 0
+    predicted = np.asarray(logits) > 0
     wrong = [
         text
-        for text, is_found, label in zip(texts, found, personal, strict=True)
-        if bool(is_found) != label
+        for text, is_predicted, label in zip(texts, predicted, personal, strict=True)
+        if bool(is_predicted) != label
     ]
     return {"messages": len(texts), "right": len(texts) - len(wrong), "wrong": wrong}
 

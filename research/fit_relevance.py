@@ -47,8 +47,8 @@ def main(arguments: Sequence[str]) -> None:
             data=[Path(each) for each in arguments[:cut]],
             make_embedder=lambda: create_embedder(load_settings()) if with_vectors else None,  # noqa: B023
         )
-        found, _ = anyio.run(answers_of, plan, read_sets(plan), _tell)
-        answers = [a for some in found.values() for a in some if a.hits]
+        by_set, _ = anyio.run(answers_of, plan, read_sets(plan), _tell)
+        answers = [a for some in by_set.values() for a in some if a.hits]
         answers = [a for a in answers if a.asked.kind != "said" or a.evidence]
         rows = np.array([_row(each, OF_THE_BUNDLED if with_vectors else None) for each in answers])
         held = np.array([_is_held(each, held_names) for each in answers])

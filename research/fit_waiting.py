@@ -116,7 +116,7 @@ def fitted(
 def main(path: Path) -> None:
     """Print weights with vectors and by words alone."""
     (part,) = read_parts(path)
-    found: dict[str, object] = {"data": part.sha256}
+    report: dict[str, object] = {"data": part.sha256}
     for name, with_vectors in (("with_vectors", True), ("words_only", False)):
         rows, labels, scenes, languages, words = anyio.run(
             partial(_rows, part, with_vectors=with_vectors)
@@ -131,7 +131,7 @@ def main(path: Path) -> None:
         for at in np.flatnonzero((held >= 0) != (labels > 0)):
             print(f"{name} {held[at]:+.2f} {words[at]}", file=sys.stderr)
         weights = fitted(rows, labels, languages)
-        found[name] = {
+        report[name] = {
             "weights": dict(
                 zip((*EXPECTING_FEATURES, "constant"), weights.round(2).tolist(), strict=True)
             ),
@@ -143,7 +143,7 @@ def main(path: Path) -> None:
                 for language in sorted(set(languages))
             },
         }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -92,13 +92,13 @@ def main() -> None:
     """Count, and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="name the modules")
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     trace = Trace()
     for opened in (0, 2):
         anyio.run(count, trace, opened)
         modules = anyio.run(count, trace, opened)
         print(f"{opened} run loops open: {len(modules)} modules")
-        if wanted.list:
+        if arguments.list:
             for name in sorted(modules):
                 print(f"    {name} ({modules[name]} calls)")
 

@@ -204,15 +204,15 @@ class _CommonVariables(PydanticBaseSettingsSource):
         given = self.current_state.get("models", {})
         if not isinstance(given, dict):
             return {}
-        found = {}
+        completed = {}
         for name, model in given.items():
-            told = model if isinstance(model, dict) else {}
-            vendor = told.get("provider")
-            if vendor in ("openai", "anthropic") and "base_url" not in told:
-                found[name] = _with_named_key(told, vendor.upper())
-            elif "api_key_env" in told:
-                found[name] = _named_key(told)
-        return found
+            settings = model if isinstance(model, dict) else {}
+            vendor = settings.get("provider")
+            if vendor in ("openai", "anthropic") and "base_url" not in settings:
+                completed[name] = _with_named_key(settings, vendor.upper())
+            elif "api_key_env" in settings:
+                completed[name] = _named_key(settings)
+        return completed
 
 
 def _with_named_key(given: dict[str, Any], vendor: str) -> dict[str, str]:
@@ -232,8 +232,8 @@ def _named_key(given: dict[str, Any]) -> dict[str, str]:
 
 def _common(vendor: str) -> dict[str, str]:
     """What the variables of a vendor say."""
-    found = {name: os.environ.get(f"{vendor}_{name.upper()}") for name in ("api_key", "base_url")}
-    return {name: value for name, value in found.items() if value}
+    values = {name: os.environ.get(f"{vendor}_{name.upper()}") for name in ("api_key", "base_url")}
+    return {name: value for name, value in values.items() if value}
 
 
 class _UsableSettings(Settings):
@@ -293,9 +293,9 @@ def load_settings(**flags: Any) -> Settings:
     """
     file = config_file()
     if file is not None and not file.is_file():
-        found = "is a folder" if file.is_dir() else "does not exist"
+        fault = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
-            f"{file.absolute()} {found}",
+            f"{file.absolute()} {fault}",
             advice="Let RONDO_CONFIG name a file such as rondo.toml, or unset it.",
         )
     try:
@@ -336,8 +336,8 @@ def unknown_variables() -> list[str]:
 
 def variable_like(unknown: str) -> str | None:
     """The variable that may be meant by one that nothing reads."""
-    known = [f"RONDO_{name.replace('.', '__').upper()}" for name in named(Settings)]
-    like = get_close_matches(unknown.upper(), ["RONDO_CONFIG", *known], n=1, cutoff=0.7)
+    variables = [f"RONDO_{name.replace('.', '__').upper()}" for name in named(Settings)]
+    like = get_close_matches(unknown.upper(), ["RONDO_CONFIG", *variables], n=1, cutoff=0.7)
     return like[0] if like else None
 
 

@@ -71,15 +71,15 @@ def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[int | st
 
 def named(model: type[BaseModel], *, sections: bool = False) -> dict[str, FieldInfo]:
     """The settings by their names, such as ``llm.model``; with the sections as well, if wanted."""
-    found: dict[str, FieldInfo] = {}
+    fields: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             below = named(inner, sections=sections)
-            found |= {f"{name}.{each}": info for each, info in below.items()}
+            fields |= {f"{name}.{each}": info for each, info in below.items()}
         if sections or not is_section(field):
-            found[name] = field
-    return found
+            fields[name] = field
+    return fields
 
 
 def is_section(field: FieldInfo) -> bool:
@@ -98,11 +98,11 @@ def _is_section(kind: object) -> bool:
 
 def _meant(name: str, model: type[BaseModel]) -> str | None:
     """The setting the end of whose name is nearest: in the same section, else in any."""
-    known = list(named(model))
-    section, _, wanted = name.rpartition(".")
-    for among in ([each for each in known if each.rpartition(".")[0] == section], known):
+    names = list(named(model))
+    section, _, ending = name.rpartition(".")
+    for among in ([each for each in names if each.rpartition(".")[0] == section], names):
         ends = {each.rpartition(".")[2]: each for each in reversed(among)}
-        if end := get_close_matches(wanted, ends, n=1):
+        if end := get_close_matches(ending, ends, n=1):
             return ends[end[0]]
     return None
 

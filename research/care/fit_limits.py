@@ -78,7 +78,7 @@ def _held_out(groups: Sequence[int], fitted: Callable[[Matrix], Matrix], table: 
 def _fit_limits(sentences: Sequence[Sentence], asked: Known, kept: Known) -> dict[str, Any]:
     """The first model, by vectors of questions and of passages alike: memory keeps the latter."""
     texts = [each.text for each in sentences]
-    table = np.array([known[text] for known in (asked, kept) for text in texts])
+    table = np.array([vectors[text] for vectors in (asked, kept) for text in texts])
     labels = np.array([float(each.care) for each in sentences] * 2)
     prior = np.full(table.shape[1], _LIMIT_PRIOR)
 
@@ -94,15 +94,15 @@ def _fit_limits(sentences: Sequence[Sentence], asked: Known, kept: Known) -> dic
     }
 
 
-def _fit_importance(part: Part, known: Known) -> dict[str, Any]:
+def _fit_importance(part: Part, vectors: Known) -> dict[str, Any]:
     limits = sorted({pair.said for pair in part.pairs})
     limits += [each.text for each in part.sentences if each.care]
     asked = sorted({pair.asked for pair in part.pairs})
-    centres = {"said": _centres(limits, known), "asked": _centres(asked, known)}
+    centres = {"said": _centres(limits, vectors), "asked": _centres(asked, vectors)}
 
     def directions(texts: Sequence[str], side: str) -> Matrix:
         of_script = (centres[side][script_of(text)] for text in texts)
-        away = np.array([known[text] for text in texts]) - np.array(list(of_script))
+        away = np.array([vectors[text] for text in texts]) - np.array(list(of_script))
         return np.asarray(away / np.linalg.norm(away, axis=1, keepdims=True))
 
     both = np.concatenate([directions(limits, "said"), directions(asked, "asked")])
@@ -148,65 +148,65 @@ def _written(values: Matrix) -> list[Any]:
     return rounded(values.astype(np.float32), _DIGITS)
 
 
-def _centres(texts: Sequence[str], known: Known) -> dict[str, Matrix]:
+def _centres(texts: Sequence[str], vectors: Known) -> dict[str, Matrix]:
     return {
-        "han": np.mean([known[text] for text in texts if script_of(text) == "han"], axis=0),
-        "other": np.mean([known[text] for text in texts if script_of(text) == "other"], axis=0),
+        "han": np.mean([vectors[text] for text in texts if script_of(text) == "han"], axis=0),
+        "other": np.mean([vectors[text] for text in texts if script_of(text) == "other"], axis=0),
     }
 
 
 # --- figures
 
 
-def figures(model: CareModel, part: Part, known: Known) -> dict[str, Any]:
+def figures(model: CareModel, part: Part, vectors_by_text: Known) -> dict[str, Any]:
     """How often both models are right on a part.
 
     Returns:
         Of sentences: precision and recall. Of pairs: the share that is told, by how they belong
         together.
     """
-    vectors = np.array([known[each.text] for each in part.sentences], dtype=np.float32)
-    found = model.limit_logits(vectors) >= model.limits_from
+    vectors = np.array([vectors_by_text[each.text] for each in part.sentences], dtype=np.float32)
+    predicted = model.limit_logits(vectors) >= model.limits_from
     care = np.array([each.care for each in part.sentences])
-    told = _told(model, part.pairs, known)
+    related = _told(model, part.pairs, vectors_by_text)
     hows: tuple[How, ...] = ("own", "field", "elsewhere", "none")
     return {
         "sentences": len(care),
         "limits": int(care.sum()),
-        "precision": round(float(care[found].mean()), 3),
-        "recall": round(float(found[care].mean()), 3),
+        "precision": round(float(care[predicted].mean()), 3),
+        "recall": round(float(predicted[care].mean()), 3),
         "wrong": [
             each.text
-            for each, is_found in zip(part.sentences, found, strict=True)
-            if each.care != is_found
+            for each, is_predicted in zip(part.sentences, predicted, strict=True)
+            if each.care != is_predicted
         ],
         "told": {
             how: [round(float(np.mean(of_how)), 3), len(of_how)]
             for how in hows
             if (
                 of_how := [
-                    each for each, pair in zip(told, part.pairs, strict=True) if pair.how == how
+                    each for each, pair in zip(related, part.pairs, strict=True) if pair.how == how
                 ]
             )
         },
         "missed": sorted(
             {
                 f"{pair.said} | {pair.asked}"
-                for each, pair in zip(told, part.pairs, strict=True)
+                for each, pair in zip(related, part.pairs, strict=True)
                 if pair.how == "own" and not each
             }
         ),
     }
 
 
-def _told(model: CareModel, pairs: Sequence[Pair], known: Known) -> list[bool]:
-    told = []
+def _told(model: CareModel, pairs: Sequence[Pair], vectors: Known) -> list[bool]:
+    verdicts = []
     for pair in pairs:
-        said = known[pair.said].astype(np.float32)[None]
-        asked = known[pair.asked].astype(np.float32)
+        said = vectors[pair.said].astype(np.float32)[None]
+        asked = vectors[pair.asked].astype(np.float32)
         logits = model.importance_logits([pair.said], said, pair.asked, asked)
-        told.append(bool(logits[0] >= model.matters_from))
-    return told
+        verdicts.append(bool(logits[0] >= model.matters_from))
+    return verdicts
 
 
 def _shipped_importance() -> dict[str, Any]:
@@ -225,7 +225,7 @@ def main(folder: Path, written: Path | None, *, limits_only: bool) -> None:
     embedder = QueryCache(embedder)
     parts = {name: read_part(folder, name) for name in PARTS}
     texts = sorted({text for part in parts.values() for text in part.texts()})
-    known = dict(zip(texts, embedder.embed_queries(texts).astype(np.float64), strict=True))
+    vectors = dict(zip(texts, embedder.embed_queries(texts).astype(np.float64), strict=True))
     if written is not None:
         train = parts["train"]
         sentences = [each.text for each in train.sentences]
@@ -236,15 +236,15 @@ def main(folder: Path, written: Path | None, *, limits_only: bool) -> None:
             "form": FORM,
             "data": sha256(data).hexdigest(),
             "embedder": embedder.identity.split(" ")[1],
-            **_fit_limits(train.sentences, known, kept),
-            **(_shipped_importance() if limits_only else _fit_importance(train, known)),
+            **_fit_limits(train.sentences, vectors, kept),
+            **(_shipped_importance() if limits_only else _fit_importance(train, vectors)),
         }
         written.write_text(json.dumps(model) + "\n", "utf-8")
         fitted = read_model(model)
     else:
         fitted = shipped()
-    found = {name: figures(fitted, part, known) for name, part in parts.items()}
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+    report = {name: figures(fitted, part, vectors) for name, part in parts.items()}
+    print(json.dumps(report, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

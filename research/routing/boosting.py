@@ -127,14 +127,14 @@ def softmax(join: Numbers, new: Numbers, owner: Integers) -> tuple[Numbers, Numb
 
 def _quantiles(values: Floats) -> Numbers:
     """Thresholds halfway between values, so that rounding moves no value across one."""
-    known = values[~np.isnan(values)].astype(np.float64)
-    if len(known) > _SAMPLED:
-        known = np.random.default_rng(0).choice(known, _SAMPLED, replace=False)
-    if not len(known):
+    observed = values[~np.isnan(values)].astype(np.float64)
+    if len(observed) > _SAMPLED:
+        observed = np.random.default_rng(0).choice(observed, _SAMPLED, replace=False)
+    if not len(observed):
         return np.zeros(0)
     shares = np.linspace(0, 1, _BINS + 1)[1:-1]
-    values_once = np.unique(known)
-    below = np.unique(np.searchsorted(values_once, np.quantile(known, shares, method="lower")))
+    values_once = np.unique(observed)
+    below = np.unique(np.searchsorted(values_once, np.quantile(observed, shares, method="lower")))
     below = below[below < len(values_once) - 1]
     return np.asarray((values_once[below] + values_once[below + 1]) / 2, dtype=np.float64)
 
@@ -194,7 +194,7 @@ def _splits(
         )
         gain[(less < how.least_weight) | (more < how.least_weight)] = 0.0
         where = gain.argmax(axis=1)
-        found = gain[np.arange(nodes), where]
-        better = found > best
-        best[better], feature[better], cut[better] = found[better], column, where[better]
+        gains = gain[np.arange(nodes), where]
+        better = gains > best
+        best[better], feature[better], cut[better] = gains[better], column, where[better]
     return feature, cut

@@ -33,8 +33,8 @@ class Scores:
     def of(cls, scorer: Scorer, table: Table) -> Scores:
         """What a scorer says of a table's messages."""
         scores = [
-            scorer.scores(found) if len(found.candidates) else np.zeros(1)
-            for found in table.features_of()
+            scorer.scores(features) if len(features.candidates) else np.zeros(1)
+            for features in table.features_of()
         ]
         return cls(
             np.concatenate([each[:-1] for each in scores]),
@@ -52,15 +52,15 @@ class Scores:
         """What is decided for each message."""
         join, new = self.probabilities(temperature)
         bounds = np.searchsorted(self.owner, np.arange(len(self.right) + 1))
-        found: list[Decision] = []
+        decisions: list[Decision] = []
         for message, right in enumerate(self.right):
             own = join[bounds[message] : bounds[message + 1]]
             best = int(np.argmax(own)) if len(own) else NEW
             if best == NEW or new[message] >= own[best]:
-                found.append(Decision(NEW, int(right), float(new[message])))
+                decisions.append(Decision(NEW, int(right), float(new[message])))
             else:
-                found.append(Decision(best, int(right), float(own[best])))
-        return found
+                decisions.append(Decision(best, int(right), float(own[best])))
+        return decisions
 
     def loss(self, temperature: float) -> float:
         """The sum of the negative logarithms of what the true places were given."""

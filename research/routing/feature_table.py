@@ -128,12 +128,12 @@ def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
     last: list[list[int]] = []
     roles: list[list[int]] = []
     for each in asked:
-        found = features(each.turn.text, each.turn.at, each.candidates, each.turn.vector)
-        pairs.append(found.candidates.astype(np.float32))
-        contexts.append(found.context.astype(np.float32))
-        held.append(found.exchanges.rows.astype(np.float32))
-        turn_counts += np.diff([*found.exchanges.starts, len(held[-1])]).tolist()
-        for vector in found.exchanges.heard:
+        row = features(each.turn.text, each.turn.at, each.candidates, each.turn.vector)
+        pairs.append(row.candidates.astype(np.float32))
+        contexts.append(row.context.astype(np.float32))
+        held.append(row.exchanges.rows.astype(np.float32))
+        turn_counts += np.diff([*row.exchanges.starts, len(held[-1])]).tolist()
+        for vector in row.exchanges.heard:
             if vector is not None:
                 if id(vector) not in place:
                     place[id(vector)] = len(vectors)
@@ -143,8 +143,8 @@ def tabulated(asked: Sequence[Asked], *, made_up: bool = False) -> Table:
             spoken = candidate.turns[-LAST_TURNS:]
             absent = LAST_TURNS - len(spoken)
             last.append([0] * absent + [place[id(turn.vector)] for turn in spoken])
-            known = [USER if turn.role == "user" else ASSISTANT for turn in spoken]
-            roles.append([ABSENT] * absent + known)
+            speakers = [USER if turn.role == "user" else ASSISTANT for turn in spoken]
+            roles.append([ABSENT] * absent + speakers)
     counts = [len(each.candidates) for each in asked]
     return Table(
         candidates=np.concatenate(pairs),
@@ -225,11 +225,11 @@ def read_through(table: Table, reader: Network) -> Table:
     """The table with what a reader says of each message; NaN as for a projection."""
     candidates, context = table.candidates.copy(), table.context.copy()
     bounds = np.searchsorted(table.owner, np.arange(len(table.right) + 1))
-    for message, found in enumerate(table.features_of()):
-        if len(found.candidates) and not np.isnan(found.context[_OPENS]):
+    for message, row in enumerate(table.features_of()):
+        if len(row.candidates) and not np.isnan(row.context[_OPENS]):
             own = slice(bounds[message], bounds[message + 1])
             candidates[own, -len(READER_FEATURES) :], context[message, -len(READER_CONTEXT) :] = (
-                read_by(reader, found.candidates, found.context, found.exchanges)
+                read_by(reader, row.candidates, row.context, row.exchanges)
             )
     return replace(table, candidates=candidates, context=context)
 

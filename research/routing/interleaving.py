@@ -67,22 +67,22 @@ def conversations(text: str) -> list[list[Line]]:
         InvalidInputError: a line is neither the person's nor the assistant's, or the assistant
             begins.
     """
-    found: list[list[Line]] = [[]]
+    conversations: list[list[Line]] = [[]]
     for number, line in enumerate(text.splitlines(), start=1):
         mark, said = line[:2], line[2:].strip()
         if not line.strip():
-            found.append([])
+            conversations.append([])
         elif said and mark == "> ":
-            found[-1].append(Line("user", said))
-        elif said and mark == "< " and found[-1]:
-            found[-1].append(Line("assistant", said))
+            conversations[-1].append(Line("user", said))
+        elif said and mark == "< " and conversations[-1]:
+            conversations[-1].append(Line("assistant", said))
         else:
             raise InvalidInputError(
                 f"line {number} is no line of a conversation: {line[:60]!r}",
                 advice="Begin a line of the person's with '> ' and one of the assistant's with"
                 " '< '; the person begins.",
             )
-    return [each for each in found if each]
+    return [each for each in conversations if each]
 
 
 def stream(

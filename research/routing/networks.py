@@ -210,14 +210,14 @@ class _AllInputs:
 
 def _inputs(tables: Sequence[Table], without: Collection[str]) -> _AllInputs:
     def inputs(names: Sequence[str], of: str) -> Inputs:
-        wanted = [name for name in names if name not in without]
-        columns = [names.index(name) for name in wanted]
+        kept = [name for name in names if name not in without]
+        columns = [names.index(name) for name in kept]
         rows = np.concatenate([getattr(table, of) for table in tables])[:, columns]
-        known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-        middle = np.nansum(rows, axis=0, dtype=np.float64) / known
-        spread = np.sqrt(np.nansum((rows - middle) ** 2, axis=0) / known)
+        counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+        middle = np.nansum(rows, axis=0, dtype=np.float64) / counts
+        spread = np.sqrt(np.nansum((rows - middle) ** 2, axis=0) / counts)
         spread[spread < _LEAST_SPREAD] = 1.0  # what never varied would leap once it does
-        return Inputs.of(wanted, names, middle.astype(np.float32), spread.astype(np.float32))
+        return Inputs.of(kept, names, middle.astype(np.float32), spread.astype(np.float32))
 
     return _AllInputs(
         inputs(EXCHANGE_FEATURES, "exchanges"),
@@ -269,7 +269,7 @@ class Feed:
         rows = slice(self.rows[ids[0]], self.rows[ids[-1] + 1])
         held = slice(self.held[rows.start], self.held[rows.stop])
         context = self.context[ids]
-        found = {
+        arrays = {
             "exchanges": self.exchanges[held],
             "beside": table.beside[held] - rows.start,
             "by_user": table.exchanges[held, BY_USER] > 0,
@@ -283,8 +283,8 @@ class Feed:
         }
         if self.said is not None and self.turns is not None:
             turns, heard = np.unique(table.heard[held], return_inverse=True)
-            found |= {"said": self.said[ids], "turns": self.turns[turns], "heard": heard}
-        return {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in found.items()}
+            arrays |= {"said": self.said[ids], "turns": self.turns[turns], "heard": heard}
+        return {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in arrays.items()}
 
 
 def _log_sum(scores: Tensor, part: Tensor, parts: int) -> Tensor:

@@ -133,22 +133,22 @@ def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
 
 def _scripts(tables: Sequence[Table]) -> tuple[str, ...]:
     """Scripts in which some set has messages enough to learn from."""
-    found: set[str] = set()
+    scripts: set[str] = set()
     for table in tables:
         names, counts = np.unique(table.script, return_counts=True)
-        found.update(names[counts >= _LEAST_OF_SCRIPT * max(len(table.script), 1)].tolist())
-    return tuple(sorted(found))
+        scripts.update(names[counts >= _LEAST_OF_SCRIPT * max(len(table.script), 1)].tolist())
+    return tuple(sorted(scripts))
 
 
 def _batches(
     tables: Sequence[Table], size: int, random: np.random.Generator
 ) -> list[tuple[int, Integers]]:
-    found: list[tuple[int, Integers]] = []
+    batches: list[tuple[int, Integers]] = []
     for which, table in enumerate(tables):
         # Neighbours have turns in common: a batch of them is projected in less time.
         order = np.arange(len(table.right))
-        found += [(which, order[start : start + size]) for start in range(0, len(order), size)]
-    return [found[each] for each in random.permutation(len(found))]
+        batches += [(which, order[start : start + size]) for start in range(0, len(order), size)]
+    return [batches[each] for each in random.permutation(len(batches))]
 
 
 def _batch(

@@ -82,20 +82,20 @@ def embedded(
     folders: Sequence[Path], embed: EmbedQueries, cache: Path | None = None
 ) -> dict[str, Vector]:
     """The vectors of all texts; those that a cache file knows are not embedded again."""
-    known: dict[str, Vector] = {}
+    vectors: dict[str, Vector] = {}
     if cache is not None and cache.exists():
         with np.load(cache, allow_pickle=False) as stored:
-            known = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
-    wanted = dict.fromkeys(
+            vectors = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
+    texts = dict.fromkeys(
         embedded_text(said.text)
         for folder in folders
         for path in files(folder)
         for said in said_in(path)
     )
-    missing = [text for text in wanted if text not in known]
+    missing = [text for text in texts if text not in vectors]
     for start in range(0, len(missing), _BATCH):
         batch = missing[start : start + _BATCH]
-        known.update(zip(batch, embed(batch), strict=True))
+        vectors.update(zip(batch, embed(batch), strict=True))
     if cache is not None and missing:
-        np.savez(cache, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
-    return known
+        np.savez(cache, texts=np.array(list(vectors)), vectors=np.stack(list(vectors.values())))
+    return vectors

@@ -28,7 +28,7 @@ _LEAST_SECONDS, _MOST_SECONDS = 300.0, 36_000.0
 def rested(asked: Sequence[Asked], seed: int, share: float = SHARE) -> list[Asked]:
     """Copies of some messages, in each of which at least one candidate is older."""
     random = np.random.default_rng(seed)
-    found: list[Asked] = []
+    rested_messages: list[Asked] = []
     for each in asked:
         if len(each.candidates) < 2 or random.random() >= share:
             continue
@@ -42,8 +42,8 @@ def rested(asked: Sequence[Asked], seed: int, share: float = SHARE) -> list[Aske
                 _older(candidate, float(by)) if moved else candidate
                 for candidate, by, moved in zip(each.candidates, seconds, is_older, strict=True)
             ]
-            found.append(replace(each, candidates=tuple(candidates)))
-    return found
+            rested_messages.append(replace(each, candidates=tuple(candidates)))
+    return rested_messages
 
 
 def _names(asked: Asked) -> bool:

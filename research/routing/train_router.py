@@ -113,10 +113,10 @@ def scorers(seen: Sequence[Table], how: Training, run: Run = map) -> dict[str, S
         without_projection(table, random.random(len(table.right)) < _WITHOUT_PROJECTION)
         for table in seen
     ]
-    found = run(
+    trained_pair = run(
         _scorer, [(hidden, how, _WITHOUT["with_vectors"]), (seen, how, _WITHOUT["words_only"])]
     )
-    return dict(zip(_WITHOUT, found, strict=True))
+    return dict(zip(_WITHOUT, trained_pair, strict=True))
 
 
 def _scorer(asked: tuple[Sequence[Table], Training, tuple[str, ...]]) -> Scorer:
@@ -131,10 +131,10 @@ def trained(
     tables: Sequence[Table], how: Training, seen: Sequence[Table] = (), run: Run = map
 ) -> Trained:
     """Train on several sets; `seen` are the same tables, cross-read, if that was done."""
-    found = scorers(seen or cross_read(tables, how), how, run)
+    by_kind = scorers(seen or cross_read(tables, how), how, run)
     return Trained(
-        with_vectors=found["with_vectors"],
-        words_only=found["words_only"],
+        with_vectors=by_kind["with_vectors"],
+        words_only=by_kind["words_only"],
         projection=trained_projection(tables, how.projecting),
         reader=trained_reader(tables, how.reading),
     )
@@ -162,17 +162,17 @@ def cross_checked(
         For each kind of scorer and each set what was found, and for each kind the temperature by
         which the true places become likeliest, each set weighing as in training.
     """
-    found: dict[str, dict[str, Crossed]] = {"with_vectors": {}, "words_only": {}}
+    crossed: dict[str, dict[str, Crossed]] = {"with_vectors": {}, "words_only": {}}
     for fold in range(FOLDS):
         rest = [table.part(thirds(table) != fold) for table in seen.values()]
         for kind, scorer in scorers(rest, how, run).items():
             for name, table in seen.items():
                 held = table.part((thirds(table) == fold) & ~table.made_up)
-                found[kind].setdefault(name, Crossed(scores=[])).scores.append(
+                crossed[kind].setdefault(name, Crossed(scores=[])).scores.append(
                     Scores.of(scorer, held)
                 )
-                _tell(f"{kind} {name} {fold}", measured(found[kind][name].scores[-1].decisions()))
-    return found, {kind: _temperature(list(sets.values())) for kind, sets in found.items()}
+                _tell(f"{kind} {name} {fold}", measured(crossed[kind][name].scores[-1].decisions()))
+    return crossed, {kind: _temperature(list(sets.values())) for kind, sets in crossed.items()}
 
 
 def _temperature(sets: Sequence[Crossed]) -> float:
@@ -183,13 +183,13 @@ def _temperature(sets: Sequence[Crossed]) -> float:
 
 def left_out(tables: dict[str, Table], how: Training, run: Run = map) -> dict[str, dict[str, Any]]:
     """Results on each set when nothing of it was trained on."""
-    found: dict[str, dict[str, Any]] = {}
+    by_set: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         others = [each for other, each in tables.items() if other != name]
         model = trained(others, how, run=run)
-        found[name] = results(model, table.part(~table.made_up))
-        _tell(f"{name}, left out", found[name])
-    return found
+        by_set[name] = results(model, table.part(~table.made_up))
+        _tell(f"{name}, left out", by_set[name])
+    return by_set
 
 
 def _tell(what: str, figures: dict[str, Any]) -> None:
@@ -224,8 +224,8 @@ def main(
     weights = {Path(each.rpartition("=")[0] or each): _weight(each) for each in sets}
     folders = [*weights, *map(Path, tests)]
     embedder = SentenceTransformerEmbedder(EMBEDDER)
-    known = embedded(folders, embedder.embed_queries, vectors)
-    asked = {folder: list(replay(folder, known)) for folder in folders}
+    vectors_by_text = embedded(folders, embedder.embed_queries, vectors)
+    asked = {folder: list(replay(folder, vectors_by_text)) for folder in folders}
     tables = {folder: tabulated(asked[folder]) for folder in folders}
     training = {
         folder.name: joined(

@@ -22,7 +22,7 @@ class BenchmarkError(RondoError):
 
 def find_sets(
     folder: Path,
-    wanted: Sequence[str],
+    patterns: Sequence[str],
     *,
     kind: str,
     is_set: Callable[[Path], bool],
@@ -32,7 +32,7 @@ def find_sets(
 
     Args:
         folder: of one set, of folders of sets, or of a folder named `kind` of such.
-        wanted: only the sets of these names; patterns such as ``irc-*`` do. None: all.
+        patterns: only the sets of these names; patterns such as ``irc-*`` do. None: all.
         kind: of data.
         is_set: whether a folder is a set.
         shape: what a set is, in words.
@@ -49,7 +49,7 @@ def find_sets(
     names = {each: each.resolve().name for each in sets}
     if not sets:
         raise BenchmarkError(f"there is no set in {folder}", advice=shape)
-    for pattern in wanted:
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names.values()):
             raise BenchmarkError(
                 f"there is no set {pattern} in {folder}",
@@ -58,7 +58,7 @@ def find_sets(
     return [
         each
         for each, name in names.items()
-        if not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
 
 

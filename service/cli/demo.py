@@ -169,11 +169,11 @@ def _wait_until_remembered(client: Daemon, settings: Settings, loops: int) -> No
 
 def _look_back(client: Daemon) -> None:
     _heading("Searching memory", f"“{QUERY}”")
-    found = read_as(SearchResult, client.post("/v1/memory/search", {"query": QUERY, "limit": 3}))
-    print_hits(found)
-    if not found.hits:
+    results = read_as(SearchResult, client.post("/v1/memory/search", {"query": QUERY, "limit": 3}))
+    print_hits(results)
+    if not results.hits:
         raise DemoError("the search found nothing of what was said just now")
-    anchor = found.hits[0].anchor.text
+    anchor = results.hits[0].anchor.text
     _heading("Reading around the first hit", anchor)
     context = client.post("/v1/memory/expand", {"anchor": anchor, "before": 1, "after": 2})
     print_context(read_as(ExpandedContext, context))

@@ -49,13 +49,13 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The subcommand, imported now; None when there is none of that name."""
-        known = self._subcommands.get(cmd_name)
-        if known is None:
+        subcommand = self._subcommands.get(cmd_name)
+        if subcommand is None:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = known.place.partition(":")
+        module, _, attribute = subcommand.place.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{known.place} is not a command")
+            raise TypeError(f"{subcommand.place} is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

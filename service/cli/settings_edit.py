@@ -103,7 +103,7 @@ def edited(path: Path, section: str, changes: Changes) -> ConfigEdit:
 
     try:
         before = _text(path)
-        wanted = _with(tomllib.loads(before or ""), section, changes)
+        expected = _with(tomllib.loads(before or ""), section, changes)
         document = tomlkit.parse(before or "")
     except (OSError, ValueError, TOMLKitError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}", advice=_CORRECT_IT) from error
@@ -117,7 +117,7 @@ def edited(path: Path, section: str, changes: Changes) -> ConfigEdit:
         else:
             place[name] = value
     after = tomlkit.dumps(document)
-    if tomllib.loads(after) != wanted:  # the library has its faults; a person's file is no place
+    if tomllib.loads(after) != expected:  # the library has its faults; a person's file is no place
         raise ConfigurationError(
             f"[{section}] of {path} is written in a way that cannot be changed safely",
             advice="Nothing was written. Change it by hand to: "

@@ -138,12 +138,12 @@ def usage_of(
     generated: Generated, prices: Prices | None, *, purpose: UsagePurpose = "answer"
 ) -> Usage:
     """The usage event of a call, with its cost where there are prices."""
-    told = generated.usage
+    reported = generated.usage
     used = TokenUsage(
-        told.model,
-        _sane(told.input_tokens),
-        _sane(told.output_tokens),
-        cached_input_tokens=_sane(told.cached_input_tokens),
+        reported.model,
+        _sane(reported.input_tokens),
+        _sane(reported.output_tokens),
+        cached_input_tokens=_sane(reported.cached_input_tokens),
     )
     return Usage(
         model=used.model,

@@ -121,12 +121,12 @@ class Models:
         First the one that is named, then its fallbacks. Those that have been found down lately come
         after all others, as they might be up again.
         """
-        wanted = name or DEFAULT_MODEL_NAME
+        first = name or DEFAULT_MODEL_NAME
         passed: dict[str, Problem] = {}
-        if wanted not in self._models:
-            passed[wanted] = _not_configured(wanted)
-            wanted = DEFAULT_MODEL_NAME
-        order = list(dict.fromkeys([wanted, *self._models[wanted].fallback]))
+        if first not in self._models:
+            passed[first] = _not_configured(first)
+            first = DEFAULT_MODEL_NAME
+        order = list(dict.fromkeys([first, *self._models[first].fallback]))
         down = {each: problem for each in order if (problem := self._problem(each)) is not None}
         if len(down) == len(order):
             down = {}

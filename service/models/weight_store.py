@@ -30,7 +30,7 @@ from service.models.catalog import (
     KnownModel,
     Source,
     WheelsSource,
-    known,
+    known_model,
 )
 from service.models.fetch import (
     BLOCK,
@@ -88,7 +88,7 @@ class ModelStore:
         Raises:
             NotFoundError: no model of that name is known.
         """
-        model = known(name, self.catalog)
+        model = known_model(name, self.catalog)
         file = self._file(model)
         return file if file.is_file() and self._has_known_hash(model, file) else None
 
@@ -98,7 +98,7 @@ class ModelStore:
         Raises:
             NotFoundError: no model of that name is known.
         """
-        size = known(name, self.catalog).size
+        size = known_model(name, self.catalog).size
         smaller = (model for model in self.catalog if model.size < size)
         for model in sorted(smaller, key=lambda model: model.size, reverse=True):
             with contextlib.suppress(OSError):  # who cannot read it cannot use it either
@@ -124,7 +124,7 @@ class ModelStore:
             NotFoundError: no model of that name is known.
             ModelStoreError: the folder's disk cannot be asked.
         """
-        model = known(name, self.catalog)
+        model = known_model(name, self.catalog)
         work = self._work_folder(model)
         parts = [_largest(folder) for folder in work.iterdir()] if work.is_dir() else []
         with disk_errors(self.models_dir):
@@ -153,7 +153,7 @@ class ModelStore:
             PullFailedError: no source gave it; says of each one why.
             ModelStoreError: the disk is full or cannot be written.
         """
-        model = known(name, self.catalog)
+        model = known_model(name, self.catalog)
         with disk_errors(self.models_dir):
             self.models_dir.mkdir(parents=True, exist_ok=True)
             attempt = Fetch(model, self._work_folder(model), cancelled, lambda _: None)
@@ -176,9 +176,9 @@ class ModelStore:
         failures: dict[str, str] = {}
         wrong: set[str] = set()
         self._set_aside(model, failures)
-        wanted = sources or model.sources
-        waiting = deque((source, self._hurried) for source in wanted[:-1])
-        waiting.extend((source, PATIENT) for source in wanted[-1:])
+        candidates = sources or model.sources
+        waiting = deque((source, self._hurried) for source in candidates[:-1])
+        waiting.extend((source, PATIENT) for source in candidates[-1:])
         while waiting:
             source, patience = waiting.popleft()
             tell = _Teller(model, source.label, progress)
@@ -202,8 +202,8 @@ class ModelStore:
             return self._file(model)
         raise PullFailedError(
             "; ".join(failures.values()),
-            advice=f"{_advice(model, wanted)} {self.way_without(model.name)}".rstrip(),
-            wrong_hash=wrong == {str(source) for source in wanted},
+            advice=f"{_advice(model, candidates)} {self.way_without(model.name)}".rstrip(),
+            wrong_hash=wrong == {str(source) for source in candidates},
         )
 
     def _accept(self, fetched: Path, fetch: Fetch, tell: _Teller) -> None:

@@ -130,14 +130,14 @@ class Daemon:
         except BaseException as error:
             if self._is_asked_for(error):
                 raise
-            found = one_of(error)
-            if isinstance(found, RondoError):
-                self._fail(found)
+            cause = one_of(error)
+            if isinstance(cause, RondoError):
+                self._fail(cause)
                 return
             log.exception("the agent cannot go on")
             self._fail(
                 RondoError(
-                    in_words(found),
+                    in_words(cause),
                     title="The assistant cannot go on",
                     advice="Please report it; the daemon's log has the details.",
                 )

@@ -133,7 +133,7 @@ async def _announce(daemon: Daemon, words: str, progress: ModelProgress | None) 
     model = agent.models.of(None).llm
     while not daemon.closing.is_set():
         status = model.status()
-        progress.told(status)
+        progress.update(status)
         if status.ready:
             return
         await asyncio.sleep(_LOOK_AT_THE_MODEL_SECONDS)  # it may have to be fetched first
@@ -155,10 +155,10 @@ def listen(settings: ServerSettings) -> socket.socket:
     """
     where = f"port {settings.port} of {settings.host or 'all addresses'}"
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
         made = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -76,9 +76,9 @@ class _Frames:
 
     def of(self, event: Event) -> bytes:
         """The frame of this very event: one that was read from the journal anew is another."""
-        known = self._made.get(id(event))
-        if known is not None:  # the event is held, so that no other one can have its id
-            return known[1]
+        cached = self._made.get(id(event))
+        if cached is not None:  # the event is held, so that no other one can have its id
+            return cached[1]
         made = frame(event.type, event.wire(), seq=event.seq)
         self._made[id(event)] = event, made
         self._bytes += len(made)

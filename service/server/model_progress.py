@@ -35,7 +35,7 @@ class ModelProgress:
         self._told: tuple[str, int] | None = None
         self._fetches = False
 
-    def told(self, status: LLMStatus) -> None:
+    def update(self, status: LLMStatus) -> None:
         """Show how it stands now."""
         progress = status.progress
         if progress is None:

@@ -128,14 +128,16 @@ async def _rondo_error(request: Request, error: Exception) -> Response:
 async def _validation_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    found = [{"field": _field(item["loc"]), "message": str(item["msg"])} for item in error.errors()]
+    errors = [
+        {"field": _field(item["loc"]), "message": str(item["msg"])} for item in error.errors()
+    ]
     problem = Problem(
         kind="invalid-input",
         title="The request cannot be used",
-        detail="; ".join(f"{item['field']}: {item['message']}" for item in found),
+        detail="; ".join(f"{item['field']}: {item['message']}" for item in errors),
         advice="Correct the fields that are named; /docs describes all of them.",
     )
-    return problem_response(problem, errors=[dict(item) for item in found])
+    return problem_response(problem, errors=[dict(item) for item in errors])
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:

@@ -27,11 +27,11 @@ async def decided_routes(journal: Journal, run_loop_id: str, *, until: int) -> l
         run_loop_id: the loop.
         until: the last event that counts.
     """
-    found: list[DecidedRoute] = []
+    routes: list[DecidedRoute] = []
     for event in await _told(journal, run_loop_id, until):
         match event.body:
             case RouteDecided(message_id=message_id, route=route):
-                found.append(
+                routes.append(
                     DecidedRoute(
                         message_id=message_id,
                         at=event.at,
@@ -41,15 +41,15 @@ async def decided_routes(journal: Journal, run_loop_id: str, *, until: int) -> l
                     )
                 )
             case IterationStarted(index=index, message_ids=ids):
-                for each in _of(found, ids):
+                for each in _of(routes, ids):
                     if each.iteration is None:  # older journals name none: the first after it
                         each.iteration = index
             case MessageMoved(message_ids=ids, to_run_loop_id=to):
-                for each in _of(found, ids):
+                for each in _of(routes, ids):
                     each.moved_to = to
             case _:
                 pass
-    return found
+    return routes
 
 
 def answers_among(routes: Sequence[DecidedRoute], state: RunLoopState) -> list[DecidedRoute]:
@@ -75,7 +75,7 @@ async def lines_of(
     newest: Mapping[str, EventBody] = {}
     if why:
         decided = await journal.decided_last([each.id for each in run_loops])
-        newest = {run_loop_id: _of_newest(told) for run_loop_id, told in decided.items()}
+        newest = {run_loop_id: _of_newest(bodies) for run_loop_id, bodies in decided.items()}
     lines = []
     for each in run_loops:
         body = newest.get(each.id)
@@ -94,13 +94,13 @@ def _shortened(goal: str) -> str:
     return goal if len(goal) <= _GOAL_CHARACTERS else f"{goal[:_GOAL_CHARACTERS]}…"
 
 
-def _of_newest(told: Sequence[EventBody]) -> EventBody:
+def _of_newest(bodies: Sequence[EventBody]) -> EventBody:
     """What was decided last, or that its message was moved since.
 
     Args:
-        told: the newest decision, if there is any, and the moves after it.
+        bodies: the newest decision, if there is any, and the moves after it.
     """
-    first, *later = told
+    first, *later = bodies
     if isinstance(first, RouteDecided):
         for moved in later:
             if isinstance(moved, MessageMoved) and first.message_id in moved.message_ids:
@@ -120,7 +120,5 @@ async def _told(journal: Journal, run_loop_id: str, until: int) -> list[Event]:
 
 def _of(routes: Iterable[DecidedRoute], message_ids: Iterable[str] | None) -> list[DecidedRoute]:
     """Those of these messages (None: of all) that are still in the loop."""
-    wanted = None if message_ids is None else set(message_ids)
-    return [
-        each for each in routes if each.is_here and (wanted is None or each.message_id in wanted)
-    ]
+    ids = None if message_ids is None else set(message_ids)
+    return [each for each in routes if each.is_here and (ids is None or each.message_id in ids)]

@@ -30,10 +30,10 @@ async def delivered(agent: Agent, message_ids: Sequence[str], owner: str) -> tup
 async def _delivered(agent: Agent, message_id: str, owner: str) -> Part:
     nowhere = Part(message_id=message_id, run_loop_id=None, goal="")
     try:
-        found = await agent.delivery(message_id)
-        if isinstance(found, Problem):
+        delivery = await agent.delivery(message_id)
+        if isinstance(delivery, Problem):
             return nowhere
-        run_loop = await agent.run_loop(found.run_loop_id, owner=owner)
+        run_loop = await agent.run_loop(delivery.run_loop_id, owner=owner)
     except NotFoundError:
         return nowhere  # it was forgotten meanwhile
     return Part(
@@ -48,11 +48,11 @@ async def frames_with_parts(
     agent: Agent, events: AsyncGenerator[Event, None], message_ids: Sequence[str], owner: str
 ) -> AsyncGenerator[bytes, None]:
     """Events as frames; before the last one, a frame for each of these messages."""
-    told = False
+    parts_sent = False
     async with aclosing(events):
         async for event in events:
-            if not told and is_last(event):
-                told = True
+            if not parts_sent and is_last(event):
+                parts_sent = True
                 for part in await delivered(agent, message_ids, owner):
                     yield _frame(part)
             yield event_frame(event)

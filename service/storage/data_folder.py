@@ -27,10 +27,10 @@ def prepare_folder(path: Path) -> None:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
+        status = path.stat()
         # A shared folder such as /tmp has the sticky bit, and must stay open to all.
-        shared = found.st_mode & stat.S_ISVTX or path == path.parent
-        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not shared:
+        shared = status.st_mode & stat.S_ISVTX or path == path.parent
+        if status.st_uid == os.geteuid() and status.st_mode & 0o077 and not shared:
             path.chmod(0o700)
             log.warning("%s was open to other users of this machine; now it is yours alone", path)
     except OSError as error:

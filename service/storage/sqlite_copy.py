@@ -21,10 +21,10 @@ def version_of(path: Path) -> int | None:
         return None
     try:
         with closing(sqlite3.connect(path)) as db:
-            found: int = db.execute("PRAGMA user_version").fetchone()[0]
+            version: int = db.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.Error:
         return None  # whoever opens it tells what is wrong with it
-    return found
+    return version
 
 
 def copy_file(path: Path, copy: Path) -> None:

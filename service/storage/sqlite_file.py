@@ -112,14 +112,14 @@ class SqliteFile:
 
     def _bring_up_to_date(self, db: sqlite3.Connection) -> None:
         """Upgrade an older file and create what is missing, all of it or nothing."""
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found > self._version:
+        current = db.execute("PRAGMA user_version").fetchone()[0]
+        if current > self._version:
             raise StorageError(
                 f"{self.path.name} was written by a newer version of Rondo",
                 advice="Use that version, or start with another data folder.",
             )
         # A file without a version is new: there is nothing to upgrade.
-        older = range(found, self._version) if found else ()
+        older = range(current, self._version) if current else ()
         steps = [self._upgrades.get(version, "") for version in older]
         stamp = f"PRAGMA user_version = {self._version};"
         try:
@@ -287,8 +287,8 @@ def _make_private(path: Path) -> None:
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
-            found = path.stat()
-            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+            status = path.stat()
+            if status.st_mode & 0o077 and status.st_uid == os.geteuid():
                 path.chmod(0o600)
     except OSError as error:
         raise StorageError(

@@ -54,8 +54,8 @@ def subject(call: ToolCall, registry: ToolRegistry) -> str | None:
 
 def subjects(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str | None]:
     """By the id of a call its subject, but for those where it is the tool's name alone."""
-    found = {call.id: (subject(call, registry), call.name) for call in calls}
-    return {call_id: about for call_id, (about, name) in found.items() if about != name}
+    named = {call.id: (subject(call, registry), call.name) for call in calls}
+    return {call_id: about for call_id, (about, name) in named.items() if about != name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ class ApprovalPolicy:
 
     def _covered(self, call: ToolCall, registry: ToolRegistry, remembered: Set[str]) -> bool:
         # A scope can take a file to be read: only where something of this tool is remembered.
-        known = _of_tool(call.name, remembered)
-        return bool(known) and self.scope(call, registry) in known
+        scopes = _of_tool(call.name, remembered)
+        return bool(scopes) and self.scope(call, registry) in scopes
 
 
 def _of_tool(name: str, remembered: Set[str]) -> frozenset[str]:

@@ -189,8 +189,8 @@ def tool(
                 f"{called!r} cannot be the name of a tool.",
                 advice="Use up to 64 ASCII letters, digits, `_` and `-`.",
             )
-        told = description or _first_paragraph(function)
-        if not told:
+        summary = description or _first_paragraph(function)
+        if not summary:
             raise ConfigurationError(
                 f"`{called}` does not say what it is for.",
                 advice="Give it a docstring, or a description.",
@@ -204,7 +204,7 @@ def tool(
         arguments, context_parameter = arguments_of(function, name=called)
         return FunctionTool(
             definition=ToolDefinition(
-                name=called, description=told, parameters=parameters_schema(arguments)
+                name=called, description=summary, parameters=parameters_schema(arguments)
             ),
             effect=effect,
             needs_approval=needs_approval,

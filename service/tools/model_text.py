@@ -29,11 +29,11 @@ def fitted(text: str, limit: int, *, how: str = "") -> str:
     return text[:head] + notice + text[len(text) - tail :]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Words that name what may have been meant, or nothing.
 
     >>> did_you_mean("calculater", ["calculator", "current_time"])
     ' Did you mean `calculator`?'
     """
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""

@@ -107,8 +107,8 @@ class ToolRegistry:
     @property
     def withheld(self) -> dict[str, str]:
         """By name: why the model is not offered a tool now, and what to do about it."""
-        found = ((name, tool.withheld) for name, tool in self._changing.items())
-        return {name: reason for name, reason in found if reason is not None}
+        reasons = ((name, tool.withheld) for name, tool in self._changing.items())
+        return {name: reason for name, reason in reasons if reason is not None}
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told now, in the order of registration."""

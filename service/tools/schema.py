@@ -83,8 +83,8 @@ def _target(node: Mapping[str, Any]) -> str | None:
 
 def _references(node: object) -> set[str]:
     if isinstance(node, dict):
-        found = set[str]().union(*(_references(value) for value in node.values()))
-        return found | {target} if (target := _target(node)) else found
+        targets = set[str]().union(*(_references(value) for value in node.values()))
+        return targets | {target} if (target := _target(node)) else targets
     if isinstance(node, list):
         return set[str]().union(*(_references(value) for value in node))
     return set()

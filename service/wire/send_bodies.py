@@ -85,10 +85,10 @@ class SendRequest(BaseModel):
 
     def digest(self) -> str:
         """The same for the same request, however its JSON was written."""
-        told = self.model_dump(mode="json")
+        fields = self.model_dump(mode="json")
         if self.model is None:
-            del told["model"]  # as before there was any: keys outlive versions
-        canonical = json.dumps(told, sort_keys=True)
+            del fields["model"]  # as before there was any: keys outlive versions
+        canonical = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 

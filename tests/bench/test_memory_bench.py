@@ -105,7 +105,7 @@ def test_drawn_vectors_lie_around_those_of_the_model_and_questions_near_their_pa
     mixed.by_model = False
     passages = mixed.embed_passages([f"passage {number}" for number in range(50)])
     assert np.allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-5)
-    assert np.allclose(passages, mixed.known([f"passage {number}" for number in range(50)]))
+    assert np.allclose(passages, mixed.vectors_again([f"passage {number}" for number in range(50)]))
     cosines = passages @ passages.T
     assert 0.6 < np.median(cosines) < 0.9
     mixed.expect("what of 7?", "passage 7")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.models.catalog import SMALL_MODEL, known
+from service.models.catalog import SMALL_MODEL, known_model
 from tests.support.daemon import environment, serving
 
 LARGE = "qwen2.5-coder-1.5b"
@@ -24,10 +24,10 @@ def home(tmp_path: Path) -> Path:
         weights = tmp_path / "models" / f"{name}.gguf"
         weights.parent.mkdir(exist_ok=True)
         with weights.open("wb") as file:
-            file.truncate(known(name).size)
+            file.truncate(known_model(name).size)
         stat = weights.stat()
         stamp = {
-            "sha256": known(name).sha256,
+            "sha256": known_model(name).sha256,
             "size": stat.st_size,
             "mtime_ns": stat.st_mtime_ns,
         }
@@ -64,7 +64,7 @@ def test_the_list_marks_what_is_in_use_and_what_the_machine_carries(home: Path) 
     (line,) = (line for line in shown.splitlines() if "in use" in line)
     assert line.startswith(choice)
     assert "the machine's choice" in line
-    assert known(LARGE).description in " ".join(shown.split())
+    assert known_model(LARGE).description in " ".join(shown.split())
 
 
 def test_the_machines_choice_does_not_depend_on_what_is_here(home: Path) -> None:
@@ -82,7 +82,7 @@ def test_another_model_is_used_from_then_on_until_the_machine_chooses_again(home
     for name in (LARGE, SMALL_MODEL):
         done = rondo(home, "use", name)
         assert done.returncode == 0, done.stderr
-        assert known(name).description in " ".join(done.stderr.split())
+        assert known_model(name).description in " ".join(done.stderr.split())
         assert in_use(home) == [name]
     assert "# mine" in file.read_text()
     assert "# warm" in file.read_text()

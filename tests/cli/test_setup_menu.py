@@ -16,11 +16,11 @@ from service.llm.discovery.providers import (
     OfferedModel,
     keys_found,
 )
-from service.models.catalog import known
+from service.models.catalog import known_model
 
 OWN = (
-    Own(known("qwen2.5-coder-1.5b"), is_here=False, is_default=False, shortage="it is slow"),
-    Own(known("qwen2.5-coder-0.5b"), is_here=True, is_default=True, shortage=""),
+    Own(known_model("qwen2.5-coder-1.5b"), is_here=False, is_default=False, shortage="it is slow"),
+    Own(known_model("qwen2.5-coder-0.5b"), is_here=True, is_default=True, shortage=""),
 )
 KEYS = tuple(keys_found({"DEEPSEEK_API_KEY": "sk-x"}))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import ModelStoreError, NotFoundError
-from service.models.catalog import FileSource, HttpSource, known
+from service.models.catalog import FileSource, HttpSource, known_model
 from service.models.fetch import PullCancelledError, PullFailedError, PullProgress
 from service.models.weight_store import ModelStore
 from tests.support.models.stores import WEIGHTS, left_over, store
@@ -212,7 +212,7 @@ def test_the_largest_of_the_smaller_models_that_are_here_is_a_way_without_fetchi
     tmp_path: Path, local_file: FileSource
 ) -> None:
     models = store(tmp_path, local_file)
-    tiny = known("tiny", models.catalog)
+    tiny = known_model("tiny", models.catalog)
     for name, longer in (("wanted", 2), ("larger", 3)):
         models.catalog += (replace(tiny, name=name, size=tiny.size + longer),)
     assert models.smaller_here("wanted") is None

@@ -18,15 +18,15 @@ import httpx2
 import pytest
 
 from service.config import default_models_dir
-from service.models.catalog import known
+from service.models.catalog import known_model
 from service.models.weight_store import ModelStore
 from tests.support.daemon import Running, environment, serving
 from tests.support.models.web import Web, web_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-TINY = known("smollm2-135m")
-SMALL = known("qwen2.5-coder-0.5b")
+TINY = known_model("smollm2-135m")
+SMALL = known_model("qwen2.5-coder-0.5b")
 
 
 @pytest.fixture

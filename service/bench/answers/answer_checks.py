@@ -189,8 +189,8 @@ def _is_turned(answer: str, said: str) -> bool:
 
 
 def _pieces(text: str) -> Counter[str]:
-    found = units(text)
-    pieces = [each for each in found if not _CHINESE.match(each)]
-    pairs = pairwise(found)
+    words = units(text)
+    pieces = [each for each in words if not _CHINESE.match(each)]
+    pairs = pairwise(words)
     pieces += [a + b for a, b in pairs if _CHINESE.match(a) and _CHINESE.match(b)]
     return Counter(pieces)

@@ -128,7 +128,7 @@ def read_data(places: Sequence[Path], only: Sequence[str] = ()) -> Data:
         BenchmarkError: there is none, a line is not of the form, two conversations have one id, or
             there is none of a wanted category.
     """
-    found: dict[str, Conversation] = {}
+    conversations: dict[str, Conversation] = {}
     inputs: dict[str, str] = {}
     for path in [file for place in places for file in _files(place)]:
         raw = _bytes(path)
@@ -137,15 +137,15 @@ def read_data(places: Sequence[Path], only: Sequence[str] = ()) -> Data:
             if not line.strip():
                 continue
             conversation = _conversation(line, f"{path.name}, line {number}")
-            if conversation.id in found:
+            if conversation.id in conversations:
                 raise BenchmarkError(
                     f"{path.name}, line {number}: there is another conversation {conversation.id}",
                     advice="Give each an id of its own.",
                 )
-            found[conversation.id] = conversation
-    if not found:
+            conversations[conversation.id] = conversation
+    if not conversations:
         raise BenchmarkError("there is no conversation in the data", advice=_FORM)
-    return Data(_wanted(tuple(found.values()), only), inputs)
+    return Data(_wanted(tuple(conversations.values()), only), inputs)
 
 
 def _files(place: Path) -> list[Path]:

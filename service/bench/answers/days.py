@@ -26,8 +26,8 @@ def with_days(pattern: str, today: date) -> str:
     leading zero), and in Chinese ``weekday`` and ``month``, without 星期 and 月.
     """
 
-    def written(found: re.Match[str]) -> str:
-        day = today + timedelta(days=int(found["days"] or 0))
+    def written(match: re.Match[str]) -> str:
+        day = today + timedelta(days=int(match["days"] or 0))
         parts = {
             "%Y": str(day.year),
             "%A": _NAMES[day.weekday()],
@@ -37,7 +37,7 @@ def with_days(pattern: str, today: date) -> str:
             "weekday": _WEEKDAYS[day.weekday()],
             "month": _CHINESE_MONTHS[day.month - 1],
         }
-        text = found["form"]
+        text = match["form"]
         for form, value in parts.items():
             text = text.replace(form, value)
         return text

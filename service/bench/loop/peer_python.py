@@ -69,15 +69,15 @@ def find(named: Path | None = None) -> PeerPython:
         BenchmarkError: none has them all; says how to install them.
     """
     candidates = [str(named)] if named else [str(_OWN), sys.executable]
-    wanted = [package for peer in PEERS for package in peer.packages]
+    required = [package for peer in PEERS for package in peer.packages]
     for path in candidates:
-        found = _versions(path, wanted)
-        if all(package in found for package in wanted):
+        versions = _versions(path, required)
+        if all(package in versions for package in required):
             names = {peer.packages[0]: peer.name for peer in PEERS}
-            packages = {names.get(each, each): found[each] for each in wanted}
-            return PeerPython(path, found["python"], packages)
+            packages = {names.get(each, each): versions[each] for each in required}
+            return PeerPython(path, versions["python"], packages)
     raise BenchmarkError(
-        f"{', '.join(wanted)} are not all installed in {' or '.join(candidates)}",
+        f"{', '.join(required)} are not all installed in {' or '.join(candidates)}",
         title="The libraries to compare with are missing",
         advice="Run `scripts/bench-peers.sh`, which installs them into .venv-peers; or name a"
         " Python that has them, with --peer-python.",

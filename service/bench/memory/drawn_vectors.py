@@ -63,7 +63,7 @@ class MixedEmbedder:
             self._seen.update(zip(texts, vectors, strict=True))
         return vectors
 
-    def known(self, texts: Sequence[str]) -> Vectors:
+    def vectors_again(self, texts: Sequence[str]) -> Vectors:
         """The same vectors once more, of passages that `by_model` was not asked for."""
         if not self._all_real:
             return self._drawn(texts)

@@ -29,10 +29,10 @@ class BareChroma:
 
     def query(self, vector: Vectors, *, limit: int) -> int:
         """How many of the nearest there were, at most `limit`; `vector` has the shape (1, n)."""
-        found = self._collection.query(
+        response = self._collection.query(
             query_embeddings=vector, n_results=limit, include=["distances"]
         )
-        return len(found["ids"][0])
+        return len(response["ids"][0])
 
     def close(self) -> None:
         """Release the files."""

@@ -143,7 +143,7 @@ def of_searching(searched: Sequence[Searched]) -> Figures:
         "baseline_p50_ms": round(baseline_p50, 2),
         "baseline_p95_ms": round(percentile(baseline, 95), 2),
         "search_ratio": _ratio(free),
-        "found": round(sum(each.found for each in free) / len(free), 3),
+        "found": round(sum(each.is_hit for each in free) / len(free), 3),
         "filters": {
             kind: {
                 "p50_ms": round(statistics.median(subject[kind]), 2),

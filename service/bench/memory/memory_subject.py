@@ -56,7 +56,7 @@ class Searched(NamedTuple):
     """The name of the filter; empty: without one."""
     subject: float
     baseline: float
-    found: bool
+    is_hit: bool
     """Whether what it asks about was among the hits."""
 
 
@@ -102,7 +102,7 @@ class Stores:
             self._mixed.by_model = False
             subject = await self._archive(loops)
             self._mixed.by_model = True
-            vectors = self._mixed.known(texts)
+            vectors = self._mixed.vectors_again(texts)
             begun = time.perf_counter()
             self._baseline.add(vectors)
             taken.append(Taken(len(texts), subject, time.perf_counter() - begun))
@@ -155,9 +155,9 @@ class Stores:
                 else:
                     subject, result = await self._ask(question, chosen, limit)
                     baseline = await anyio.to_thread.run_sync(self._ask_baseline, question, limit)
-                found = any(hit.content == target.text for hit in result.hits)
+                is_hit = any(hit.content == target.text for hit in result.hits)
                 if number >= 0:
-                    searched.append(Searched(kind, subject, baseline, found))
+                    searched.append(Searched(kind, subject, baseline, is_hit))
         return searched
 
     def _next(self, count: int) -> tuple[list[RunLoop], list[str]]:

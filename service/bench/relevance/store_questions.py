@@ -61,8 +61,8 @@ async def ask(store: Store, embedder: Embedder | None, *, now: datetime) -> list
             answers = []
             for asked in store.asked:
                 words = asked.query.query
-                found = await memory.search(words, owner=OWNER, limit=LOOKED_AT, explain=True)
-                answers.append(Answer(asked, found.hits, segments))
+                results = await memory.search(words, owner=OWNER, limit=LOOKED_AT, explain=True)
+                answers.append(Answer(asked, results.hits, segments))
             return answers
 
 

@@ -80,18 +80,18 @@ class DataSet:
         return max(moments)
 
 
-def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
+def find_sets(folder: Path, patterns: Sequence[str] = ()) -> list[Path]:
     """The folders of sets.
 
     Args:
         folder: of one set, of folders of sets, or of a folder ``retrieval`` of such.
-        wanted: only the sets of these names; patterns such as ``locomo-*`` do.
+        patterns: only the sets of these names; patterns such as ``locomo-*`` do.
 
     Raises:
         BenchmarkError: there are none, or none of a wanted name.
     """
     shape = f"A set is a folder with the files {RUN_LOOPS} and {QUERIES}."
-    return data_sets.find_sets(folder, wanted, kind=SETS, is_set=_is_set, shape=shape)
+    return data_sets.find_sets(folder, patterns, kind=SETS, is_set=_is_set, shape=shape)
 
 
 def _is_set(folder: Path) -> bool:

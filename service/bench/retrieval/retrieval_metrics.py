@@ -49,14 +49,14 @@ def judge(hits: Sequence[Place], evidence: Iterable[Place]) -> Figures:
     rank_of: dict[Place, int] = {}
     for rank, place in enumerate(hits, start=1):
         rank_of.setdefault(place, rank)
-    wanted = set(evidence)
-    ranks = sorted(rank_of[place] for place in wanted if place in rank_of)
+    relevant = set(evidence)
+    ranks = sorted(rank_of[place] for place in relevant if place in rank_of)
     figures: Figures = {}
     for k in KS:
-        found = sum(rank <= k for rank in ranks)
-        figures[f"recall@{k}"] = found / len(wanted)
-        figures[f"all@{k}"] = float(found == len(wanted))
-        figures[f"any@{k}"] = float(found > 0)
+        retrieved = sum(rank <= k for rank in ranks)
+        figures[f"recall@{k}"] = retrieved / len(relevant)
+        figures[f"all@{k}"] = float(retrieved == len(relevant))
+        figures[f"any@{k}"] = float(retrieved > 0)
     figures["mrr"] = 1 / ranks[0] if ranks else 0.0
     return figures
 

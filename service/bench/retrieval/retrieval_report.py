@@ -73,9 +73,9 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
     for each in data:
         answers, identity = anyio.run(_measure, plan, each, tell)
         embedder = embedder or identity
-        sets[each.name] = {arm: of_answers(found) for arm, found in answers.items()}
-        for arm, found in answers.items():
-            pooled[arm] += found
+        sets[each.name] = {arm: of_answers(of_arm) for arm, of_arm in answers.items()}
+        for arm, of_arm in answers.items():
+            pooled[arm] += of_arm
     return {
         "benchmark": "retrieval",
         "python": platform.python_version(),
@@ -90,7 +90,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         "inputs": {each.name: each.sha256 for each in data},
         "notices": {each.name: list(each.notices) for each in data if each.notices},
         "sets": sets,
-        "overall": {arm: of_answers(found) for arm, found in pooled.items()},
+        "overall": {arm: of_answers(of_arm) for arm, of_arm in pooled.items()},
     }
 
 

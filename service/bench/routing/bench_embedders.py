@@ -41,16 +41,16 @@ class TimedEmbedder:
 class _Counting:
     """Counts for a `TimedEmbedder`. Satisfies `Embedder`."""
 
-    def __init__(self, embedder: Embedder, told: TimedEmbedder) -> None:
+    def __init__(self, embedder: Embedder, counter: TimedEmbedder) -> None:
         self._embedder = embedder
-        self._told = told
+        self._counter = counter
 
     @property
     def identity(self) -> str:
         return self._embedder.identity
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        self._told.embedded += len(texts)
+        self._counter.embedded += len(texts)
         return self._embedder.embed_queries(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:

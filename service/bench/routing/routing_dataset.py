@@ -73,18 +73,18 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def find_sets(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
+def find_sets(folder: Path, patterns: Sequence[str] = ()) -> list[Path]:
     """The folders of sets.
 
     Args:
         folder: of one set, of folders of sets, or of a folder ``routing`` of such.
-        wanted: only the sets of these names; patterns such as ``irc-*`` do.
+        patterns: only the sets of these names; patterns such as ``irc-*`` do.
 
     Raises:
         BenchmarkError: there are none, or none of a wanted name.
     """
     return data_sets.find_sets(
-        folder, wanted, kind=SETS, is_set=lambda each: bool(files(each)), shape=_SHAPE
+        folder, patterns, kind=SETS, is_set=lambda each: bool(files(each)), shape=_SHAPE
     )
 
 
@@ -110,13 +110,13 @@ def read_set(folder: Path) -> RoutingSet:
             notices.append(f"{path.name} goes back in time {backwards} times")
         if not stream.said:
             notices.append(f"{path.name} is empty")
-    found = RoutingSet(name, streams, whole.hexdigest(), digests, tuple(notices))
-    if not found.messages:
+    routing_set = RoutingSet(name, streams, whole.hexdigest(), digests, tuple(notices))
+    if not routing_set.messages:
         raise BenchmarkError(
             f"{folder} holds no message of a person's: there is nothing to route",
             advice='Only lines with "role": "user" are routed.',
         )
-    return found
+    return routing_set
 
 
 def said_in(path: Path) -> Iterator[Said]:

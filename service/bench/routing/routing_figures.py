@@ -68,12 +68,12 @@ def _by_candidates(decided: Sequence[Decided]) -> dict[str, dict[str, Any]]:
     groups: dict[str, list[Decided]] = {name: [] for name in names}
     for each in decided:
         groups[_size(each.candidates)].append(each)
-    found: dict[str, dict[str, Any]] = {}
+    by_size: dict[str, dict[str, Any]] = {}
     for name, some in groups.items():
         if some:
             figures = measured([each.decision for each in some])
-            found[name] = {key: figures[key] for key in ("messages", "accuracy")}
-    return found
+            by_size[name] = {key: figures[key] for key in ("messages", "accuracy")}
+    return by_size
 
 
 def _size(candidates: int) -> str:

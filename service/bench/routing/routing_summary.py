@@ -18,10 +18,10 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     head = " ".join(f"{name:>{_WIDTH}}" for name in heads)
     yield f"{'set':<{width}} {'method':<10}{'messages':>8} {head}"
     for name, methods in sets.items():
-        for method, found in methods.items():
-            shares = " ".join(f"{found[each]:{_WIDTH}.4f}" for each in _SHARES)
-            times = " ".join(_number(found[each]) for each in _TIMES)
-            yield f"{name:<{width}} {method:<10}{found['messages']:>8} {shares} {times}"
+        for method, figures in methods.items():
+            shares = " ".join(f"{figures[each]:{_WIDTH}.4f}" for each in _SHARES)
+            times = " ".join(_number(figures[each]) for each in _TIMES)
+            yield f"{name:<{width}} {method:<10}{figures['messages']:>8} {shares} {times}"
     if speed := report["speed"]:
         beside = f", ratio {speed['ratio']}" if speed["ratio"] is not None else ""
         yield (

@@ -88,17 +88,17 @@ async def decide_all(
         chosen: numbers of messages, see `sampled`.
         tell: told from time to time how many are done.
     """
-    found: list[Decided] = []
-    told = time.monotonic()
+    decided: list[Decided] = []
+    last_report = time.monotonic()
     for number, each in enumerate(arrivals(routing_set)):
         if number not in chosen:
             continue
         await warm(each.active)
-        found.append(await _decide(router, embedder, each, baseline_first=len(found) % 2 == 0))
-        if time.monotonic() - told > _TOLD_EVERY_SECONDS:
-            told = time.monotonic()
-            tell(len(found))
-    return found
+        decided.append(await _decide(router, embedder, each, baseline_first=len(decided) % 2 == 0))
+        if time.monotonic() - last_report > _TOLD_EVERY_SECONDS:
+            last_report = time.monotonic()
+            tell(len(decided))
+    return decided
 
 
 async def _decide(

@@ -108,8 +108,8 @@ def figures(came: Sequence[Came]) -> Figures:
     }
 
 
-def _share(found: Iterable[bool]) -> Figures:
-    each = list(found)
+def _share(outcomes: Iterable[bool]) -> Figures:
+    each = list(outcomes)
     return {
         "count": sum(each),
         "of": len(each),

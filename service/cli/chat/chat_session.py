@@ -133,8 +133,8 @@ class ChatSession:
             case "/loop":
                 self._pin(rest)
             case "/loops":
-                found = list(run_loops(self._daemon, statuses=("active",), why=True))
-                out().print(loops_table(found) if found else "No run loop is active.", crop=False)
+                active = list(run_loops(self._daemon, statuses=("active",), why=True))
+                out().print(loops_table(active) if active else "No run loop is active.", crop=False)
                 out().print()
             case "/resume":
                 self._resume(rest)
@@ -185,12 +185,12 @@ class ChatSession:
         self._see_interjections(turn)
 
     def _choose_model(self, name: str) -> None:
-        told = settings_told_by(self._daemon)
-        if told is None:
+        settings = settings_told_by(self._daemon)
+        if settings is None:
             raise InvalidInputError(
                 "the daemon knows no models by name", advice="Start it again: it is an older one."
             )
-        models = told.models
+        models = settings.models
         if name and name not in models:
             raise InvalidInputError(
                 f"there is no model {name!r}", advice=f"There are: {', '.join(models)}."
@@ -216,15 +216,15 @@ class ChatSession:
     def _show_image(self, rest: str) -> None:
         from service.agent.message_check import image_from_file
 
-        found = _PATH_AND_WORDS.fullmatch(rest)
-        if found is None:
+        match = _PATH_AND_WORDS.fullmatch(rest)
+        if match is None:
             raise InvalidInputError(
                 "the path of the image has a quotation mark too few",
                 advice='Write /image "my photo.png" What is this?',
             )
         to = NEW_RUN_LOOP if self._opens_new else self._pinned
-        path = found["quoted"] or found["single"] or re.sub(r"\\(.)", r"\1", found["plain"])
-        self._say(found["words"] or "", to=to, images=[image_from_file(path)])
+        path = match["quoted"] or match["single"] or re.sub(r"\\(.)", r"\1", match["plain"])
+        self._say(match["words"] or "", to=to, images=[image_from_file(path)])
 
     def _resume(self, beginning: str) -> None:
         loop = resolve(self._daemon, beginning) if beginning else self._last_loop("/resume ID")
@@ -239,8 +239,8 @@ class ChatSession:
                 "the number of an event is asked for",
                 advice=f"`rondo loops watch {short_id(loop)}` shows them.",
             )
-        wanted = body_of(ForkRequest, at=int(at) if at else None)
-        fork = read_as(Fork, self._daemon.post(f"{loop_path(loop)}/fork", wanted))
+        request = body_of(ForkRequest, at=int(at) if at else None)
+        fork = read_as(Fork, self._daemon.post(f"{loop_path(loop)}/fork", request))
         self._pinned = self._last = fork.id
         words = f"What follows goes to {self._pinned}, a fork of {short_id(loop)}."
         aside().print(f"{words}\n", style="dim")
@@ -261,8 +261,8 @@ class ChatSession:
         return loop
 
     def _newest_event(self, run_loop_id: str) -> int:
-        told = self._daemon.get(loop_path(run_loop_id))
-        return read_as(RunLoopDetails, told).last_seq
+        details = self._daemon.get(loop_path(run_loop_id))
+        return read_as(RunLoopDetails, details).last_seq
 
     def _follow(self, run_loop_id: str, *, after: int) -> None:
         with self._interrupts:
@@ -301,10 +301,10 @@ class ChatSession:
     def _greet(self) -> None:
         waiting = list(run_loops(self._daemon, statuses=("waiting_for_human_input",)))
         readiness = self._daemon.readiness()
-        told = settings_told_by(self._daemon)
-        aside().print(plain(f"Rondo · {told.model}" if told else "Rondo"), style="bold")
-        if told and told.disclaimer:
-            aside().print(plain(told.disclaimer), style="dim")
+        settings = settings_told_by(self._daemon)
+        aside().print(plain(f"Rondo · {settings.model}" if settings else "Rondo"), style="bold")
+        if settings and settings.disclaimer:
+            aside().print(plain(settings.disclaimer), style="dim")
         if not readiness.llm.ready:
             aside().print(f"The model is not ready: {readiness.llm.detail}", style="yellow")
         for loop in waiting[:3]:
@@ -369,9 +369,9 @@ class ChatSession:
             self._line_closed.set()
 
     def _told(self, turn: Turn, item: Accepted | SeenEvent) -> None:
-        self._interrupts.told(turn)
-        self._mending.told(turn)
-        self._interjections.told(turn, item)
+        self._interrupts.on_turn(turn)
+        self._mending.on_turn(turn)
+        self._interjections.on_item(turn, item)
 
     def _on_break(self, error: Broken, breaks: int) -> None:
         self._line_closed.wait()  # called by the thread that reads: a line is not written into

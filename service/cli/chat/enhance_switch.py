@@ -19,8 +19,8 @@ def switched(daemon: Daemon, switch: str | None) -> bool:
         return read_as(AutoEnhanceSwitch, daemon.get("/v1/auto-enhance")).enabled
     if switch not in ("on", "off"):
         raise InvalidInputError(f"{switch!r} is neither on nor off", advice="Write on, or off.")
-    wanted = body_of(AutoEnhanceSwitch, enabled=switch == "on")
-    return read_as(AutoEnhanceSwitch, daemon.post("/v1/auto-enhance", wanted)).enabled
+    request = body_of(AutoEnhanceSwitch, enabled=switch == "on")
+    return read_as(AutoEnhanceSwitch, daemon.post("/v1/auto-enhance", request)).enabled
 
 
 def enhance_in_words(enabled: bool) -> str:

@@ -241,11 +241,11 @@ def _key(prompt: str, *more: frozenset[str], in_chat: bool = False) -> str:
     Raises:
         SaidInsteadError: in a chat, they have said something else.
     """
-    known = YES.union(NO, *more)
+    choices = YES.union(NO, *more)
     while True:
         line = ask_line(prompt).strip()
         said = line.lower()
-        if said in known:
+        if said in choices:
             return said
         if in_chat and (line.startswith("/") or _says_something(line)):
             raise SaidInsteadError(line)

@@ -87,7 +87,7 @@ class Interjections:
                 show_help(meanwhile=True)
         return None
 
-    def told(self, turn: Turn, item: Accepted | SeenEvent) -> None:
+    def on_item(self, turn: Turn, item: Accepted | SeenEvent) -> None:
         """Something came: the loop may be known now, a message may have come in or landed."""
         if turn.run_loop_id and self._early:
             early, self._early = self._early, []

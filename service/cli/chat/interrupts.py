@@ -49,9 +49,9 @@ class CancelOnInterrupt:
     def cancel(self) -> None:
         """Cancel the loop, as the first Ctrl-C does."""
         self._wanted = True
-        self.told(self._conversation.turn)
+        self.on_turn(self._conversation.turn)
 
-    def told(self, turn: Turn) -> None:
+    def on_turn(self, turn: Turn) -> None:
         """Something came: the loop to cancel may be known now."""
         if self._wanted and not self._asked and turn.run_loop_id:
             self._asked = True

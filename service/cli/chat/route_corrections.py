@@ -71,7 +71,7 @@ class Mending:
         self._moved: _Message | None = None
         """What was moved last, and out of which run loop."""
 
-    def told(self, turn: Turn) -> None:
+    def on_turn(self, turn: Turn) -> None:
         """A message is in a run loop; perhaps another one than before."""
         if not turn.message_id or not turn.run_loop_id:
             return
@@ -119,9 +119,9 @@ class Mending:
 
     def _move(self, where: str) -> tuple[str, RunLoop]:
         message = self._known()
-        told = self._post(message, {"to": self._place(where)})
+        rerouted = self._post(message, {"to": self._place(where)})
         self._moved = message
-        return self._settled(message, told, "moved it to")
+        return self._settled(message, rerouted, "moved it to")
 
     def _undo(self) -> tuple[str, RunLoop]:
         moved = self._moved
@@ -130,11 +130,11 @@ class Mending:
                 "nothing was moved in this chat",
                 advice="`rondo loops reroute ID --undo` takes back a move that was made elsewhere.",
             )
-        told = self._post(moved, {"undo": True})
-        return self._settled(moved, told, "took it back to")
+        rerouted = self._post(moved, {"undo": True})
+        return self._settled(moved, rerouted, "took it back to")
 
-    def _settled(self, message: _Message, told: Rerouted, how: str) -> tuple[str, RunLoop]:
-        loop = told.run_loop
+    def _settled(self, message: _Message, rerouted: Rerouted, how: str) -> tuple[str, RunLoop]:
+        loop = rerouted.run_loop
         self._message, self._route, self._places = _Message(message.id, loop.id), None, ()
         goes_on = ", and it goes on there" if loop.status == "running" else ""
         words = f"{how} {short_id(loop.id)} “{one_line(loop.goal, _GOAL_WIDTH)}”{goes_on}"
@@ -142,8 +142,8 @@ class Mending:
 
     def _post(self, message: _Message, how: Json) -> Rerouted:
         path = f"{loop_path(message.run_loop_id)}/reroute"
-        told = self._daemon.post(path, {"message_id": message.id, **how})
-        return read_as(Rerouted, told)
+        answer = self._daemon.post(path, {"message_id": message.id, **how})
+        return read_as(Rerouted, answer)
 
     def _place(self, where: str) -> str:
         if not (where.isascii() and where.isdecimal()) or len(where) > 1:

@@ -24,14 +24,14 @@ def list_approvals(as_json: bool = False) -> None:
     from service.wire.daemon_bodies import Approvals
 
     with connect() as daemon:
-        found = read_as(Approvals, daemon.get("/v1/approvals")).approvals
+        approvals = read_as(Approvals, daemon.get("/v1/approvals")).approvals
     if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
+        print_json([each.model_dump(mode="json") for each in approvals])
         return
-    if not found:
+    if not approvals:
         aside().print("Nothing: each call that needs a yes is asked for.", style="dim")
         return
-    for each in found:
+    for each in approvals:
         given = f"{each.granted_at:%Y-%m-%d} in {short_id(each.run_loop_id)}"
         # A scope in one piece, however long it is: it is to be copied.
         out().print(f"{plain(each.scope)}  ({given})", soft_wrap=True)

@@ -26,11 +26,11 @@ def calibrate(reset: bool, as_json: bool) -> None:
     from service.wire.daemon_bodies import CalibrateRequest
 
     with connect() as daemon:
-        found = daemon.post("/v1/routing/calibrate", body_of(CalibrateRequest, reset=reset))
+        report = daemon.post("/v1/routing/calibrate", body_of(CalibrateRequest, reset=reset))
     if as_json:
-        print_json(found)
+        print_json(report)
         return
-    _show(read_as(CalibrationReport, found))
+    _show(read_as(CalibrationReport, report))
 
 
 def _show(report: CalibrationReport) -> None:

@@ -31,14 +31,14 @@ def config(here: bool, as_json: bool) -> None:
     from service.config import config_file, load_settings
 
     settings = load_settings()
-    told = None if here else daemon_settings(settings)
+    effective = None if here else daemon_settings(settings)
     file = config_file()
-    shown = settings.shown() if told is None else told.settings
+    shown = settings.shown() if effective is None else effective.settings
     if as_json:
         read = str(file.resolve()) if file else None
-        print_json({"file": read, "of": "daemon" if told else "here", "settings": shown})
+        print_json({"file": read, "of": "daemon" if effective else "here", "settings": shown})
         return
-    if told is None:
+    if effective is None:
         where = f"{file.resolve()} was read" if file else "no rondo.toml was found"
         print(f"# {where}; RONDO_* variables come before it, flags before these.")
     else:

@@ -31,14 +31,14 @@ def doctor(as_json: bool) -> None:
     from service.config import usable_settings
 
     settings = usable_settings()
-    found: list[tuple[Check, Finding]] = []
+    findings: list[tuple[Check, Finding]] = []
     for check in all_checks():
         with aside().status(f"{check.name} …", spinner="dots", spinner_style="dim"):
             finding = check.look(settings)
-        found.append((check, finding))
+        findings.append((check, finding))
         if not as_json:
             _print(check, finding)
-    broken = [check.name for check, finding in found if finding.verdict == "broken"]
+    broken = [check.name for check, finding in findings if finding.verdict == "broken"]
     if as_json:
         print_json(
             {
@@ -50,7 +50,7 @@ def doctor(as_json: bool) -> None:
                         "words": finding.words,
                         "advice": finding.advice,
                     }
-                    for check, finding in found
+                    for check, finding in findings
                 ],
             }
         )

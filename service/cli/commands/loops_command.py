@@ -49,17 +49,17 @@ def list_loops(status: tuple[str, ...] = (), limit: int = 20, as_json: bool = Fa
     from service.cli.views.run_loop_ids import run_loops
 
     with connect() as daemon:
-        found = list(run_loops(daemon, statuses=status, limit=limit, why=True))
+        loops = list(run_loops(daemon, statuses=status, limit=limit, why=True))
     if as_json:
-        print_json([loop.model_dump(mode="json") for loop in found])
+        print_json([loop.model_dump(mode="json") for loop in loops])
         return
     from service.cli.views.loop_tables import loops_table
 
-    if not found:
+    if not loops:
         aside().print("No run loops. Open one: rondo send TEXT", style="dim")
         return
-    out().print(loops_table(found), crop=False)
-    if len(found) == limit:
+    out().print(loops_table(loops), crop=False)
+    if len(loops) == limit:
         aside().print(f"The newest {limit}; `rondo loops list --limit N` shows more.", style="dim")
 
 
@@ -79,11 +79,11 @@ def show(run_loop: str, at: int | None, as_json: bool) -> None:
 
     with connect() as daemon:
         run_loop_id = resolve(daemon, run_loop)
-        told = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
+        details = daemon.get(loop_path(run_loop_id), {} if at is None else {"at": at})
     if as_json:
-        print_json(told)
+        print_json(details)
         return
-    loop = read_as(RunLoopDetails, told)
+    loop = read_as(RunLoopDetails, details)
     out().print(
         loop_text(
             loop,
@@ -236,12 +236,12 @@ def answer(
             edit=edit,
             remember=remember,
         )
-        told = daemon.post(f"{path}/input", value)
-        now, asked = read_as(RunLoop, told), None
+        reply = daemon.post(f"{path}/input", value)
+        now, asked = read_as(RunLoop, reply), None
         if not as_json and now.status == "waiting_for_human_input":
             asked = read_as(RunLoopDetails, daemon.get(loop_path(now.id))).input_required
     if as_json:
-        print_json(told)
+        print_json(reply)
     elif asked is None:
         aside().print(f"{now.id} goes on: rondo loops watch {now.id}", style="dim")
     else:

@@ -50,8 +50,8 @@ def reroute(
     if as_json:
         print_json(answer)
         return
-    told = read_as(Rerouted, answer)
-    loop, count = told.run_loop, len(told.moved)
+    rerouted = read_as(Rerouted, answer)
+    loop, count = rerouted.run_loop, len(rerouted.moved)
     what = "it" if count == 1 else f"{count} messages that were seen together"
     name = short_id(loop.id)
     out().print(

@@ -32,8 +32,8 @@ def usage(since: str | None, until: str | None, by: str, limit: int, as_json: bo
     bounds = {"since": since, "until": until}
     given = {name: value for name, value in bounds.items() if value is not None}
     with connect() as daemon:
-        found = daemon.get("/v1/usage", {"by": by, "limit": limit, **given})
+        response = daemon.get("/v1/usage", {"by": by, "limit": limit, **given})
     if as_json:
-        print_json(found)
+        print_json(response)
     else:
-        print_usage(read_as(UsageReport, found))
+        print_usage(read_as(UsageReport, response))

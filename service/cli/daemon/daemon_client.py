@@ -174,7 +174,7 @@ class Daemon(DaemonRequests):
     ) -> Generator[Accepted | SeenEvent]:
         headers = {"Accept": "text/event-stream", **headers}
         with (
-            self.told(),
+            self.translated_errors(),
             self.http.stream(method, path, headers=headers, json=body) as response,
         ):
             if not response.is_success:

@@ -106,7 +106,7 @@ class DaemonRequests:
         Raises:
             DaemonError: see `service.cli.daemon.daemon_errors`.
         """
-        with self.told():
+        with self.translated_errors():
             # The last batch may wait for a disk that others use, too.
             response = self.http.post(
                 path,
@@ -125,7 +125,7 @@ class DaemonRequests:
         Raises:
             DaemonError: see `service.cli.daemon.daemon_errors`.
         """
-        with self.told(), self.http.stream("GET", path, params=params) as response:
+        with self.translated_errors(), self.http.stream("GET", path, params=params) as response:
             if not response.is_success:
                 response.read()
             self.check(response)
@@ -137,7 +137,7 @@ class DaemonRequests:
         Raises:
             DaemonError: see `service.cli.daemon.daemon_errors`.
         """
-        with self.told():
+        with self.translated_errors():
             response = self.http.get("/readyz", auth=None)
         if response.status_code not in (200, 503):
             raise self.stranger()
@@ -156,7 +156,7 @@ class DaemonRequests:
         seconds: float | None = None,
     ) -> Json:
         timeout = httpx2.Timeout(seconds or self._silence, connect=_CONNECT_SECONDS)
-        with self.told():
+        with self.translated_errors():
             response = self.http.request(method, path, params=params, json=body, timeout=timeout)
         self.check(response)
         return self._object(response)
@@ -164,7 +164,7 @@ class DaemonRequests:
     # --- errors
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Tell what httpx raises in Rondo's own words."""
         try:
             yield
@@ -216,9 +216,9 @@ class DaemonRequests:
 
     def _refused_token(self) -> TokenRefusedError:
         has_token = read_token(self.token_file) is not None
-        found = "is not its token" if has_token else "does not exist or cannot be read"
+        fault = "is not its token" if has_token else "does not exist or cannot be read"
         return TokenRefusedError(
-            f"{self.token_file} {found}: the daemon at {self.url} has another data folder",
+            f"{self.token_file} {fault}: the daemon at {self.url} has another data folder",
             advice="Set RONDO_DATA_DIR to the data folder that the daemon was started with.",
         )
 

@@ -36,9 +36,9 @@ def settings_told_by(daemon: Daemon) -> EffectiveSettings | None:
         raise
 
 
-def section_of(told: EffectiveSettings | None, name: str) -> Json:
+def section_of(effective: EffectiveSettings | None, name: str) -> Json:
     """A section of the daemon's settings; empty where none can be asked."""
-    section: Json = told.settings.get(name, {}) if told else {}
+    section: Json = effective.settings.get(name, {}) if effective else {}
     return section
 
 

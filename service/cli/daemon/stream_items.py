@@ -58,9 +58,9 @@ def is_rest(event: SeenEvent) -> bool:
 
 def delivered_part(event: SeenEvent) -> Part:
     """What a `DELIVERED` tells."""
-    told = event.wire["data"]
-    assert isinstance(told, dict)
-    return Part.model_validate({**told, "run_loop_id": event.run_loop_id or None})
+    part = event.wire["data"]
+    assert isinstance(part, dict)
+    return Part.model_validate({**part, "run_loop_id": event.run_loop_id or None})
 
 
 def read(name: str, data: str) -> Accepted | SeenEvent:
@@ -75,14 +75,14 @@ def read(name: str, data: str) -> Accepted | SeenEvent:
     return SeenEvent(wire["seq"], wire["run_loop_id"], wire["at"], wire["type"], body, wire)
 
 
-def read_as(kind: type[_Model], told: JsonValue) -> _Model:
+def read_as(kind: type[_Model], value: JsonValue) -> _Model:
     """What the daemon has told, as what it is.
 
     Raises:
         UnknownFormError: it is not in that form.
     """
     try:
-        return kind.model_validate(told)
+        return kind.model_validate(value)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise UnknownFormError(
@@ -101,8 +101,8 @@ def body_of(kind: type[BaseModel], **fields: object) -> Json:
     try:
         return kind.model_validate(given).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
-        found = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise InvalidInputError("; ".join(found), advice="Correct what is named.") from error
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise InvalidInputError("; ".join(problems), advice="Correct what is named.") from error
 
 
 def sending(

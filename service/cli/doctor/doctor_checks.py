@@ -97,8 +97,8 @@ def check_settings(settings: Settings) -> Finding:
         meant = [f"{like} for {name}" for name in unknown if (like := variable_like(name))]
         advice = f"Perhaps {', '.join(meant)} is meant." if meant else "Unset what is not needed."
         return Finding("note", words, f"{advice} `rondo config` shows all settings.")
-    told = daemon_settings(settings)
-    if told is not None and (others := differing(settings.shown(), told.settings)):
+    effective = daemon_settings(settings)
+    if effective is not None and (others := differing(settings.shown(), effective.settings)):
         return Finding(
             "note",
             f"{where}; the daemon was started with other {', '.join(others)}",

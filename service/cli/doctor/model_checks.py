@@ -31,21 +31,24 @@ def check_model(settings: Settings) -> Finding:
 
     Of a daemon that works with other settings than these: what it says itself.
     """
-    told = daemon_settings(settings)
-    if told is not None and (
-        any(differing(_shown(settings, name), section_of(told, name)) for name in ("llm", "models"))
-        or told.model != model_in_words(settings)  # other weights were here when it started
+    effective = daemon_settings(settings)
+    if effective is not None and (
+        any(
+            differing(_shown(settings, name), section_of(effective, name))
+            for name in ("llm", "models")
+        )
+        or effective.model != model_in_words(settings)  # other weights were here when it started
     ):
-        return _told_by_the_daemon(settings, told.model)
-    found = _check(settings, settings.llm)
+        return _told_by_the_daemon(settings, effective.model)
+    finding = _check(settings, settings.llm)
     others = {name: _check(settings, settings.of_model(name)) for name in settings.models}
     if not others:
-        return found
+        return finding
     # Messages are answered without them, unless one is named.
     broken = [each for each in others.values() if each.verdict == "broken"]
-    verdict = "note" if broken and found.verdict == "ok" else found.verdict
-    words = [found.words, *(f"{name}: {each.words}" for name, each in others.items())]
-    advice = dict.fromkeys(each.advice for each in (found, *broken) if each.advice)
+    verdict = "note" if broken and finding.verdict == "ok" else finding.verdict
+    words = [finding.words, *(f"{name}: {each.words}" for name, each in others.items())]
+    advice = dict.fromkeys(each.advice for each in (finding, *broken) if each.advice)
     return Finding(verdict, "\n".join(words), " ".join(advice))
 
 
@@ -131,13 +134,13 @@ def _told_by_the_daemon(
     """What a daemon that was started with other settings says of a part of itself."""
     with Daemon(settings) as daemon:
         readiness = daemon.readiness()
-    told = readiness.llm if part == "llm" else readiness.memory
-    return Finding("ok" if told.ready else "note", f"the daemon's: {what} ({told.detail})")
+    state = readiness.llm if part == "llm" else readiness.memory
+    return Finding("ok" if state.ready else "note", f"the daemon's: {what} ({state.detail})")
 
 
 def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
     from service.llm.embedded.prompt_states import FOLDER, folder_bytes
-    from service.models.catalog import known
+    from service.models.catalog import known_model
     from service.models.machine import chosen, read_machine, shortage
     from service.models.weight_store import ModelStore
 
@@ -164,7 +167,7 @@ def _check_embedded(settings: Settings, llm: LLMSettings) -> Finding:
     words = f"{name}, here and verified. {why}"
     if states := folder_bytes(settings.data_dir / FOLDER):
         words += f" {FOLDER}/ takes {states / 1e6:,.1f} MB."
-    return Finding("ok", f"{words}\n{known(name).description}", advice)
+    return Finding("ok", f"{words}\n{known_model(name).description}", advice)
 
 
 def _check_endpoint(settings: Settings, llm: LLMSettings) -> Finding:

@@ -38,13 +38,13 @@ def check_readers(settings: Settings) -> Finding:
 def _in_words(lag: ReaderLag) -> str:
     if not (lag.changes or lag.waiting):
         return f"{_LONG_TERM} has read all changes"
-    told = []
+    clauses = []
     if lag.changes:
         age = "" if lag.since is None else f", for {_duration(time.time() - lag.since)}"
-        told.append(f"is {_changes(lag.changes)} behind the journal{age}")
+        clauses.append(f"is {_changes(lag.changes)} behind the journal{age}")
     if lag.waiting:
-        told.append(f"has {lag.waiting} run loop{'' if lag.waiting == 1 else 's'} to archive")
-    return f"{_LONG_TERM} {' and '.join(told)}"
+        clauses.append(f"has {lag.waiting} run loop{'' if lag.waiting == 1 else 's'} to archive")
+    return f"{_LONG_TERM} {' and '.join(clauses)}"
 
 
 def _changes(count: int) -> str:

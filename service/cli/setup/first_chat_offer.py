@@ -33,9 +33,9 @@ def set_up_first() -> bool:
         return False
     aside().print("No model is set up yet: a small one would answer, which invents facts.")
     aside().print("`rondo setup` looks for a better one on this machine; it takes a minute.")
-    wanted = _wants_it()
+    accepted = _wants_it()
     _remember(mark)
-    if not wanted:
+    if not accepted:
         aside().print("`rondo setup` does it at any time. This is not asked again.\n", style="dim")
         return False
     from service.cli.setup.wizard import run_wizard
@@ -64,12 +64,12 @@ def _wants_it() -> bool:
 
 def _daemon_is_configured(settings: Settings) -> bool:
     """Whether the daemon that runs works with a model that somebody has named."""
-    told = section_of(daemon_settings(settings), "llm")
-    if not told:
+    section = section_of(daemon_settings(settings), "llm")
+    if not section:
         return False
     plain = LLMSettings()
     names = ("provider", "model", "base_url", "api_key", "api_key_env")
-    return any(told.get(name) not in (None, "", getattr(plain, name)) for name in names)
+    return any(section.get(name) not in (None, "", getattr(plain, name)) for name in names)
 
 
 def _remember(mark: Path) -> None:

@@ -56,10 +56,10 @@ def look(settings: Settings, seconds: float) -> Found:
     """
     import anyio
 
-    async def found() -> list[LocalServer]:
+    async def local_servers() -> list[LocalServer]:
         return await find_servers(seconds=seconds)
 
-    servers = anyio.run(found)
+    servers = anyio.run(local_servers)
     ours = base_url(settings)
     port = ours.rpartition(":")[2]
     others = (each for each in servers if not each.base_url.startswith(f"http://localhost:{port}/"))
@@ -88,11 +88,11 @@ def is_configured(llm: LLMSettings) -> bool:
     )
 
 
-def as_json(found: Found, settings_file: str) -> dict[str, Any]:
+def as_json(choices: Found, settings_file: str) -> dict[str, Any]:
     """All of it for programs. No key is in it."""
     return {
         "settings_file": settings_file,
-        "in_use": found.in_use,
+        "in_use": choices.in_use,
         "servers": [
             {
                 "program": each.program,
@@ -111,7 +111,7 @@ def as_json(found: Found, settings_file: str) -> dict[str, Any]:
                 ],
                 "other_models": each.offers.others,
             }
-            for each in found.servers
+            for each in choices.servers
         ],
         "keys": [
             {
@@ -120,7 +120,7 @@ def as_json(found: Found, settings_file: str) -> dict[str, Any]:
                 "variable": each.variable,
                 "base_url": shown(each.base_url),
             }
-            for each in found.keys
+            for each in choices.keys
         ],
         "embedded": [
             {
@@ -131,7 +131,7 @@ def as_json(found: Found, settings_file: str) -> dict[str, Any]:
                 "default": each.is_default,
                 "fits": not each.shortage,
             }
-            for each in found.own
+            for each in choices.own
         ],
     }
 

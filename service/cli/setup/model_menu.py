@@ -55,18 +55,18 @@ def chosen_model(server: LocalServer, model: OfferedModel) -> Choice:
     )
 
 
-def sections(found: Found, now: LLMSettings) -> list[Section]:
+def sections(choices: Found, now: LLMSettings) -> list[Section]:
     """The menu, with what is likeliest wanted first.
 
     Args:
-        found: what there is.
+        choices: what there is.
         now: what is in effect, which is marked.
     """
     menu = [
-        *(_of_server(server) for server in found.servers),
-        *_of_keys(found.keys),
-        *(() if found.servers or found.keys else (Section(_NOTHING, ()),)),
-        Section("Run by Rondo itself, without any other program:", _of_own(found.own)),
+        *(_of_server(server) for server in choices.servers),
+        *_of_keys(choices.keys),
+        *(() if choices.servers or choices.keys else (Section(_NOTHING, ()),)),
+        Section("Run by Rondo itself, without any other program:", _of_own(choices.own)),
     ]
     return [replace(s, entries=tuple(_marked(e, now) for e in s.entries)) for s in menu]
 

@@ -44,8 +44,8 @@ def matching(models: Sequence[OfferedModel], words: str) -> tuple[OfferedModel, 
     >>> [model.name for model in matching(models, "8B qwen")]
     ['qwen/qwen3-8b']
     """
-    wanted = words.casefold().split()
-    return tuple(m for m in models if all(word in m.name.casefold() for word in wanted))
+    terms = words.casefold().split()
+    return tuple(m for m in models if all(word in m.name.casefold() for word in terms))
 
 
 def pick(models: Sequence[OfferedModel], *, default: str = "") -> OfferedModel | None:
@@ -78,8 +78,8 @@ def pick(models: Sequence[OfferedModel], *, default: str = "") -> OfferedModel |
             return exact
         elif said == "*":
             page = Page(tuple(models))
-        elif found := matching(models, said):
-            page = Page(found, said)
+        elif matches := matching(models, said):
+            page = Page(matches, said)
         else:
             words = f"No name has “{said}” in it. =NAME takes one that is not listed."
             aside().print(words, style="yellow")

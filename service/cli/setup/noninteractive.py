@@ -20,7 +20,7 @@ from service.config import Settings
 from service.domain.errors import ConfigurationError, InvalidInputError
 from service.domain.redirects import shown
 from service.llm.discovery.providers import LocalServer, OfferedModel, Provider, provider
-from service.models.catalog import known
+from service.models.catalog import known_model
 from service.models.machine import chosen
 
 HOW = (
@@ -84,7 +84,7 @@ def set_up(
 
 def _named(settings: Settings, use: str, model: str, key_env: str, seconds: float) -> Choice:
     if use.casefold() == "embedded":
-        name = known(model or chosen().name).name
+        name = known_model(model or chosen().name).name
         return Choice("run by Rondo itself", name, provider="embedded")
     if (named := provider(use)) is not None:
         return _of_provider(named, model, key_env)

@@ -82,12 +82,12 @@ def overriding(changes: Changes, environment: Mapping[str, str]) -> list[str]:
     ['RONDO_LLM__MODEL']
     """
     given = {name.upper(): value for name, value in environment.items() if value}
-    found = ["RONDO_LLM"] if "RONDO_LLM" in given else []
+    variables = ["RONDO_LLM"] if "RONDO_LLM" in given else []
     for name, value in changes.items():
         variable = f"RONDO_LLM__{name.upper()}"
         if variable in given and given[variable] != _as_variable(value):
-            found.append(variable)
-    return found
+            variables.append(variable)
+    return variables
 
 
 def what_is_next(settings: Settings) -> str:

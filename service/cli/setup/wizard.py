@@ -24,7 +24,7 @@ from service.llm.discovery.listing import list_models
 from service.llm.discovery.local_programs import SECONDS
 from service.llm.discovery.providers import KeyFound, LocalServer, ModelList, OfferedModel, Provider
 from service.llm.remote.endpoints import DEFAULT_ANTHROPIC_MODEL, DEFAULT_OPENAI_MODEL, Vendor
-from service.models.catalog import known
+from service.models.catalog import known_model
 from service.models.weight_store import ModelStore
 
 _FIRST_MODELS = {"openai": DEFAULT_OPENAI_MODEL, "anthropic": DEFAULT_ANTHROPIC_MODEL}
@@ -72,10 +72,10 @@ def models_of(name: str, base_url: str, key: str, vendor: Vendor = "openai") -> 
         return anyio.run(listed)
 
 
-def _run(settings: Settings, found: Found) -> bool:
-    sections = model_menu.sections(found, settings.llm)
-    if found.in_use:
-        aside().print(f"In use now: {plain(found.in_use)}.", style="dim")
+def _run(settings: Settings, choices: Found) -> bool:
+    sections = model_menu.sections(choices, settings.llm)
+    if choices.in_use:
+        aside().print(f"In use now: {plain(choices.in_use)}.", style="dim")
     while True:
         model_menu.show(sections)
         entry = model_menu.ask_for_entry(sections)
@@ -180,7 +180,7 @@ def _is_ready(settings: Settings, choice: Choice) -> bool:
     store = ModelStore(settings.models_dir)
     if store.path(choice.model) is not None:
         return True
-    size = size_in_words(known(choice.model).size)
+    size = size_in_words(known_model(choice.model).size)
     if not ask_yes(f"{choice.model} is not here yet. Fetch it now ({size})?", default=True):
         return False
     try:

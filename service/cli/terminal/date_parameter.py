@@ -29,14 +29,14 @@ class DateParameter(click.ParamType[str]):
         from service.cli.terminal.output import aside, plain
         from service.memory.search.time.time_expressions import times
 
-        found = times(given, datetime.now().astimezone())
-        if len(found) != 1:
+        spans = times(given, datetime.now().astimezone())
+        if len(spans) != 1:
             self.fail(
                 f"{given!r} is no date. Write 2026-03-31, 2026-03-31T17:00, or words such as"
                 ' "yesterday", "last week" or 上周.',
                 param,
                 ctx,
             )
-        since = found[0].since.astimezone()
+        since = spans[0].since.astimezone()
         aside().print(f"“{plain(given)}” begins {since:%Y-%m-%d %H:%M}.", style="dim")
         return since.isoformat()

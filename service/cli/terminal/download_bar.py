@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from service.cli.terminal.output import aside
-from service.models.catalog import Source, known
+from service.models.catalog import Source, known_model
 from service.models.fetch import PullProgress
 from service.models.weight_store import ModelStore
 
@@ -27,12 +27,12 @@ def pull_with_progress(
         ModelStoreError: it could not be fetched; says why and what to do.
     """
     store = ModelStore(models_dir)
-    model = known(name)
-    found = store.path(name)
-    if found is not None:
+    model = known_model(name)
+    existing = store.path(name)
+    if existing is not None:
         if not quiet:
             aside().print(f"{name} is here and verified.", style="dim")
-        return found
+        return existing
     aside().print(
         f"Fetching {name} ({model.size / 1e6:,.0f} MB, {model.licence}); it is used only if its "
         "SHA-256 is the known one. What was fetched is kept when this is interrupted.",

@@ -71,7 +71,7 @@ def visible(text: str) -> str:
     >>> visible("rm \u202etxt.exe")
     'rm \\u202etxt.exe'
     """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str, width: int) -> str:

@@ -63,7 +63,7 @@ class Outcome:
         """For scripts."""
         place = "line" if self.format == "rondo" else "conversation"
         report = self.report
-        found: Json = {
+        summary: Json = {
             "format": self.format,
             "imported": report.imported,
             "extended": report.extended,
@@ -81,8 +81,8 @@ class Outcome:
             "dry_run": report.dry_run,
         }
         if self.format != "rondo":
-            found |= {"conversations": self.conversations, "empty": self.empty}
-        return found
+            summary |= {"conversations": self.conversations, "empty": self.empty}
+        return summary
 
     def tell(self) -> None:
         """For people."""
@@ -107,13 +107,13 @@ class Outcome:
             aside().print(f"{report.failures:,} could not go in; the others are.", style="yellow")
 
 
-def import_archive(daemon: Daemon, file: str, wanted: str, *, dry_run: bool) -> Outcome:
+def import_archive(daemon: Daemon, file: str, source_format: str, *, dry_run: bool) -> Outcome:
     """Bring in a file.
 
     Args:
         daemon: where to.
         file: its path; ``-`` is the standard input.
-        wanted: its format; ``auto``: the contents tell.
+        source_format: its format; ``auto``: the contents tell.
         dry_run: change nothing.
 
     Raises:
@@ -122,7 +122,7 @@ def import_archive(daemon: Daemon, file: str, wanted: str, *, dry_run: bool) -> 
     """
     daemon.get("/v1/memory/stats")  # whether it is there, before a long file is begun
     path = None if file == "-" else Path(file).expanduser()
-    given = None if wanted == "auto" else cast(Format, wanted)
+    given = None if source_format == "auto" else cast(Format, source_format)
     with Archive(path, sys.stdin.buffer, given) as archive:
         conversion = _Conversion(archive)
         params = {"source": archive.format, "dry_run": str(dry_run).lower()}
@@ -160,19 +160,19 @@ class _Conversion:
         if self.archive.format == "rondo":
             yield from self.archive.chunks()
             return
-        for found in self.archive.conversations():
-            yield from self._lines(found)
+        for conversation in self.archive.conversations():
+            yield from self._lines(conversation)
 
-    def _lines(self, found: Found) -> Iterator[bytes]:
+    def _lines(self, conversation: Found) -> Iterator[bytes]:
         self.conversations += 1
-        if found.problem is not None:
-            self._fail(Trouble(found.number, found.title, found.problem))
-        elif not found.run_loops:
+        if conversation.problem is not None:
+            self._fail(Trouble(conversation.number, conversation.title, conversation.problem))
+        elif not conversation.run_loops:
             self.empty += 1
-        if found.run_loops and found.title:
-            self.titles[found.number] = found.title[:_LONGEST_TITLE]
-        for run_loop in found.run_loops:
-            self.places.append(found.number)
+        if conversation.run_loops and conversation.title:
+            self.titles[conversation.number] = conversation.title[:_LONGEST_TITLE]
+        for run_loop in conversation.run_loops:
+            self.places.append(conversation.number)
             yield line_of(run_loop)
 
     def _fail(self, trouble: Trouble) -> None:

@@ -55,8 +55,8 @@ def print_stats(stats: Stats) -> None:
         out().print(f"{counted(stats.notes, 'note')}; see `rondo memory notes`")
     if stats.notes_problem:
         aside().print(f"No notes are written: {plain(stats.notes_problem)}", style="yellow")
-    for told in filter(None, (stats.notice, stats.problem)):
-        aside().print(plain(told), style="yellow")
+    for warning in filter(None, (stats.notice, stats.problem)):
+        aside().print(plain(warning), style="yellow")
 
 
 def day(iso: str) -> str:

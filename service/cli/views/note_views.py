@@ -33,13 +33,16 @@ def print_notes(notes: Sequence[MemoryNote], *, with_ids: bool = False) -> None:
         out().print()
 
 
-def print_consolidation(told: Consolidation) -> None:
+def print_consolidation(status: Consolidation) -> None:
     """How the writing of notes gets on, in a line or two."""
-    if not told.enabled:
+    if not status.enabled:
         words = "No notes are written: memory.consolidation.enabled is false."
         aside().print(words, style="dim")
         return
-    most = "?" if told.max_tokens_per_day is None else f"{told.max_tokens_per_day:,}"
-    aside().print(f"{told.state}; {told.tokens_today:,} of {most} tokens used today", style="dim")
-    if told.problem:
-        aside().print(plain(told.problem), style="yellow")
+    most = "?" if status.max_tokens_per_day is None else f"{status.max_tokens_per_day:,}"
+    aside().print(
+        f"{status.state}; {status.tokens_today:,} of {most} tokens used today",
+        style="dim",
+    )
+    if status.problem:
+        aside().print(plain(status.problem), style="yellow")

@@ -114,7 +114,11 @@ def message_lines(whys: Iterable[DecidedRoute], run_loop_id: str) -> list[str]:
     lines: dict[str, list[str]] = {}
     for why in whys:  # one that was asked about has been decided upon twice
         lines.setdefault(why.message_id, []).extend(why_lines(why, run_loop_id))
-    return [line for message_id, told in lines.items() for line in (f"message {message_id}", *told)]
+    return [
+        line
+        for message_id, reasons in lines.items()
+        for line in (f"message {message_id}", *reasons)
+    ]
 
 
 def whys_at(whys: Iterable[DecidedRoute], iteration: int, *, is_last: bool) -> list[DecidedRoute]:

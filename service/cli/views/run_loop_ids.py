@@ -64,14 +64,14 @@ def resolve(daemon: Daemon, beginning: str) -> str:
     return choose(beginning, list(run_loops(daemon)))
 
 
-def choose(beginning: str, known: Sequence[RunLoopSummary]) -> str:
+def choose(beginning: str, loops: Sequence[RunLoopSummary]) -> str:
     """The one id among these that begins so, or is exactly so.
 
     Raises:
         NotFoundError: none begins so.
         InvalidInputError: several do; says which.
     """
-    fitting = [loop for loop in known if loop.id.startswith(beginning)]
+    fitting = [loop for loop in loops if loop.id.startswith(beginning)]
     if any(loop.id == beginning for loop in fitting):
         return beginning
     if not fitting:

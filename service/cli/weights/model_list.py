@@ -16,10 +16,10 @@ def known_models(settings: Settings) -> list[JsonValue]:
     """Each model of the catalogue, and how it stands here."""
     store = ModelStore(settings.models_dir)
     choice = chosen()
-    found: list[JsonValue] = []
+    entries: list[JsonValue] = []
     for model in CATALOG:
         path = store.path(model.name)
-        found.append(
+        entries.append(
             {
                 "name": model.name,
                 "description": model.description,
@@ -33,7 +33,7 @@ def known_models(settings: Settings) -> list[JsonValue]:
                 "is_machines_choice": model.name == choice.name,
             }
         )
-    return found
+    return entries
 
 
 def print_models(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, plain
 from service.config import Settings, load_settings
 from service.llm.model_descriptions import embedded_model, model_in_words
-from service.models.catalog import known
+from service.models.catalog import known_model
 from service.models.fetch import megabytes
 from service.models.machine import chosen, read_machine, shortage
 from service.models.weight_store import ModelStore
@@ -31,10 +31,10 @@ def use_model(settings: Settings, name: str, *, pull: bool) -> None:
         ModelStoreError: it could not be fetched.
         ConfigurationError: the file cannot be read or written.
     """
-    wanted = chosen().name if name == AUTO else name
-    _tell_of(settings, wanted)
+    chosen_name = chosen().name if name == AUTO else name
+    _tell_of(settings, chosen_name)
     if pull:
-        pull_with_progress(settings.models_dir, wanted, quiet=True)
+        pull_with_progress(settings.models_dir, chosen_name, quiet=True)
     changes: Changes = {"model": None if name == AUTO else name}
     if settings.llm.effective_provider != "embedded":
         aside().print(f"So far, {plain(model_in_words(settings))} answered.")
@@ -47,11 +47,11 @@ def use_model(settings: Settings, name: str, *, pull: bool) -> None:
         aside().print(plain(f"{edit.path} is changed."), style="green")
     else:
         aside().print(plain(f"{edit.path} says so already."), style="dim")
-    _tell_when(settings, wanted, pulled=pull)
+    _tell_when(settings, chosen_name, pulled=pull)
 
 
 def _tell_of(settings: Settings, name: str) -> None:
-    model = known(name)
+    model = known_model(name)
     is_here = ModelStore(settings.models_dir).path(name) is not None
     size = f"{megabytes(model.size)}, {'here' if is_here else 'not here yet'}"
     aside().print(f"{name} ({size}). {model.description}")
@@ -72,7 +72,7 @@ def _tell_when(settings: Settings, name: str, *, pulled: bool) -> None:
         )
     if not pulled:
         aside().print("Where it is not here, the daemon fetches it when it starts.", style="dim")
-    told = daemon_settings(settings)
-    if told is not None and told.model != f"{name}, on this machine":
-        words = f"The daemon works with {told.model} until it is started again."
+    effective = daemon_settings(settings)
+    if effective is not None and effective.model != f"{name}, on this machine":
+        words = f"The daemon works with {effective.model} until it is started again."
         aside().print(plain(words), style="yellow")

@@ -9,7 +9,7 @@ from service.cli.terminal.output import aside, plain
 from service.config import Settings
 from service.domain.errors import ModelStoreError, NotFoundError
 from service.llm.model_descriptions import embedded_model
-from service.models.catalog import KnownModel, known
+from service.models.catalog import KnownModel, known_model
 from service.models.fetch import megabytes
 from service.models.machine import NEEDS, chosen, gigabytes, memory_needed, read_machine, shortage
 from service.models.weight_store import ModelStore
@@ -20,7 +20,7 @@ def tell_what_it_takes(settings: Settings) -> None:
     if settings.llm.effective_provider != "embedded":
         return
     try:
-        model = known(embedded_model(settings))
+        model = known_model(embedded_model(settings))
     except NotFoundError:
         return  # whoever makes the model says so
     from rich.table import Table

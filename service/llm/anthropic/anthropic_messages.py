@@ -44,8 +44,8 @@ class Abilities:
     """What the API tells of a model.
 
     >>> types = {"adaptive": {"supported": True}, "enabled": {"supported": False}}
-    >>> told = {"capabilities": {"thinking": {"types": types}}, "max_tokens": 128_000}
-    >>> sorted(Abilities.of(told).thinking), Abilities.of(told).max_tokens
+    >>> info = {"capabilities": {"thinking": {"types": types}}, "max_tokens": 128_000}
+    >>> sorted(Abilities.of(info).thinking), Abilities.of(info).max_tokens
     (['adaptive'], 128000)
     """
 
@@ -55,9 +55,9 @@ class Abilities:
     """The longest answer that may be asked for."""
 
     @classmethod
-    def of(cls, told: object) -> Abilities:
+    def of(cls, model_info: object) -> Abilities:
         """Read ``GET /v1/models/{id}``; whatever is not of the expected form is not told."""
-        info = _object(told)
+        info = _object(model_info)
         types = _object(_object(_object(info.get("capabilities")).get("thinking")).get("types"))
         forms = {name for name, form in types.items() if _object(form).get("supported") is True}
         most = info.get("max_tokens")
@@ -302,16 +302,16 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
             if self._known is not None:
                 return self._known
             try:
-                told = await client.get(f"/v1/models/{quote(self.model, safe='')}", cast_to=object)
+                info = await client.get(f"/v1/models/{quote(self.model, safe='')}", cast_to=object)
             except anthropic.APIStatusError as error:
                 if error.status_code in _COME_AGAIN:
                     raise
                 if error.status_code >= 500:
                     return Abilities()  # it may tell the next time
-                told = None  # there is no such look-up here, or not with this key
+                info = None  # there is no such look-up here, or not with this key
             except ValueError:  # no JSON
-                told = None
-            self._known = Abilities.of(told)
+                info = None
+            self._known = Abilities.of(info)
             return self._known
 
     def _refuses_thoughts(self, error: Exception) -> bool:

@@ -182,10 +182,10 @@ def _thought(part: ThinkPart) -> Wire:
 def _image(url: str) -> Wire:
     if not url.lower().startswith("data:"):
         return {"type": "image", "source": {"type": "url", "url": url}}
-    found = _DATA_URL.fullmatch(url)
-    if found is None:
+    match = _DATA_URL.fullmatch(url)
+    if match is None:
         return _text("[an image that cannot be read]")
-    kind, options, data = found.groups()
+    kind, options, data = match.groups()
     if ";base64" in options.lower():
         data = re.sub(r"\s", "", data)
     else:

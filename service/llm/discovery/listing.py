@@ -161,10 +161,10 @@ async def list_models(base_url: str, api_key: str, *, vendor: Vendor = "openai")
         raise LLMConnectionError(
             _words(error, place), advice="Check the address, and the network."
         ) from error
-    found = read_list(answer.body) if answer.status == 200 else None
-    if found is None:
+    models = read_list(answer.body) if answer.status == 200 else None
+    if models is None:
         raise _refusal(answer, place, base_url)
-    return found
+    return models
 
 
 def _headers(api_key: str, vendor: Vendor) -> dict[str, str]:

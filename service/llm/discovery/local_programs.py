@@ -71,16 +71,18 @@ async def is_rondo(client: httpx2.AsyncClient, base_url: str) -> bool:
     return isinstance(answer, Mapping) and answer.get("name") == "Rondo"
 
 
-async def recognised(client: httpx2.AsyncClient, server: LocalServer, told: Fetched) -> LocalServer:
+async def recognised(
+    client: httpx2.AsyncClient, server: LocalServer, listing: Fetched
+) -> LocalServer:
     """The server with its program's name, and with what that program tells of its models.
 
     Args:
         client: asks it.
         server: as its list tells of it.
-        told: the list.
+        listing: the list.
     """
     root = root_of(server.base_url)
-    program = _owner(told)
+    program = _owner(listing)
     version = ""
     if program in (None, OLLAMA):
         for mark in _MARKS:
@@ -105,8 +107,8 @@ async def loaded_window(client: httpx2.AsyncClient, base_url: str, model: str) -
 
     None where that is not told. Of what does not fit, Ollama drops the beginning in silence.
     """
-    told = await _asked(client, root_of(base_url), "/api/ps")  # docs/api.md of Ollama
-    for entry in _entries(told, "models"):
+    loaded = await _asked(client, root_of(base_url), "/api/ps")  # docs/api.md of Ollama
+    for entry in _entries(loaded, "models"):
         if model in (entry.get("name"), entry.get("model")):
             return first_window(entry, ("context_length",))
     return None
@@ -123,9 +125,9 @@ async def _of_ollama(client: httpx2.AsyncClient, root: str, offers: ModelList) -
     abilities: dict[str, Sequence[Any]] = {}
 
     async def show(name: str) -> None:
-        told = await _asked(client, root, "/api/show", post={"model": name})
-        if isinstance(told, Mapping) and isinstance(told.get("capabilities"), list):
-            abilities[name] = told["capabilities"]
+        details = await _asked(client, root, "/api/show", post={"model": name})
+        if isinstance(details, Mapping) and isinstance(details.get("capabilities"), list):
+            abilities[name] = details["capabilities"]
 
     async with anyio.create_task_group() as tasks:
         for model in offers.models[:_MOST_SHOWN]:
@@ -149,13 +151,13 @@ async def _of_ollama(client: httpx2.AsyncClient, root: str, offers: ModelList) -
 
 async def _of_lm_studio(client: httpx2.AsyncClient, root: str, offers: ModelList) -> ModelList:
     """With kinds and windows (https://lmstudio.ai/docs/developer/rest/endpoints)."""
-    told = {
+    entries = {
         str(entry.get("id")): entry
         for entry in _entries(await _asked(client, root, "/api/v0/models"), "data")
     }
     models: list[OfferedModel] = []
     for model in offers.models:
-        entry = told.get(model.name, {})
+        entry = entries.get(model.name, {})
         if entry.get("type") == "embeddings":
             continue
         can = entry.get("capabilities")
@@ -168,17 +170,17 @@ async def _of_lm_studio(client: httpx2.AsyncClient, root: str, offers: ModelList
 
 async def _of_llama_cpp(client: httpx2.AsyncClient, root: str, offers: ModelList) -> ModelList:
     """With the window of a slot (``/props``, see tools/server/README.md of llama.cpp)."""
-    told = await _asked(client, root, "/props")
-    own = told.get("default_generation_settings") if isinstance(told, Mapping) else None
+    props = await _asked(client, root, "/props")
+    own = props.get("default_generation_settings") if isinstance(props, Mapping) else None
     window = first_window(own, ("n_ctx",)) if isinstance(own, Mapping) else None
     return replace(offers, models=tuple(replace(m, context_tokens=window) for m in offers.models))
 
 
-def _owner(told: Fetched) -> str | None:
+def _owner(listing: Fetched) -> str | None:
     """The program that signs its list, or its answers."""
-    if told.headers.get("server", "").lower().startswith("llama.cpp"):
+    if listing.headers.get("server", "").lower().startswith("llama.cpp"):
         return LLAMA_CPP
-    for entry in _entries(told.body, "data"):
+    for entry in _entries(listing.body, "data"):
         if (program := _OWNERS.get(str(entry.get("owned_by")).lower())) is not None:
             return program
     return None
@@ -229,28 +231,28 @@ async def find_servers(
         seconds: how long it may take; what has answered until then is told.
     """
     places = local_places() if places is None else places
-    found: dict[int, LocalServer] = {}
+    servers: dict[int, LocalServer] = {}
     async with _client(seconds) as client, anyio.create_task_group() as tasks:
 
         async def look(number: int, place: LocalPlace) -> None:
             with anyio.move_on_after(seconds):
-                told = await _list_of(client, place)
-                if told is None or await is_rondo(client, place.base_url):
+                listing = await _list_of(client, place)
+                if listing is None or await is_rondo(client, place.base_url):
                     return
                 # What it tells beyond its list may come too late: then the list alone counts.
-                server = _server(place, told)
+                server = _server(place, listing)
                 if server.offers.models or server.wants_key:
-                    found[number] = server
+                    servers[number] = server
                 if not server.wants_key:
-                    known = await recognised(client, server, told)
+                    identified = await recognised(client, server, listing)
                     # An empty list alone could be of anything at all.
-                    if known.offers.models or known.program != server.program:
-                        found[number] = known
+                    if identified.offers.models or identified.program != server.program:
+                        servers[number] = identified
 
         for number, place in enumerate(places):
             tasks.start_soon(look, number, place)
     by_address: dict[str, LocalServer] = {}
-    for _, server in sorted(found.items()):
+    for _, server in sorted(servers.items()):
         by_address.setdefault(server.base_url, server)  # OLLAMA_HOST may name a usual port
     return list(by_address.values())
 
@@ -268,21 +270,21 @@ async def _list_of(client: httpx2.AsyncClient, place: LocalPlace) -> Fetched | N
     import httpx2
 
     try:
-        told = await fetch_json(client, f"{place.base_url}/models", most_bytes=_MOST_BYTES)
+        answer = await fetch_json(client, f"{place.base_url}/models", most_bytes=_MOST_BYTES)
     except (httpx2.HTTPError, httpx2.InvalidURL):
         return None
-    if told.status == 200:
-        return told if read_list(told.body) is not None else None
+    if answer.status == 200:
+        return answer if read_list(answer.body) is not None else None
     # Many programs that are no model servers refuse strangers: those do it with web pages, and
     # Rondo with a problem of its own media type.
-    is_refusal = told.status in (401, 403) and told.is_json
-    return told if is_refusal and told.media_type == "application/json" else None
+    is_refusal = answer.status in (401, 403) and answer.is_json
+    return answer if is_refusal and answer.media_type == "application/json" else None
 
 
-def _server(place: LocalPlace, told: Fetched) -> LocalServer:
+def _server(place: LocalPlace, listing: Fetched) -> LocalServer:
     name = f"A server (where {place.programs} usually listens)"
-    wants_key = told.status != 200
-    offers = ModelList() if wants_key else read_list(told.body) or ModelList()
+    wants_key = listing.status != 200
+    offers = ModelList() if wants_key else read_list(listing.body) or ModelList()
     return LocalServer(name, place.base_url, offers=offers, wants_key=wants_key)
 
 

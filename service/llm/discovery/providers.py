@@ -201,8 +201,8 @@ _USUAL_PORTS = (
 
 def provider(name: str) -> Provider | None:
     """The provider of that id or name, whatever its letters' case; None where there is none."""
-    wanted = name.strip().casefold()
-    return next((p for p in PROVIDERS if wanted in (p.id, p.name.casefold())), None)
+    key = name.strip().casefold()
+    return next((p for p in PROVIDERS if key in (p.id, p.name.casefold())), None)
 
 
 def local_places(environment: Mapping[str, str] = os.environ) -> Sequence[LocalPlace]:

@@ -35,7 +35,7 @@ from service.llm.embedded.prompt_states import Opening, PromptStates
 from service.llm.embedded.small_answer import answered, beginning_of
 from service.llm.embedded.tool_adapter import ToolChoice, plain
 from service.llm.protocol import LLMStatus, without_images
-from service.models.catalog import SMALL_MODEL, known
+from service.models.catalog import SMALL_MODEL, known_model
 from service.models.weight_store import ModelStore
 
 BETTER_MODEL = (
@@ -99,7 +99,7 @@ class EmbeddedLLM:
         Raises:
             NotFoundError: no model of that name is known.
         """
-        weights = known(name, store.catalog)
+        weights = known_model(name, store.catalog)
         self.parameters = weights.parameters
         self._store = store
         self._name = name

@@ -55,15 +55,15 @@ class PromptStates:
     def find(self, opening: Opening) -> str | None:
         """The name of the whole file of an opening; what is damaged of it is deleted."""
         key = self._key(opening)
-        found = None
+        whole = None
         for file in self._files(key):
             match = self._ours.fullmatch(file.name)
             assert match is not None
-            if found is None and match["hash"] and _hash(file) == match["hash"]:
-                found = file.name
+            if whole is None and match["hash"] and _hash(file) == match["hash"]:
+                whole = file.name
             else:
                 _delete(file)
-        return found
+        return whole
 
     def unfinished(self, opening: Opening) -> str:
         """The name of the file into which the server is to write the state."""
@@ -95,12 +95,12 @@ class PromptStates:
 
     def _key(self, opening: Opening) -> str:
         words = [[each.role, each.text] for each in opening]
-        told = json.dumps([self._model, self._made_with, words], ensure_ascii=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+        identity = json.dumps([self._model, self._made_with, words], ensure_ascii=True)
+        return hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
 
     def _files(self, key: str = "") -> list[Path]:
-        found = ((file, self._ours.fullmatch(file.name)) for file in _listed(self.folder, "*"))
-        return [file for file, match in found if match and key in ("", match["key"])]
+        candidates = ((file, self._ours.fullmatch(file.name)) for file in _listed(self.folder, "*"))
+        return [file for file, match in candidates if match and key in ("", match["key"])]
 
 
 def folder_bytes(folder: Path) -> int:

@@ -102,8 +102,8 @@ def asked_once_more(messages: Sequence[Message]) -> list[Message]:
 
 def _units(text: str) -> list[str]:
     """Words, and Chinese characters one by one. Whether it is "I" or "you" does not count."""
-    found = (_PERSONS.get(each, each) for each in _UNIT.findall(_plain(text).lower()))
-    return [each for each in found if each not in _LITTLE]
+    units = (_PERSONS.get(each, each) for each in _UNIT.findall(_plain(text).lower()))
+    return [each for each in units if each not in _LITTLE]
 
 
 def _plain(said: str) -> str:

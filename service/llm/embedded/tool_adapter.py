@@ -256,8 +256,8 @@ def plain(messages: Sequence[Message]) -> list[Message]:
     >>> call = ToolCallDelta(0, id="c", name="clock", arguments="{}")
     >>> from service.domain.conversation.messages import ToolCall, ToolResult
     >>> asked = Message.assistant("", (ToolCall(id="c", name="clock"),))
-    >>> told = Message.tool(ToolResult(id="c", content="12:00"))
-    >>> [each.text for each in plain([Message.user("What time is it?"), asked, told])]
+    >>> answered = Message.tool(ToolResult(id="c", content="12:00"))
+    >>> [each.text for each in plain([Message.user("What time is it?"), asked, answered])]
     ['What time is it?\\n\\n(clock: 12:00)']
     """
     rendered: list[Message] = []
@@ -266,10 +266,10 @@ def plain(messages: Sequence[Message]) -> list[Message]:
         names.update((call.id, call.name) for call in message.tool_calls)
         if message.role == "tool":
             name = names.get(message.tool_call_id or "", "")
-            told = _told(name, message.told_result)
+            text = _told(name, message.told_result)
             if rendered and rendered[-1].role == "user":
-                told = f"{_whole(rendered.pop())}\n\n{told}"
-            rendered.append(Message.user(told))
+                text = f"{_whole(rendered.pop())}\n\n{text}"
+            rendered.append(Message.user(text))
         elif message.role != "assistant" or not message.tool_calls:
             rendered.append(message)
         elif words := _whole(message):

@@ -215,8 +215,8 @@ def _is_spoken(message: Message) -> bool:
 
 
 def _last_of(role: str, messages: Sequence[Message]) -> str:
-    found = (each for each in reversed(messages) if each.role == role)
-    return next((each.text for each in found if role != "user" or _is_spoken(each)), "")
+    newest_first = (each for each in reversed(messages) if each.role == role)
+    return next((each.text for each in newest_first if role != "user" or _is_spoken(each)), "")
 
 
 def _calls(answer: Answer) -> bool:

@@ -70,10 +70,10 @@ def _raised() -> int:
     """Raise the soft limit of open files towards the hard one; gives what holds now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    wanted = _MOST_DESCRIPTORS if hard == unlimited else min(hard, _MOST_DESCRIPTORS)
-    if soft == unlimited or soft >= wanted:
+    target = _MOST_DESCRIPTORS if hard == unlimited else min(hard, _MOST_DESCRIPTORS)
+    if soft == unlimited or soft >= target:
         return _MOST_DESCRIPTORS if soft == unlimited else soft
-    for attempt in (wanted, 10_240):  # the second is the most that macOS grants
+    for attempt in (target, 10_240):  # the second is the most that macOS grants
         if attempt <= soft:
             break
         try:

@@ -213,9 +213,9 @@ class JSONRequest(Request):
         except RecursionError as error:
             deep = f"it is nested more than {MOST_LEVELS} levels deep"
             raise _refused("body", deep) from error
-        found = unusable(value)
-        if found is not None:
-            raise _refused(".".join(map(str, found.place)) or "body", found.message)
+        fault = unusable(value)
+        if fault is not None:
+            raise _refused(".".join(map(str, fault.place)) or "body", fault.message)
         return value
 
 

@@ -55,7 +55,7 @@ async def list_run_loops(
     if before is not None:
         # Not found rather than an empty page.
         await journal.run_loops.check_owner(before, owner=owner)
-    found = await journal.run_loops.summaries(
+    summaries = await journal.run_loops.summaries(
         owner=owner,
         statuses=_statuses(status),
         since=since,
@@ -63,8 +63,8 @@ async def list_run_loops(
         before_id=before,
         limit=limit + 1,
     )
-    page = await lines_of(journal, found[:limit], why=why)
-    return RunLoopPage(run_loops=page, next_before=page[-1].id if len(found) > limit else None)
+    page = await lines_of(journal, summaries[:limit], why=why)
+    return RunLoopPage(run_loops=page, next_before=page[-1].id if len(summaries) > limit else None)
 
 
 @router.post("/{run_loop_id:path}/cancel")
@@ -157,10 +157,10 @@ async def show(
 def _statuses(asked: list[Status | Literal["active"]] | None) -> frozenset[Status] | None:
     if asked is None:
         return None
-    found: set[Status] = set()
+    selected: set[Status] = set()
     for status in asked:
-        found |= ACTIVE if status == "active" else {status}
-    return None if found == set(get_args(Status)) else frozenset(found)
+        selected |= ACTIVE if status == "active" else {status}
+    return None if selected == set(get_args(Status)) else frozenset(selected)
 
 
 @router.post("/{run_loop_id:path}/input")

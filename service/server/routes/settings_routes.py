@@ -16,13 +16,13 @@ router = APIRouter(prefix="/v1", tags=["settings"], route_class=JSONRoute)
 @router.get("/settings")
 async def settings(daemon: TheDaemon) -> EffectiveSettings:
     """The settings in effect, with secrets hidden. They change when the daemon starts again."""
-    found = daemon.settings
+    current = daemon.settings
     return EffectiveSettings(
-        model=model_in_words(found),
+        model=model_in_words(current),
         models={
-            DEFAULT_MODEL_NAME: model_in_words(found),
-            **{name: model_in_words(found, found.of_model(name)) for name in found.models},
+            DEFAULT_MODEL_NAME: model_in_words(current),
+            **{name: model_in_words(current, current.of_model(name)) for name in current.models},
         },
-        disclaimer=disclaimer(found.llm),
-        settings=found.shown(),
+        disclaimer=disclaimer(current.llm),
+        settings=current.shown(),
     )

@@ -63,11 +63,11 @@ class BearerAuth:
         """Whether there is a token, by its name, or this very one, wherever it stands."""
         written = scope["query_string"].decode("latin-1")
         query = parse_qsl(written, keep_blank_values=True)
-        found = [scope["path"], unquote(written)]
+        spellings = [scope["path"], unquote(written)]
         named = any(name.lower() in TOKEN_PARAMETERS for name, _ in query)
         if named or len(self._token.value) < LEAST_SECRET:
             return named
-        return any(self._token.value in each for each in found)
+        return any(self._token.value in each for each in spellings)
 
     def _is_right(self, values: list[str]) -> bool:
         if len(values) != 1:

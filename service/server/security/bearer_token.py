@@ -80,15 +80,15 @@ def _read(file: Path) -> Token:
             raise _unusable(f"{file} is a link, not a file") from error
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "something else"
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "something else"
             raise _unusable(f"{file} is {kind}, not a file")
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise _unusable(f"{file} belongs to another user")
-        if found.st_size > _MOST_BYTES:
+        if status.st_size > _MOST_BYTES:
             raise _unusable(f"{file} is too long for a token")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             os.fchmod(descriptor, 0o600)
             log.warning("%s was open to other users of this machine; now it is yours alone", file)
         value = os.read(descriptor, _MOST_BYTES).strip().decode("latin-1")

@@ -40,4 +40,4 @@ class ScrubbingFormatter(logging.Formatter):
         written = super().format(record)
         for secret in self._secrets:
             written = written.replace(secret, _HIDDEN)
-        return _NAMED.sub(lambda found: f"{found[1] or found[2]}{_HIDDEN}", written)
+        return _NAMED.sub(lambda match: f"{match[1] or match[2]}{_HIDDEN}", written)

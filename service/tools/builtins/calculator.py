@@ -59,10 +59,10 @@ def _named(name: str, function: Callable[..., object]) -> Callable[..., Number]:
 
     def call(*numbers: Number) -> Number:
         if len(numbers) < least or (most is not None and len(numbers) > most):
-            wanted = _counted(least) if least == most else f"{least} to {most} numbers"
-            wanted = f"{_counted(least)} or more" if most is None else wanted
+            expected = _counted(least) if least == most else f"{least} to {most} numbers"
+            expected = f"{_counted(least)} or more" if most is None else expected
             given = str(len(numbers)) if numbers else "none"
-            raise InvalidExpression(f"{name}(...) takes {wanted}, and was given {given}")
+            raise InvalidExpression(f"{name}(...) takes {expected}, and was given {given}")
         try:
             return bounded(*numbers)
         except ValueError as error:  # Python's words tell of its own functions

@@ -59,9 +59,9 @@ class _Plain(ast.NodeTransformer):
             raise InvalidExpression("write the number between the brackets, as in sqrt(16)")
         if not isinstance(before, ast.Name):
             raise InvalidExpression("only `math.` and `Math.` can stand before a name")
-        known = (*self._functions, *self._constants)
+        names = (*self._functions, *self._constants)
         if before.id not in _MODULES:
-            if name in known:
+            if name in names:
                 raise InvalidExpression(
                     f"only `math.` and `Math.` can stand before a name: write {name}(16) without"
                     f" `{before.id}.`"
@@ -70,9 +70,9 @@ class _Plain(ast.NodeTransformer):
                 )
             raise InvalidExpression("only `math.` and `Math.` can stand before a name")
         for each in (f"{before.id}.{name}", name, name.lower()):
-            if each in known:
+            if each in names:
                 return each
-        meant = did_you_mean(name, [each for each in known if "." not in each])
+        meant = did_you_mean(name, [each for each in names if "." not in each])
         raise InvalidExpression(f"there is no `{before.id}.{name}` here.{meant}")
 
 

@@ -53,22 +53,22 @@ def zone_named(hint: str) -> tzinfo:
         ToolFailure: no zone is called so, or several; names the near ones.
     """
     place = hint.strip().casefold().removesuffix("时间").removesuffix(" time")
-    wanted = re.sub(r"[\s_]+", "_", place)
-    if offset := _OFFSET.fullmatch(wanted.replace("_", "")):
+    key = re.sub(r"[\s_]+", "_", place)
+    if offset := _OFFSET.fullmatch(key.replace("_", "")):
         hours, minutes = int(offset[2]), int(offset[3] or 0)
         if hours <= 14:
             away = timedelta(hours=hours, minutes=minutes)
             return timezone(-away if offset[1] == "-" else away)
     zones = sorted(available_timezones())
-    if exact := next((zone for zone in zones if zone.casefold() == wanted), _ALIASES.get(wanted)):
+    if exact := next((zone for zone in zones if zone.casefold() == key), _ALIASES.get(key)):
         return ZoneInfo(exact)
-    cities = [zone for zone in zones if zone.casefold().rpartition("/")[2] == wanted]
+    cities = [zone for zone in zones if zone.casefold().rpartition("/")[2] == key]
     if cities and len({_offset_now(zone) for zone in cities}) == 1:
         return ZoneInfo(min(cities, key=len))
-    near = cities or _near(wanted, zones)
-    told = f" Near it are: {', '.join(near)}." if near else ""
+    near = cities or _near(key, zones)
+    nearby = f" Near it are: {', '.join(near)}." if near else ""
     raise ToolFailure(
-        f"No time zone is known as {hint[:80]!r}.{told} Give an IANA name such as Asia/Shanghai, "
+        f"No time zone is known as {hint[:80]!r}.{nearby} Give an IANA name such as Asia/Shanghai, "
         "or an offset such as UTC+8; leave it out for the local time."
     )
 
@@ -110,13 +110,13 @@ def _offset_now(zone: str) -> timedelta | None:
     return datetime.now(ZoneInfo(zone)).utcoffset()
 
 
-def _near(wanted: str, zones: list[str]) -> list[str]:
+def _near(key: str, zones: list[str]) -> list[str]:
     by_word: dict[str, list[str]] = {}
     for zone in zones:
         for word in {zone.casefold(), zone.casefold().rpartition("/")[2]}:
             by_word.setdefault(word, []).append(zone)
     for alias, zone in _ALIASES.items():
         by_word.setdefault(alias, []).append(zone)
-    words = difflib.get_close_matches(wanted.rpartition("/")[2], by_word, n=5, cutoff=0.6)
-    words += difflib.get_close_matches(wanted, by_word, n=5, cutoff=0.6)
+    words = difflib.get_close_matches(key.rpartition("/")[2], by_word, n=5, cutoff=0.6)
+    words += difflib.get_close_matches(key, by_word, n=5, cutoff=0.6)
     return list(dict.fromkeys(zone for word in words for zone in by_word[word]))[:5]

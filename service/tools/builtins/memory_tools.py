@@ -115,13 +115,13 @@ def _moment(name: str, written: str | None) -> datetime | None:
     except ValueError:
         from service.memory.search.time.time_expressions import times  # slow, and seldom needed
 
-        found = times(given, local_now())
-        if len(found) != 1:
+        spans = times(given, local_now())
+        if len(spans) != 1:
             raise ToolFailure(
                 f"{name} is {given[:80]!r}, which is no date. Write 2026-03-31, or words such as"
                 " “yesterday”, “last week” or 上周, or leave it out."
             ) from None
-        at = found[0].since
+        at = spans[0].since
     return at.astimezone() if at.tzinfo is None else at
 
 

@@ -63,5 +63,5 @@ def _found(run_loop: RunLoop, call_id: str) -> ToolResult:
     for result in (*long, *results):
         if result.id == call_id:
             return result
-    known = ", ".join(dict.fromkeys(result.id for result in long[:_MOST_NAMED])) or "none"
-    raise ToolFailure(f"There is no result {call_id[:80]!r} here. Those that were cut: {known}.")
+    ids = ", ".join(dict.fromkeys(result.id for result in long[:_MOST_NAMED])) or "none"
+    raise ToolFailure(f"There is no result {call_id[:80]!r} here. Those that were cut: {ids}.")

@@ -167,10 +167,10 @@ class RunScript:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove, str(place))
-        told = _told(script.name, outcome, self._limit)
+        report = _told(script.name, outcome, self._limit)
         if outcome.timed_out or outcome.exit_code:
-            raise ToolFailure(told + _not_copied(left_out))
-        return told
+            raise ToolFailure(report + _not_copied(left_out))
+        return report
 
     def _copied(
         self, context: ToolContext, name: str, place: Path

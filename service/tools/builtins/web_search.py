@@ -72,10 +72,10 @@ async def _ask(
     from tavily import errors
 
     try:
-        found: Mapping[str, object] = await client.search(
+        response: Mapping[str, object] = await client.search(
             query, max_results=max_results, timeout=timeout_seconds
         )
-        return _Answer.model_validate(found)
+        return _Answer.model_validate(response)
     except errors.InvalidAPIKeyError as error:
         raise ToolFailure(
             "The web cannot be searched: Tavily refuses the key. "

@@ -218,10 +218,10 @@ class _Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._read = (self._read + data).split(b"\n")
         for line in lines:
-            told = json.loads(line)
-            self.group = told.get("group", self.group)
-            self.exit_code = told.get("exit", self.exit_code)
-            self._errno = told.get("errno", self._errno)
+            message = json.loads(line)
+            self.group = message.get("group", self.group)
+            self.exit_code = message.get("exit", self.exit_code)
+            self._errno = message.get("errno", self._errno)
             self.started.set()
 
     def connection_lost(self, exc: Exception | None) -> None:

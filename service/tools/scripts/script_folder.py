@@ -72,8 +72,8 @@ def list_scripts(folder: Path) -> tuple[Script, ...]:
 
 def find_script(folder: Path, name: str) -> Script | None:
     """The script of this name, compared with the names that are there: no name leads elsewhere."""
-    wanted = unicodedata.normalize("NFC", name)
-    return next((script for script in list_scripts(folder) if script.name == wanted), None)
+    normalized = unicodedata.normalize("NFC", name)
+    return next((script for script in list_scripts(folder) if script.name == normalized), None)
 
 
 def _named(path: Path) -> str:
@@ -113,10 +113,10 @@ def _has_shebang(path: Path) -> bool:
 
 def _description(path: Path) -> str:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ""
-    state = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    state = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _description_then(path, state)
 
 

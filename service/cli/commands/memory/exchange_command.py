@@ -32,11 +32,11 @@ def export_command(output: str, since: str | None, until: str | None, loop: str 
         params: Json = {"since": since, "until": until}
         if loop is not None:
             params["run_loop_id"] = resolve(daemon, loop)
-        wanted = {name: str(value) for name, value in params.items() if value is not None}
+        filters = {name: str(value) for name, value in params.items() if value is not None}
         unreadable = (
-            export_to_stdout(daemon, wanted)
+            export_to_stdout(daemon, filters)
             if output == "-"
-            else export_to_file(daemon, wanted, output)
+            else export_to_file(daemon, filters, output)
         )
     if unreadable:
         raise click.exceptions.Exit(1)
@@ -46,7 +46,7 @@ def export_command(output: str, since: str | None, until: str | None, loop: str 
 @click.argument("file", metavar="FILE|-")
 @click.option(
     "--format",
-    "wanted",
+    "source_format",
     type=click.Choice(("auto", "rondo", "chatgpt", "claude")),
     default="auto",
     show_default=True,
@@ -54,7 +54,7 @@ def export_command(output: str, since: str | None, until: str | None, loop: str 
 )
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
 @json_option
-def import_command(file: str, wanted: str, dry_run: bool, as_json: bool) -> None:
+def import_command(file: str, source_format: str, dry_run: bool, as_json: bool) -> None:
     """Bring in run loops from FILE: an export, or an archive of ChatGPT or Claude.
 
     An archive can be its ZIP, its conversations.json, or the folder it was unpacked into. Importing
@@ -64,7 +64,7 @@ def import_command(file: str, wanted: str, dry_run: bool, as_json: bool) -> None
     from service.cli.transfer.import_upload import import_archive
 
     with connect() as daemon:
-        outcome = import_archive(daemon, file, wanted, dry_run=dry_run)
+        outcome = import_archive(daemon, file, source_format, dry_run=dry_run)
     if as_json:
         print_json(outcome.as_json())
     else:

@@ -51,11 +51,11 @@ def expand(
         max_tokens=max_tokens,
     )
     with connect() as daemon:
-        found = daemon.post("/v1/memory/expand", body)
+        expanded = daemon.post("/v1/memory/expand", body)
     if as_json:
-        print_json(found)
+        print_json(expanded)
     elif len(anchors) == 1:
-        print_context(read_as(ExpandedContext, found))
+        print_context(read_as(ExpandedContext, expanded))
     else:
-        for window in read_as(ExpandedWindows, found).windows:
+        for window in read_as(ExpandedWindows, expanded).windows:
             print_window(window)

@@ -84,10 +84,10 @@ def forget(
             stop=stop,
         )
         with advice_when_lost("Nothing was forgotten. Run the same command again."):
-            told = daemon.post("/v1/memory/forget", body)
-        preview = read_as(ForgetPreview, told)
+            response = daemon.post("/v1/memory/forget", body)
+        preview = read_as(ForgetPreview, response)
         if as_json and not yes:
-            print_json(told)
+            print_json(response)
             return
         if not as_json:
             print_preview(preview, with_answers=with_answers, with_all_that_saw=with_all_that_saw)
@@ -127,11 +127,11 @@ def _show_receipts(daemon: Daemon, *, as_json: bool) -> None:
     from service.cli.views.forget_views import print_receipt
     from service.wire.forgetting_bodies import ForgetReceipts
 
-    found = daemon.get("/v1/memory/forget/receipts")
+    response = daemon.get("/v1/memory/forget/receipts")
     if as_json:
-        print_json(found)
+        print_json(response)
         return
-    receipts = read_as(ForgetReceipts, found).receipts
+    receipts = read_as(ForgetReceipts, response).receipts
     if not receipts:
         aside().print("Nothing has been forgotten yet.", style="dim")
         return

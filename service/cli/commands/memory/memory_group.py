@@ -38,10 +38,10 @@ def stats(as_json: bool) -> None:
     from service.wire.memory_bodies import Stats
 
     with connect() as daemon:
-        found = daemon.get("/v1/memory/stats")
+        response = daemon.get("/v1/memory/stats")
     if as_json:
-        print_json(found)
+        print_json(response)
     else:
-        stats_now = read_as(Stats, found)
+        stats_now = read_as(Stats, response)
         print_stats(stats_now)
         print_index(stats_now)

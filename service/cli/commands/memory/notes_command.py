@@ -20,20 +20,20 @@ def notes(remove: str | None, as_json: bool) -> None:
 
     with connect() as daemon:
         if remove is not None:
-            found = daemon.delete(f"/v1/memory/notes/{_segment(remove)}")
+            response = daemon.delete(f"/v1/memory/notes/{_segment(remove)}")
         else:
-            found = daemon.get("/v1/memory/notes")
+            response = daemon.get("/v1/memory/notes")
     if as_json:
-        print_json(found)
+        print_json(response)
     elif remove is not None:
-        removed = read_as(MemoryNote, found)
+        removed = read_as(MemoryNote, response)
         out().print(f"removed  {plain(removed.subject)}", soft_wrap=True)
     else:
-        told = read_as(NoteList, found)
-        print_notes(told.notes, with_ids=True)
-        if not told.notes:
+        listing = read_as(NoteList, response)
+        print_notes(listing.notes, with_ids=True)
+        if not listing.notes:
             aside().print("There are no notes.", style="dim")
-        print_consolidation(told.consolidation)
+        print_consolidation(listing.consolidation)
 
 
 def _segment(text: str) -> str:

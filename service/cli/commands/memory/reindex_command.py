@@ -25,8 +25,8 @@ def reindex(force: bool, as_json: bool) -> None:
 
     with connect() as daemon:
         with advice_when_lost("If nothing was begun yet, run the same command again."):
-            wanted = body_of(ReindexRequest, force=force)
-            begun = read_as(ReindexStarted, daemon.post("/v1/memory/reindex", wanted))
+            request = body_of(ReindexRequest, force=force)
+            begun = read_as(ReindexStarted, daemon.post("/v1/memory/reindex", request))
         if not as_json and begun.notice:
             aside().print(plain(begun.notice), style="yellow")
         try:

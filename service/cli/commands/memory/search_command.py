@@ -93,8 +93,8 @@ def search(
             rerank=rerank,
             fold=not all_duplicates,
         )
-        found = daemon.post("/v1/memory/search", body)
+        response = daemon.post("/v1/memory/search", body)
     if as_json:
-        print_json(found)
+        print_json(response)
     else:
-        print_hits(read_as(SearchResult, found))
+        print_hits(read_as(SearchResult, response))

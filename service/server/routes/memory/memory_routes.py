@@ -59,20 +59,20 @@ async def search(request: SearchRequest, daemon: TheDaemon, owner: Owner) -> Sea
 async def stats(daemon: TheDaemon, owner: Owner) -> Stats:
     """How much is remembered, and how much of it is still to be embedded."""
     agent = await daemon.agent()
-    found = await agent.memory.long_term.stats()
+    long_term = await agent.memory.long_term.stats()
     notes, notes_problem = await counted_notes(agent, owner)
     return Stats(
-        run_loops=found.run_loops,
-        segments=found.segments,
-        embedded=found.embedded,
-        pending=found.pending,
-        embedder=found.embedder,
-        problem=found.problem,
-        notice=found.notice,
+        run_loops=long_term.run_loops,
+        segments=long_term.segments,
+        embedded=long_term.embedded,
+        pending=long_term.pending,
+        embedder=long_term.embedder,
+        problem=long_term.problem,
+        notice=long_term.notice,
         notes=notes,
         notes_problem=notes_problem,
-        index=index_info(found.index),
-        progress=index_progress(found.index.progress if found.index else None),
+        index=index_info(long_term.index),
+        progress=index_progress(long_term.index.progress if long_term.index else None),
         readers=agent.memory.journal.changes.lags(),
     )
 

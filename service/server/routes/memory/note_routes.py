@@ -23,22 +23,22 @@ router = APIRouter(prefix="/v1/memory/notes", tags=["memory"])
 async def notes(daemon: TheDaemon, owner: Owner) -> NoteList:
     """All notes with the anchors that each sentence rests on, and how their writing gets on."""
     agent = await daemon.agent()
-    found = await anyio.to_thread.run_sync(agent.memory.long_term.notes.of, owner)
-    return NoteList(notes=found, consolidation=_shown(await agent.consolidation_status()))
+    note_list = await anyio.to_thread.run_sync(agent.memory.long_term.notes.of, owner)
+    return NoteList(notes=note_list, consolidation=_shown(await agent.consolidation_status()))
 
 
 @router.delete("/{note_id}")
 async def remove(note_id: str, daemon: TheDaemon, owner: Owner) -> MemoryNote:
     """Delete a note. What it was written from stays, and is not read for notes again."""
-    found = (await daemon.agent()).memory.long_term.notes
-    return await anyio.to_thread.run_sync(lambda: found.remove(note_id, owner=owner))
+    note_store = (await daemon.agent()).memory.long_term.notes
+    return await anyio.to_thread.run_sync(lambda: note_store.remove(note_id, owner=owner))
 
 
 async def counted_notes(agent: Agent, owner: str) -> tuple[int, str | None]:
     """How many notes an owner has, and why none are written at present, if something hinders it."""
-    found = await anyio.to_thread.run_sync(agent.memory.long_term.notes.of, owner)
+    note_list = await anyio.to_thread.run_sync(agent.memory.long_term.notes.of, owner)
     status = await agent.consolidation_status()
-    return len(found), None if status is None else status.problem
+    return len(note_list), None if status is None else status.problem
 
 
 def _shown(status: ConsolidationStatus | None) -> Consolidation:
