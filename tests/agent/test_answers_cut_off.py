@@ -114,8 +114,10 @@ async def test_that_it_was_asked_to_go_on_is_nobodys_words(tmp_path: Path) -> No
         await agent.complete(loop_id)
         await agent.memory.archivist.drain()
         window = await agent.memory.long_term.expand(AnchorRef(loop_id, 0, 0), owner="me", after=9)
-        found = [(each.anchor.segment_type, each.content) for each in (window.focus, *window.after)]
-    assert found == [
+        segments = [
+            (each.anchor.segment_type, each.content) for each in (window.focus, *window.after)
+        ]
+    assert segments == [
         ("user_message", "从一数到六。"),
         ("response", "一二三"),
         ("response", "四五六。"),
@@ -273,8 +275,8 @@ async def test_a_follow_up_waits_for_the_whole_answer(tmp_path: Path) -> None:
                 await until(lambda: any(e.type == "message.received" for e in later))
                 free.set()
         loop = await agent.run_loop(loop_id)
-    told = [(each.user_message, each.response) for each in loop.iterations]
-    assert told == [("Count.", "One, "), (None, "two."), ("Thanks!", "You are welcome.")]
+    turns = [(each.user_message, each.response) for each in loop.iterations]
+    assert turns == [("Count.", "One, "), (None, "two."), ("Thanks!", "You are welcome.")]
 
 
 async def test_a_message_meanwhile_is_heard_instead_of_the_rest(tmp_path: Path) -> None:
@@ -314,8 +316,8 @@ async def test_after_a_crash_it_goes_on(tmp_path: Path, streamed: bool) -> None:
         anyio.create_task_group() as group,
         sending(agent, "Count.") as events,
     ):
-        wanted = 2 if streamed else 1
-        await until(lambda: sum(e.type == "message.delta" for e in events) == wanted)
+        deltas = 2 if streamed else 1
+        await until(lambda: sum(e.type == "message.delta" for e in events) == deltas)
         await until(lambda: types(events).count("iteration.started") == 2)
         loop_id = events[0].run_loop_id
         group.cancel_scope.cancel()
@@ -333,23 +335,23 @@ async def test_what_is_next_follows_from_what_is_journaled(tmp_path: Path) -> No
         events = await sent(agent, "Count.")
         journal = await _events(agent, events[0].run_loop_id)
     brain = DefaultBrain(lambda state, call: False, limits=Limits(max_continuations=2))
-    wanted: list[Instruction] = []
+    instructions: list[Instruction] = []
     for number, event in enumerate(journal, start=1):
         if isinstance(event.body, MessageCompleted):
             state = fold(journal[:number])
             assert state is not None
-            wanted.append(brain.next(state))
-    assert wanted == [CallLLM(continues=True), CallLLM(continues=True), Finish()]
+            instructions.append(brain.next(state))
+    assert instructions == [CallLLM(continues=True), CallLLM(continues=True), Finish()]
 
 
 async def test_a_program_is_given_the_whole_answer(tmp_path: Path) -> None:
     heard: list[str] = []
-    told: list[str] = []
+    completed: list[str] = []
     llm = playing(cut("One, "), "two.")
     async with running_agent(tmp_path, llm) as agent:
-        calls = Callbacks(on_text=heard.append, on_complete=told.append)
+        calls = Callbacks(on_text=heard.append, on_complete=completed.append)
         assert await agent.ask("Count.", callbacks=calls) == "One, two."
-    assert ("".join(heard), told) == ("One, two.", ["One, two."])
+    assert ("".join(heard), completed) == ("One, two.", ["One, two."])
 
 
 async def test_a_program_is_told_that_repeated_words_do_not_count(tmp_path: Path) -> None:
@@ -433,5 +435,5 @@ async def test_the_providers_id_of_an_answer_is_kept_with_the_step(tmp_path: Pat
         await sent(agent, "Go on.", loop_id)
         loop = await agent.run_loop(loop_id)
     assert [each.response_id for each in loop.iterations] == ["resp_1", "resp_2", None]
-    told = [e.body.response_id for e in events if isinstance(e.body, MessageCompleted)]
-    assert told == ["resp_1", "resp_2"]
+    response_ids = [e.body.response_id for e in events if isinstance(e.body, MessageCompleted)]
+    assert response_ids == ["resp_1", "resp_2"]

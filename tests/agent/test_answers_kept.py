@@ -20,12 +20,12 @@ from service.loop.replies import withdrawn
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.agents import running_agent, sent
 from tests.support.agent.moves import whole
-from tests.support.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import asked, request_id, rested, results_of, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
 
-NAME = wanting(wanted("ask_user", question="What is your name?"))
-DRINKS = wanting(wanted("choose", question="喝什么？", options=["茶", "咖啡"], multiple=True))
+NAME = wanting(tool_call("ask_user", question="What is your name?"))
+DRINKS = wanting(tool_call("choose", question="喝什么？", options=["茶", "咖啡"], multiple=True))
 FAILED = RunLoopFailed(problem=Problem(kind="llm", title="The language model failed"))
 
 

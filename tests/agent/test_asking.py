@@ -26,13 +26,13 @@ from tests.support.agent.agents import (
     sent,
     until,
 )
-from tests.support.agent.waiting import asked, request_id, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import asked, request_id, rested, results_of, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
 
-WHERE = wanting(wanted("ask_user", question="Where to?"))
-TEA = wanting(wanted("choose", question="喝什么？", options=["茶", "coffee", "milk"]))
-SEVERAL = wanting(wanted("choose", question="What?", options=["a", "b", "c"], multiple=True))
+WHERE = wanting(tool_call("ask_user", question="Where to?"))
+TEA = wanting(tool_call("choose", question="喝什么？", options=["茶", "coffee", "milk"]))
+SEVERAL = wanting(tool_call("choose", question="What?", options=["a", "b", "c"], multiple=True))
 
 
 async def test_the_answer_in_words_is_what_the_model_reads_across_a_restart(
@@ -119,7 +119,7 @@ async def test_an_option_that_is_none_is_answered_with_those_there_are(tmp_path:
 
 async def test_two_questions_are_asked_one_after_another(tmp_path: Path) -> None:
     both = wanting(
-        wanted("ask_user", 0, question="Where to?"), wanted("ask_user", 1, question="When?")
+        tool_call("ask_user", 0, question="Where to?"), tool_call("ask_user", 1, question="When?")
     )
     async with running_agent(tmp_path, both, ask_user) as agent:
         loop_id = await asked(agent)
@@ -139,7 +139,7 @@ async def test_a_question_needs_no_yes_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_a_question_that_cannot_be_asked_comes_back_to_the_model(tmp_path: Path) -> None:
-    empty = wanting(wanted("choose", question="What?", options=["only this"]))
+    empty = wanting(tool_call("choose", question="What?", options=["only this"]))
     async with running_agent(tmp_path, empty, choose) as agent:
         events = await sent(agent, "Choose for me.")
         assert events[-1].type == "run_loop.idle"
@@ -194,7 +194,7 @@ async def test_the_model_reads_on_in_a_result_that_was_cut(tmp_path: Path) -> No
         if results == 0:
             return [call("read")]
         if results == 1:
-            return [wanted("read_result", call_id="c0", start=30_000)]
+            return [tool_call("read_result", call_id="c0", start=30_000)]
         return "I have read it."
 
     llm = FunctionLLM(respond)

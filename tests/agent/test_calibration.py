@@ -37,9 +37,9 @@ def decisions(true: Calibration, count: int, *, seed: int = 1) -> list[Case]:
     ids=["too sure", "new too rare", "too unsure", "right already"],
 )
 def test_the_map_that_is_right_is_found(true: Calibration) -> None:
-    found = fitted(decisions(true, 3000))
-    assert found.temperature == pytest.approx(true.temperature, rel=0.12)
-    assert found.new_offset == pytest.approx(true.new_offset, abs=0.15)
+    fitting = fitted(decisions(true, 3000))
+    assert fitting.temperature == pytest.approx(true.temperature, rel=0.12)
+    assert fitting.new_offset == pytest.approx(true.new_offset, abs=0.15)
 
 
 def test_with_nothing_to_learn_from_all_stays_as_it_is() -> None:
@@ -78,16 +78,16 @@ def test_each_decision_is_judged_by_what_the_others_have_fitted() -> None:
 
 
 def test_wholly_wrong_and_certain_decisions_do_not_break_the_fit() -> None:
-    found = fitted([Case((0.0, 0.0, 1.0), 0), Case((1.0, 0.0), 1)] * 500)
-    assert np.isfinite([found.temperature, found.new_offset]).all()
-    assert found.temperature > 0
+    fitting = fitted([Case((0.0, 0.0, 1.0), 0), Case((1.0, 0.0), 1)] * 500)
+    assert np.isfinite([fitting.temperature, fitting.new_offset]).all()
+    assert fitting.temperature > 0
 
 
 def test_what_is_fitted_is_within_bounds_whatever_was_corrected() -> None:
     for wrong in ([Case((0.999, 0.001), 1)] * 2000, [Case((0.001, 0.999), 0)] * 2000):
-        found = fitted(wrong)
-        assert found.is_sane
-        assert quality(wrong, found).log_loss < quality(wrong, UNCALIBRATED).log_loss
+        fitting = fitted(wrong)
+        assert fitting.is_sane
+        assert quality(wrong, fitting).log_loss < quality(wrong, UNCALIBRATED).log_loss
 
 
 PROBABILITIES = st.lists(st.floats(0.001, 1), min_size=2, max_size=20).map(
@@ -100,19 +100,19 @@ MAPS = st.builds(Calibration, st.floats(0.5, 3), st.floats(-3, 3))
 def test_calibrated_probabilities_are_probabilities_still(
     probabilities: list[float], calibration: Calibration
 ) -> None:
-    found = calibration.applied(probabilities)
-    assert len(found) == len(probabilities)
-    assert min(found) >= 0
-    assert sum(found) == pytest.approx(1)
+    applied = calibration.applied(probabilities)
+    assert len(applied) == len(probabilities)
+    assert min(applied) >= 0
+    assert sum(applied) == pytest.approx(1)
 
 
 @given(PROBABILITIES, MAPS)
 def test_what_was_calibrated_can_be_told_back(
     probabilities: list[float], calibration: Calibration
 ) -> None:
-    found = calibration.applied(probabilities)
-    if min(found) > 1e-4:
-        assert calibration.undone(found) == pytest.approx(probabilities, rel=1e-3, abs=1e-6)
+    applied = calibration.applied(probabilities)
+    if min(applied) > 1e-4:
+        assert calibration.undone(applied) == pytest.approx(probabilities, rel=1e-3, abs=1e-6)
 
 
 @given(PROBABILITIES, MAPS)

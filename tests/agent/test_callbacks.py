@@ -191,8 +191,8 @@ async def test_what_a_callback_gives_answers_the_question(
     notes = Notes()
     async with running_agent(tmp_path, launches, launch) as agent:
         with anyio.fail_after(20):
-            told = notes.callbacks(on_input_required=on_input_required)
-            answer = await agent.ask("Go!", callbacks=told)
+            callbacks = notes.callbacks(on_input_required=on_input_required)
+            answer = await agent.ask("Go!", callbacks=callbacks)
     assert words in answer
     assert [request.kind for request in asked] == ["approve"]
     assert notes.told[-1] == f"complete: {answer}"

@@ -21,7 +21,7 @@ BACKUP = ("Delete the old backup", "Keep both", "Ask me later")
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "wanted"),
+    ("words", "options", "option"),
     [
         ("Coffee", TEA, "Coffee"),
         ("  COFFEE!  ", TEA, "Coffee"),
@@ -103,9 +103,9 @@ BACKUP = ("Delete the old backup", "Keep both", "Ask me later")
     ],
 )
 def test_an_option_is_chosen_as_people_name_it(
-    words: str, options: tuple[str, ...], wanted: str
+    words: str, options: tuple[str, ...], option: str
 ) -> None:
-    assert chosen(words, options) == (wanted,)
+    assert chosen(words, options) == (option,)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_words_that_are_not_clear_choose_nothing(words: str, options: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "wanted"),
+    ("words", "options", "expected"),
     [
         ("1 and 3", TEA, ("Green tea", "Coffee")),
         ("1,3", TEA, ("Green tea", "Coffee")),
@@ -190,9 +190,9 @@ def test_words_that_are_not_clear_choose_nothing(words: str, options: tuple[str,
     ],
 )
 def test_several_are_chosen_where_several_may_be(
-    words: str, options: tuple[str, ...], wanted: tuple[str, ...]
+    words: str, options: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    assert chosen(words, options, multiple=True) == wanted
+    assert chosen(words, options, multiple=True) == expected
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,9 @@ def test_compacting_again_comes_to_an_end(made: Conversation, limit: int) -> Non
 @given(long_conversations())
 def test_each_message_is_traced_to_its_iteration_also_after_compactions(made: Conversation) -> None:
     state = made.state
-    found = places(state)
-    assert found == sorted(found)
-    for at, (message, index) in enumerate(zip(state.history, found, strict=True)):
+    indexes = places(state)
+    assert indexes == sorted(indexes)
+    for at, (message, index) in enumerate(zip(state.history, indexes, strict=True)):
         iteration = state.iterations[index]
         summarised = anchors_in(message)
         if summarised is not None:
@@ -98,7 +98,7 @@ def test_each_message_is_traced_to_its_iteration_also_after_compactions(made: Co
             assert iteration.tool_calls == message.tool_calls
         elif message.role == "tool":
             assert message.text in [result.content for result in iteration.tool_results]
-        elif at + 1 < len(found) and is_note(state.history[at + 1]):
+        elif at + 1 < len(indexes) and is_note(state.history[at + 1]):
             pass  # the words of a round that was summarised may be cut
         elif message.text:
             assert message.text in (iteration.user_message or "")

@@ -51,9 +51,9 @@ async def test_where_the_model_fails_the_house_summarises_and_says_so(tmp_path: 
         events = await all_events(agent, loop_id)
         assert {each.method for each in finished(events)} == {"extract"}
         assert all(each.tokens_after < LIMIT for each in finished(events))
-        told = [e.body.problem for e in events if e.body.type == "error"]
-        assert told
-        assert "nobody listens there" in told[0].in_words()
+        problems = [e.body.problem for e in events if e.body.type == "error"]
+        assert problems
+        assert "nobody listens there" in problems[0].in_words()
         assert last[-1].type == "run_loop.idle"
         assert "Answer to Question 0" in llm.calls[-1][2].notes
 

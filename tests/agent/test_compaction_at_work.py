@@ -165,11 +165,12 @@ async def test_what_was_archived_of_a_loop_at_work_is_whole_once_it_has_ended(
 ) -> None:
     async with running_agent(tmp_path, talks, context_tokens=LIMIT) as agent:
         loop_id, _ = await conversation(agent, 5)
-        known = await agent.memory.long_term.run_loop(loop_id, owner="me")
-        assert known is not None
-        assert known.is_active
+        archived = await agent.memory.long_term.run_loop(loop_id, owner="me")
+        assert archived is not None
+        assert archived.is_active
         assert (
-            known.iterations == (await agent.run_loop(loop_id)).iterations[: len(known.iterations)]
+            archived.iterations
+            == (await agent.run_loop(loop_id)).iterations[: len(archived.iterations)]
         )
         await agent.complete(loop_id)
         await agent.memory.archivist.drain()
@@ -192,8 +193,8 @@ async def test_a_step_whose_results_are_still_coming_is_put_right_when_they_have
         assert first.focus.content == "Go"
         made.add(ToolFinished(call_id="y", name="look", content="other half")).answer("Done.")
         await memory.archive(made.state.run_loop())
-        found = await memory.expand(AnchorRef("loop", 1, 0), owner="me", after=9)
-        assert [each.content for each in (found.focus, *found.after)] == [
+        window = await memory.expand(AnchorRef("loop", 1, 0), owner="me", after=9)
+        assert [each.content for each in (window.focus, *window.after)] == [
             "And?",
             "look {}",
             "half",

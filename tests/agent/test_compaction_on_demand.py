@@ -84,8 +84,8 @@ async def test_a_loop_at_work_is_summarised_between_two_steps(tmp_path: Path) ->
             group.start_soon(compact)
             await until(lambda: "compaction.requested" in types(events))
             go_on.set()
-        told = types(events)
-        order = [each for each in told if each.startswith(("tool", "compaction", "message.comp"))]
+        kinds = types(events)
+        order = [each for each in kinds if each.startswith(("tool", "compaction", "message.comp"))]
     assert order == [
         "message.completed",
         "tool.started",

@@ -95,17 +95,21 @@ def test_what_the_cited_passages_cannot_bear_is_dropped(
 
 
 def test_a_sentence_leans_on_every_passage_that_its_words_come_from() -> None:
-    told = (passage("Ada called."), passage("She has a xylophone.", 1), passage("And an oboe.", 2))
+    passages = (
+        passage("Ada called."),
+        passage("She has a xylophone.", 1),
+        passage("And an oboe.", 2),
+    )
     answer = {"notes": [note("Ada", ("Ada has a xylophone and an oboe.", [2]))]}
-    [kept], dropped = checked(read_answer(json.dumps(answer)), Question(told, []))
+    [kept], dropped = checked(read_answer(json.dumps(answer)), Question(passages, []))
     assert dropped == []
     [sentence] = kept.sentences
-    assert sentence.cited == (told[1],)
-    assert set(sentence.leaning) == {told[0], told[2]}
+    assert sentence.cited == (passages[1],)
+    assert set(sentence.leaning) == {passages[0], passages[2]}
 
 
 def test_words_that_come_from_a_known_note_alone_drop_a_sentence() -> None:
-    known = MemoryNote.model_validate(
+    known_note = MemoryNote.model_validate(
         {
             "id": "n",
             "owner": "me",
@@ -115,7 +119,7 @@ def test_words_that_come_from_a_known_note_alone_drop_a_sentence() -> None:
             "written_at": NOON,
         }
     )
-    question = Question([passage("Ada moved to Basel.")], [known])
+    question = Question([passage("Ada moved to Basel.")], [known_note])
     answer = {"notes": [note("Ada", ("Ada moved to Basel with a xylophone.", [1]))]}
     assert checked(read_answer(json.dumps(answer)), question) == ([], ["known"])
 
@@ -129,8 +133,8 @@ async def test_a_sentence_falls_with_words_that_it_did_not_cite(tmp_path: Path) 
         turns = [("Ada called.", "Good."), ("She has cats.", "Good.")]
         await archived(agent, run_loop("old", *turns))
         await until(lambda: texts(agent) == ["Ada has cats."])
-        [found] = agent.memory.long_term.notes.of("me")
-        assert [anchor.text for anchor in found.sentences[0].anchors] == ["old:1.0"]
+        [written] = agent.memory.long_term.notes.of("me")
+        assert [anchor.text for anchor in written.sentences[0].anchors] == ["old:1.0"]
         await agent.memory.long_term.archive(run_loop("old", ("Bea called.", "Good."), turns[1]))
         assert texts(agent) == []
 
@@ -160,9 +164,9 @@ async def test_known_notes_are_shown_and_one_that_became_untrue_is_replaced(tmp_
         def move(passages: dict[int, str]) -> object:
             number = next(n for n, text in passages.items() if text == "Ada lives in Bern now.")
             moved = note("Ada", ("Ada lives in Bern now.", [number]))
-            known = re.search(r"  (\d+)\. Ada lives in Basel\.\n", llm.material[-1])
-            assert known is not None
-            moved["sentences"][0]["replaces"] = [int(known[1]), 99]
+            match = re.search(r"  (\d+)\. Ada lives in Basel\.\n", llm.material[-1])
+            assert match is not None
+            moved["sentences"][0]["replaces"] = [int(match[1]), 99]
             return [moved]
 
         llm.write = move
@@ -191,7 +195,7 @@ async def test_notes_are_written_from_what_was_said_only(tmp_path: Path) -> None
 
 def test_many_known_notes_are_shown_within_bounds() -> None:
     sentence = {"text": "Ada has cats " * 20, "anchors": []}
-    known = [
+    known_notes = [
         MemoryNote.model_validate(
             {
                 "id": str(n),
@@ -204,4 +208,4 @@ def test_many_known_notes_are_shown_within_bounds() -> None:
         )
         for n in range(40)
     ]
-    assert Question(PASSAGES, known).tokens < 3_000
+    assert Question(PASSAGES, known_notes).tokens < 3_000

@@ -48,13 +48,13 @@ async def test_notes_appear_once_it_is_quiet_and_are_found(tmp_path: Path) -> No
     async with agent_with(tmp_path, llm) as agent:
         await remember(agent, "Ada lives in Basel.", "小明住在杭州。")
         await until(lambda: len(texts(agent)) == 2)
-        [found] = (await agent.memory.long_term.search("Where is Ada?", owner="me")).notes
-        assert found.subject == "Ada"
-        [anchor] = found.sentences[0].anchors
+        [note] = (await agent.memory.long_term.search("Where is Ada?", owner="me")).notes
+        assert note.subject == "Ada"
+        [anchor] = note.sentences[0].anchors
         around = await agent.memory.long_term.expand(anchor.ref, owner="me")
         assert around.focus.content == "Ada lives in Basel."
-        [found] = (await agent.memory.long_term.search("小明在哪里", owner="me")).notes
-        assert found.sentences[0].text == "小明住在杭州。"
+        [note] = (await agent.memory.long_term.search("小明在哪里", owner="me")).notes
+        assert note.sentences[0].text == "小明住在杭州。"
         await until(lambda: all_read(agent))
         asked = len(llm.asked)
         agent.memory.archivist.submit(await agent.replay(anchor.run_loop_id))
@@ -113,7 +113,7 @@ async def test_stopping_in_the_middle_of_a_call_and_starting_again_goes_on(tmp_p
         await remember(agent, "hello")
         await until(lambda: all_read(agent))
         before = len(first.asked)
-        first.write = lambda found: facts(found) if len(first.asked) == before + 1 else never
+        first.write = lambda material: facts(material) if len(first.asked) == before + 1 else never
         await archived(agent, run_loop("old", *((line, "Good.") for line in lines)))
         await until(lambda: len(first.asked) == before + 2)
         assert texts(agent)

@@ -96,10 +96,10 @@ def test_what_is_left_out_is_told_to_the_model() -> None:
     assert "left out" in messages[1].notes
 
 
-def talk(*messages: Message, **known: Any) -> RunLoopState:
+def talk(*messages: Message, **fields: Any) -> RunLoopState:
     size = sum(message.size for message in messages)
     state = state_of([event_at(1, RunLoopStarted(goal="x"))])
-    return replace(state, history=Growing(messages), history_size=size, **known)
+    return replace(state, history=Growing(messages), history_size=size, **fields)
 
 
 def test_the_endpoints_count_goes_before_our_estimate_and_what_was_added_is_estimated() -> None:
@@ -266,6 +266,6 @@ def test_where_nothing_is_to_be_told_a_small_model_sees_the_words_alone() -> Non
     events = [event_at(1, RunLoopStarted(goal="x")), event_at(2, received("Hello"))]
     events += [event_at(3, recalled), event_at(4, IterationStarted(index=0))]
     state = state_of(events)
-    for small, told in ((True, 1), (False, 2)):
+    for small, part_count in ((True, 1), (False, 2)):
         shown = build_context(state, opening=[SYSTEM], window_tokens=2000, small=small)
-        assert len(shown[-1].content) == told
+        assert len(shown[-1].content) == part_count

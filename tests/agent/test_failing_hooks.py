@@ -197,13 +197,13 @@ async def test_a_hook_that_fails_after_routing_is_told_in_the_loop(tmp_path: Pat
         assert answer_of(events) == "You said: hello"
         run_loop_id = events[0].run_loop_id
 
-        async def told() -> list[str]:
+        async def all_failures() -> list[str]:
             return failures(await agent.memory.journal.read(run_loop_id=run_loop_id))
 
         with anyio.fail_after(10):
-            while not await told():
+            while not await all_failures():
                 await anyio.sleep(0.01)
-        assert await told() == [
+        assert await all_failures() == [
             "the hook Broken.after_routing of yours failed: ValueError: 太糟糕了"
         ]
 
@@ -220,6 +220,6 @@ async def test_an_archiving_hook_that_does_not_work_keeps_nothing_out_of_memory(
         await agent.complete(events[0].run_loop_id)
         with anyio.fail_after(20):
             await agent.memory.archivist.drain()
-        found = await agent.memory.long_term.search("blue bicycle", owner="me", limit=5)
-    assert found.hits
+        search_results = await agent.memory.long_term.search("blue bicycle", owner="me", limit=5)
+    assert search_results.hits
     assert f"Broken.{point}" in caplog.text

@@ -50,15 +50,15 @@ def knowing(part: str):  # type: ignore[no-untyped-def]
 
 async def places_of(agent: Agent, part: str) -> set[tuple[str, int]]:
     """Where a model or a tool says something, by what is remembered."""
-    found = set()
+    places = set()
     for state in await agent.memory.journal.run_loops.summaries(owner="me"):
         run_loop = (await agent.memory.journal.replay(state.id)).run_loop()
         for index, each in enumerate(run_loop.iterations):
             texts = [each.response, each.reasoning]
             texts += [e.arguments for e in each.tool_calls] + [e.content for e in each.tool_results]
             if any(part in (text or "") for text in texts):
-                found.add((state.id, index))
-    return found
+                places.add((state.id, index))
+    return places
 
 
 def named(preview: ForgetPreview) -> set[tuple[str, int | None]]:

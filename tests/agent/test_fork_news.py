@@ -38,9 +38,9 @@ async def test_a_fork_of_a_loop_that_was_once_cancelled_is_neither_announced_nor
                 fork = await agent.fork(origin)
                 assert fork.status == "idle"
                 await agent.memory.archivist.drain()
-                known = await agent.memory.long_term.run_loop(fork.id, owner="me")
-                assert known is not None
-                assert known.status == "idle"
+                remembered = await agent.memory.long_term.run_loop(fork.id, owner="me")
+                assert remembered is not None
+                assert remembered.status == "idle"
                 await sent(agent, "Three", fork.id)
                 await until(lambda: "run_loop.idle" in types(seen))
                 await until(lambda: "run_loop.idle" in types(observed))

@@ -249,7 +249,7 @@ class Judge(FunctionLLM):
 async def test_the_words_to_route_by_can_be_changed_and_those_that_are_stored_not(
     tmp_path: Path,
 ) -> None:
-    told: list[tuple[str, str]] = []
+    decisions: list[tuple[str, str]] = []
 
     class Strips(Hooks):
         async def before_routing(self, entry: InboxEntry, words: str) -> str:
@@ -257,7 +257,7 @@ async def test_the_words_to_route_by_can_be_changed_and_those_that_are_stored_no
             return words.removeprefix("[from my phone] ")
 
         async def after_routing(self, entry: InboxEntry, route: Route, run_loop_id: str) -> None:
-            told.append((route.method, run_loop_id))
+            decisions.append((route.method, run_loop_id))
 
     judge = Judge()
     async with running_agent(
@@ -266,8 +266,8 @@ async def test_the_words_to_route_by_can_be_changed_and_those_that_are_stored_no
         first = await sent(agent, "Plan a trip")
         second = await sent(agent, "[from my phone] and a hotel", metadata={"channel": "sms"})
         received = [e.body for e in second if isinstance(e.body, MessageReceived)]
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(decisions) == 2)
     assert "Newest message: and a hotel" in judge.asked[-1]
     assert received[0].message.text == "[from my phone] and a hotel"
     assert received[0].metadata == {"channel": "sms"}
-    assert told == [("fallback", first[0].run_loop_id), ("llm", first[0].run_loop_id)]
+    assert decisions == [("fallback", first[0].run_loop_id), ("llm", first[0].run_loop_id)]

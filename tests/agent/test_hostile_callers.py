@@ -143,13 +143,13 @@ class _SlowForTheFirst(Hooks):
 async def test_messages_to_one_loop_arrive_in_the_order_in_which_they_were_accepted(
     tmp_path: Path,
 ) -> None:
-    wanted = [f"F{i}" for i in range(6)]
+    expected = [f"F{i}" for i in range(6)]
     async with running_agent(tmp_path, hooks=(_SlowForTheFirst(),)) as agent:
         loop_id = (await sent(agent, "Q"))[0].run_loop_id
         await agent.cancel(loop_id)
-        for words in wanted:
+        for words in expected:
             await agent.accept(words, run_loop_id=loop_id, mode="followup")
-        await until(lambda: _heard(agent, loop_id)[1:] == wanted)
+        await until(lambda: _heard(agent, loop_id)[1:] == expected)
 
 
 class _Never(Hooks):
@@ -160,13 +160,13 @@ class _Never(Hooks):
 
 
 async def test_messages_that_an_earlier_process_left_arrive_in_their_order(tmp_path: Path) -> None:
-    wanted = [f"F{i}" for i in range(8)]
+    expected = [f"F{i}" for i in range(8)]
     async with running_agent(tmp_path, hooks=(_Never(),)) as agent:
         loop_id = (await sent(agent, "Q"))[0].run_loop_id
-        for words in wanted:
+        for words in expected:
             await agent.accept(words, run_loop_id=loop_id, mode="followup")
     async with running_agent(tmp_path) as agent:
-        await until(lambda: _heard(agent, loop_id)[1:] == wanted)
+        await until(lambda: _heard(agent, loop_id)[1:] == expected)
 
 
 def _heard(agent: Agent, run_loop_id: str) -> list[str]:
@@ -245,9 +245,9 @@ async def test_a_message_that_cannot_be_read_does_not_keep_the_agent_from_starti
     async with running_agent(tmp_path) as agent:
         await until(lambda: [s.goal for s in agent.memory.short_term.states()] == ["F plain"])
         with agent.reader() as reader, anyio.fail_after(10):
-            told = [e async for e in agent.follow(strange.message_id, reader=reader)]
-        assert types(told) == []
-        assert told[-1].type == "error"
+            followed = [e async for e in agent.follow(strange.message_id, reader=reader)]
+        assert types(followed) == []
+        assert followed[-1].type == "error"
     with sqlite3.connect(tmp_path / "journal.sqlite3") as db:
         rows = db.execute("SELECT request FROM inbox WHERE run_loop_id IS NULL").fetchall()
     assert len(rows) == 1

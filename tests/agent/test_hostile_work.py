@@ -180,9 +180,9 @@ async def test_a_tool_that_cancels_its_own_loop_is_told_why_that_cannot_be(
         async with running_agent(tmp_path, respond, own) as agent:
             agents.append(agent)
             events = await sent(agent, "Stop yourself.")
-            told = [e.body.content for e in events if e.body.type == "tool.finished"]
-            assert "by its own work" in told[0]
-            assert "from outside" in told[0]
+            tool_results = [e.body.content for e in events if e.body.type == "tool.finished"]
+            assert "by its own work" in tool_results[0]
+            assert "from outside" in tool_results[0]
             assert types(events)[-1] == "run_loop.idle"
 
 

@@ -23,13 +23,15 @@ def rows(agent: Agent, run_loop_id: str, kind: str = "") -> str:
     """All of them but for the first, which tells what the run loop was about."""
     path = agent.memory.folder / "journal.sqlite3"
     query = "SELECT body FROM events WHERE run_loop_id = ? AND instr(body, ?) = 1 ORDER BY seq"
-    found = journal_file.rows(path, query, (run_loop_id, f'{{"type":"{kind}'))
-    return "\n".join(row[0] for row in found if not row[0].startswith('{"type":"run_loop.started"'))
+    matching = journal_file.rows(path, query, (run_loop_id, f'{{"type":"{kind}'))
+    return "\n".join(
+        row[0] for row in matching if not row[0].startswith('{"type":"run_loop.started"')
+    )
 
 
 async def events(agent: Agent, run_loop_id: str, before: int) -> list[Event]:
-    found = await agent.memory.journal.read(run_loop_id=run_loop_id)
-    return [event for event in found if (event.seq or 0) <= before]
+    all_events = await agent.memory.journal.read(run_loop_id=run_loop_id)
+    return [event for event in all_events if (event.seq or 0) <= before]
 
 
 async def test_the_words_stand_in_the_run_loop_that_they_came_to(tmp_path: Path) -> None:

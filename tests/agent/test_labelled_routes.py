@@ -87,8 +87,8 @@ async def test_each_way_in_which_a_decision_can_turn_out(tmp_path: Path) -> None
         await agent.reroute(b, message_id="there-and-back", to=a)
         await agent.reroute("loop-new-to-b", to=b)
         await agent.fork(new)  # its copies are no decisions
-        found = await labels(agent)
-        assert found.keys() == {
+        outcomes = await labels(agent)
+        assert outcomes.keys() == {
             "left",
             "to-b",
             "to-new",
@@ -97,7 +97,7 @@ async def test_each_way_in_which_a_decision_can_turn_out(tmp_path: Path) -> None
             "new-to-b",
             "new-left",
         }
-        assert {name: (each.decided, each.right) for name, each in found.items()} == {
+        assert {name: (each.decided, each.right) for name, each in outcomes.items()} == {
             "left": (0, 0),
             "to-b": (0, 1),
             "to-new": (0, 2),
@@ -106,10 +106,10 @@ async def test_each_way_in_which_a_decision_can_turn_out(tmp_path: Path) -> None
             "new-to-b": (2, 1),
             "new-left": (2, 2),
         }
-        corrected = {name for name, each in found.items() if each.corrected}
+        corrected = {name for name, each in outcomes.items() if each.corrected}
         assert corrected == {"to-b", "to-new", "to-none", "new-to-b"}
-        assert found["to-b"].probabilities == (0.6, 0.3, 0.1)
-        assert found["to-b"].method == "embedding"
+        assert outcomes["to-b"].probabilities == (0.6, 0.3, 0.1)
+        assert outcomes["to-b"].method == "embedding"
 
 
 async def test_a_message_moved_to_a_topic_that_was_opened_later_was_new(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ async def test_a_correction_stays_one_when_the_loop_that_was_right_is_forgotten(
             preview = await agent.preview_forgetting(request)
             assert preview.confirm is not None, preview.notice
             await finished(agent.memory, await agent.forget(request, preview.confirm))
-            found = {
+            outcomes = {
                 name: (each.right, each.corrected) for name, each in (await labels(agent)).items()
             }
             if gone == (on,):
-                assert found == {"to-b": (1, True), "to-c": (None, True), "on-to-b": (1, True)}
+                assert outcomes == {"to-b": (1, True), "to-c": (None, True), "on-to-b": (1, True)}
         # Whether the third one was there before cannot be told any more.
-        assert found == {"to-b": (1, True)}
+        assert outcomes == {"to-b": (1, True)}
 
 
 async def test_what_was_not_weighed_and_what_others_said_is_left_out(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def squeezed(text: str) -> str:
 
 def together(requests: tuple[str, ...]) -> set[str]:
     """What the parts hold together, for each beginning that all of them may share."""
-    lines = [requests[0][: found.end()] for found in re.finditer("\n", requests[0])]
+    lines = [requests[0][: match.end()] for match in re.finditer("\n", requests[0])]
     heads = ["", *(line for line in lines if all(each.startswith(line) for each in requests))]
     return {
         squeezed(requests[0] + "".join(each[len(head) :] for each in requests[1:]))

@@ -36,16 +36,16 @@ from tests.support.agent.waiting import (
     request_id,
     rested,
     results_of,
-    wanted,
+    tool_call,
     wanting,
 )
 from tests.support.memory.secrets import traces
 
 pytestmark = pytest.mark.anyio
 
-NAME = wanting(wanted("ask_user", question="What is your name?"))
-TEA = wanting(wanted("choose", question="What to drink?", options=["tea", "coffee", "milk"]))
-SEVERAL = wanting(wanted("choose", question="喝什么？", options=["茶", "咖啡"], multiple=True))
+NAME = wanting(tool_call("ask_user", question="What is your name?"))
+TEA = wanting(tool_call("choose", question="What to drink?", options=["tea", "coffee", "milk"]))
+SEVERAL = wanting(tool_call("choose", question="喝什么？", options=["茶", "咖啡"], multiple=True))
 MODES: tuple[SendMode, ...] = ("steer", "followup", "interrupt")
 
 
@@ -187,7 +187,7 @@ async def test_a_follow_up_is_an_answer_too(tmp_path: Path) -> None:
 
 
 async def test_an_interrupting_message_is_taken_instead_of_an_answer(tmp_path: Path) -> None:
-    respond = telling(wanted("ask_user", question="What is your name?"))
+    respond = telling(tool_call("ask_user", question="What is your name?"))
     async with running_agent(tmp_path, respond, ask_user) as agent:
         loop_id = await asked(agent)
         events = await sent(agent, "Leave it.", loop_id, mode="interrupt")
@@ -196,7 +196,7 @@ async def test_an_interrupting_message_is_taken_instead_of_an_answer(tmp_path: P
 
 
 async def test_a_picture_is_seen_where_words_were_asked_for(tmp_path: Path) -> None:
-    respond = telling(wanted("ask_user", question="What is your name?"))
+    respond = telling(tool_call("ask_user", question="What is your name?"))
     picture = ImageUrlPart(url="data:image/png;base64,iVBORw0KGgo=")
     message = Message(role="user", content=(TextPart(text="this"), picture))
     async with running_agent(tmp_path, respond, ask_user) as agent:
@@ -210,7 +210,7 @@ async def test_of_two_messages_at_once_one_is_the_answer_and_the_other_is_heard_
     tmp_path: Path,
 ) -> None:
     async with running_agent(
-        tmp_path, telling(wanted("ask_user", question="Name?")), ask_user
+        tmp_path, telling(tool_call("ask_user", question="Name?")), ask_user
     ) as agent:
         loop_id = await asked(agent)
         ended: list[list[Event]] = []
@@ -232,9 +232,9 @@ async def test_of_two_messages_at_once_one_is_the_answer_and_the_other_is_heard_
 @pytest.mark.parametrize(
     "wants",
     [
-        wanted("launch", what="a rocket"),
-        wanted("ask_user", question="Name?"),
-        wanted("choose", question="What?", options=["tea", "coffee"]),
+        tool_call("launch", what="a rocket"),
+        tool_call("ask_user", question="Name?"),
+        tool_call("choose", question="What?", options=["tea", "coffee"]),
     ],
     ids=["approve", "prompt", "select"],
 )
@@ -264,8 +264,8 @@ async def test_in_a_storm_of_messages_to_a_loop_that_waits_each_is_heard_and_not
         heard = "\n".join(
             each.user_message or "" for each in (await agent.run_loop(loop_id)).iterations
         )
-        told = heard + "\n".join(results_of(await agent.run_loop(loop_id)))
-        assert [words for words in ended if words not in told] == []
+        heard_anywhere = heard + "\n".join(results_of(await agent.run_loop(loop_id)))
+        assert [words for words in ended if words not in heard_anywhere] == []
         assert launches.launched == []
 
 
@@ -274,7 +274,7 @@ async def test_what_is_said_while_it_works_is_heard_before_it_asks(tmp_path: Pat
 
     def respond(messages: Sequence[Message]) -> Answer:
         if messages[-1].role == "user" and len(messages) == 2:
-            return [gate, wanted("ask_user", question="Name?")]
+            return [gate, tool_call("ask_user", question="Name?")]
         return f"Heard: {messages[-1].text}"
 
     async with running_agent(tmp_path, respond, ask_user) as agent:
@@ -320,7 +320,7 @@ async def test_the_same_answer_again_by_another_door_changes_nothing(tmp_path: P
 @pytest.mark.slow
 async def test_an_answer_that_came_as_a_message_is_forgotten_in_every_byte(tmp_path: Path) -> None:
     secret = "Zanzibarquine"
-    respond = telling(wanted("ask_user", question="What is your name?"))
+    respond = telling(tool_call("ask_user", question="What is your name?"))
     async with running_agent(tmp_path, respond, ask_user) as agent:
         loop_id = await asked(agent)
         await sent(agent, secret, loop_id, metadata={"seen": f"{secret} too"})

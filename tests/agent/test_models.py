@@ -43,7 +43,7 @@ from tests.support.agent.agents import (
     types,
     until,
 )
-from tests.support.agent.waiting import asked, wanted, wanting
+from tests.support.agent.waiting import asked, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +143,7 @@ async def test_a_name_that_no_model_has_is_refused_before_the_message_is_accepte
 
 
 async def test_an_answer_to_a_question_can_name_a_model_too(tmp_path: Path) -> None:
-    wants = wanting(wanted("ask_user", question="What is your name?"))
+    wants = wanting(tool_call("ask_user", question="What is your name?"))
     models = {"large": model(says("Large"))}
     async with running_agent(tmp_path, wants, ask_user, models=models) as agent:
         loop_id = await asked(agent)
@@ -216,8 +216,8 @@ async def test_fallbacks_are_asked_in_order_and_when_all_are_down_the_loop_fails
     async with running_agent(tmp_path, fails(DOWN), models=models, fallback=names) as agent:
         events = await sent(agent, "Hello", "new")
         assert answer_of(events) == "Second: Hello"
-        told = [("default", "first", DOWN.kind), ("first", "second", DOWN.kind)]
-        assert fallbacks(events) == told
+        expected = [("default", "first", DOWN.kind), ("first", "second", DOWN.kind)]
+        assert fallbacks(events) == expected
         spare = models["second"].llm
         assert isinstance(spare, FunctionLLM)
         spare.respond = fails(LLMStatusError(500, "it is broken"))
@@ -225,7 +225,7 @@ async def test_fallbacks_are_asked_in_order_and_when_all_are_down_the_loop_fails
         assert failed.type == "run_loop.failed"
         # All are down: in the next message's turn all are asked again, in their order.
         again = await sent(agent, "And now?", "new")
-        assert fallbacks(again) == told
+        assert fallbacks(again) == expected
 
 
 async def test_what_the_request_itself_is_refused_for_goes_to_no_fallback(tmp_path: Path) -> None:
@@ -353,6 +353,6 @@ async def test_the_advice_on_a_named_model_names_its_own_settings(
     models = models_from_settings(load_settings())
     async with running_agent(tmp_path, models=models, max_retries=0) as agent:
         for name, setting in (("red", "RONDO_MODELS__RED__BASE_URL"), ("same", "RONDO_LLM__")):
-            with pytest.raises(RondoError) as told:
+            with pytest.raises(RondoError) as raised:
                 await agent.ask("Hello", "new", model=name)
-            assert setting in told.value.advice
+            assert setting in raised.value.advice

@@ -35,8 +35,10 @@ async def test_a_move_is_there_whole_or_not_at_all(
         assert answers(trip)[-1] == f"You said: {WORDS if moved else 'A trip to Rome'}"
         # Memory follows, whatever it had archived before.
         await archived(agent.memory)
-        found = await agent.memory.long_term.search("train coast", owner="me", limit=20, fold=False)
-        places = {hit.anchor.run_loop_id for hit in found.hits if "coast" in hit.content}
+        results = await agent.memory.long_term.search(
+            "train coast", owner="me", limit=20, fold=False
+        )
+        places = {hit.anchor.run_loop_id for hit in results.hits if "coast" in hit.content}
         assert places == {trip.id if moved else bill.id}
         await sent(agent, "And back?", trip.id)
         assert heard(await whole(agent, trip.id))[-1] == "And back?"

@@ -19,7 +19,7 @@ from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, answer_of, running_agent, sent, until
 from tests.support.agent.heist import forget
 from tests.support.agent.moves import heard, whole
-from tests.support.agent.waiting import Launches, request_id, rested, results_of, wanted
+from tests.support.agent.waiting import Launches, request_id, rested, results_of, tool_call
 from tests.support.memory.remembering import WordEmbedder
 from tests.support.memory.secrets import archived, traces
 
@@ -40,17 +40,17 @@ def respond(messages: Sequence[Message]) -> Answer:
         step = max(at for at, message in enumerate(messages) if message.role == "assistant")
         results = "; ".join(message.text for message in messages[step + 1 :])
         if "look there" in results:
-            return [wanted("look", 2, at="the map")]
+            return [tool_call("look", 2, at="the map")]
         if "launch it" in results:
-            return [wanted("launch", 2, what="a rocket")]
+            return [tool_call("launch", 2, what="a rocket")]
         return f"Done: {results}"
     for word, asks in (
-        ("table", wanted("ask_user", question="What name?")),
-        ("drink", wanted("choose", question="喝什么？", options=["茶", "咖啡"])),
-        ("both", wanted("ask_user", question="What name?")),
+        ("table", tool_call("ask_user", question="What name?")),
+        ("drink", tool_call("choose", question="喝什么？", options=["茶", "咖啡"])),
+        ("both", tool_call("ask_user", question="What name?")),
     ):
         if word in last.text:
-            others = [wanted("look", 1, at="both")] if word == "both" else []
+            others = [tool_call("look", 1, at="both")] if word == "both" else []
             return [asks, *others]
     return f"Heard: {last.text}"
 
@@ -403,8 +403,8 @@ async def test_with_what_had_been_asked_all_goes_that_was_taken_back(tmp_path: P
         await sent(agent, "Ada", table)
         await agent.complete(table)
         await archived(agent.memory)
-        found = await agent.memory.long_term.search("table", owner="me")
-        anchor = next(hit.anchor for hit in found.hits if SECRET in hit.content)
+        results = await agent.memory.long_term.search("table", owner="me")
+        anchor = next(hit.anchor for hit in results.hits if SECRET in hit.content)
         before = len(traces(tmp_path, "It says the map."))
         assert before
         await forget(agent, ForgetRequest(anchors=(anchor.ref,)))
@@ -421,6 +421,6 @@ async def test_memory_finds_a_moved_answer_only_where_it_is(tmp_path: Path) -> N
         moved = await agent.reroute(table, message_id=message, to=None)
         await rested(agent, moved.to_run_loop_id)
         await archived(agent.memory)
-        found = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
-        places = {hit.anchor.run_loop_id for hit in found.hits if SECRET in hit.content}
+        results = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
+        places = {hit.anchor.run_loop_id for hit in results.hits if SECRET in hit.content}
         assert places == {moved.to_run_loop_id}

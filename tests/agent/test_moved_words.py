@@ -47,8 +47,8 @@ async def test_memory_finds_the_words_where_they_are_now_and_nowhere_else(
             await agent.complete(garden)
         assert await places(agent, SECRET) == {(garden, 1)}
         await agent.reroute(garden, to=bank)
-        found = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
-        assert {h.anchor.run_loop_id for h in found.hits if "heist" in h.content} == {bank}
+        results = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
+        assert {h.anchor.run_loop_id for h in results.hits if "heist" in h.content} == {bank}
         assert await places(agent, SECRET) == {(bank, 1)}
         tulips = await agent.memory.long_term.search("tulips", owner="me")
         assert tulips.hits[0].anchor.ref[:2] == (garden, 0)
@@ -83,8 +83,8 @@ async def test_memory_follows_when_the_disk_is_there_again(
         # Some other loop wakes the archivist before its pause is over.
         await agent.complete(await opened(agent, "And crocuses?"))
         await archived(agent.memory)
-        found = await long_term.search(SECRET, owner="me", limit=20, fold=False)
-        assert {h.anchor.run_loop_id for h in found.hits if "heist" in h.content} == {bank}
+        results = await long_term.search(SECRET, owner="me", limit=20, fold=False)
+        assert {h.anchor.run_loop_id for h in results.hits if "heist" in h.content} == {bank}
 
 
 async def test_what_was_said_when_is_found_at_its_time_in_its_new_loop(tmp_path: Path) -> None:

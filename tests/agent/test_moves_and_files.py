@@ -41,11 +41,11 @@ async def test_a_file_from_before_the_move_brings_nothing_back(tmp_path: Path) -
         await agent.complete(bill)
         in_file = await agent.run_loop(bill)
         await agent.reroute(bill, message_id=first)
-        known = await agent.run_loop(bill)
-        assert known.goal == "It is due on Monday"
+        current = await agent.run_loop(bill)
+        assert current.goal == "It is due on Monday"
         for labels_may_change in (False, True):
-            found = standing(known, in_file, labels_may_change=labels_may_change)
-            assert found == "unchanged"
+            relation = standing(current, in_file, labels_may_change=labels_may_change)
+            assert relation == "unchanged"
 
 
 async def test_words_that_were_summarised_with_others_are_not_moved(tmp_path: Path) -> None:

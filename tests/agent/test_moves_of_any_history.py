@@ -27,16 +27,16 @@ def moved_somewhere(
 ) -> tuple[Round, list[Event], list[Event]]:
     """A message of one history is moved to another one, or to a new one where that is empty."""
     ids = [e.body.message_id for e in events if isinstance(e.body, MessageReceived)]
-    found = _found(events, data.draw(st.sampled_from(ids)))
-    assume(isinstance(found, Round))  # it was summarised, or has gone before
-    assert isinstance(found, Round)
+    moved = _found(events, data.draw(st.sampled_from(ids)))
+    assume(isinstance(moved, Round))  # it was summarised, or has gone before
+    assert isinstance(moved, Round)
     state = fold(target)
-    assume(state is None or is_free(state) or not found.came_to_something)
-    planned = plan(found, state, read_at=0)
+    assume(state is None or is_free(state) or not moved.came_to_something)
+    planned = plan(moved, state, read_at=0)
     source = [*events, *written(planned.source, after=events)]
     opened = planned.target.owner is not None
     there = written(planned.target, after=[] if opened else target)
-    return found, source, [*([] if opened else target), *there]
+    return moved, source, [*([] if opened else target), *there]
 
 
 def _found(events: Sequence[Event], message_id: str) -> Round | WentBefore | None:
@@ -62,8 +62,8 @@ def elsewhere(event: Event) -> Event:
     """The same in another run loop, whose messages and questions have ids of their own."""
     renamed: dict[str, object] = {}
     for name in ("message_id", "request_id"):  # an answer without a message has its question's
-        if isinstance(known := getattr(event.body, name, None), str):
-            renamed[name] = f"other-{known}"
+        if isinstance(value := getattr(event.body, name, None), str):
+            renamed[name] = f"other-{value}"
     if (message_ids := getattr(event.body, "message_ids", None)) is not None:
         renamed["message_ids"] = tuple(f"other-{each}" for each in message_ids)
     body = event.body.model_copy(update=renamed)
@@ -94,13 +94,13 @@ def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject
     other = [elsewhere(each) for each in other]
     before = fold(events)
     assert before is not None
-    found, source_events, target_events = moved_somewhere(data, events, other)
+    moved, source_events, target_events = moved_somewhere(data, events, other)
 
     source, target = assert_well_formed(source_events), assert_well_formed(target_events)
 
     assert source.iteration_count == before.iteration_count
     for index, (old, new) in enumerate(zip(before.iterations, source.iterations, strict=True)):
-        if index in found.going:
+        if index in moved.going:
             left = Iteration(timestamp=old.timestamp, forgotten=old.forgotten, moved_to=target.id)
             assert new == left
         else:
@@ -108,11 +108,11 @@ def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject
     said = all_that_was_said(source, target)
     for words in all_that_was_said(before).split("\n"):
         assert words.strip() in said
-    if found.came_to_something:
-        arrived = range(target.iteration_count - len(found.going), target.iteration_count)
-        assert calls_of(target, arrived) == calls_of(before, found.going)
-        results = [before.iterations[index].tool_results for index in found.going]
-        if not before.pending or not found.is_last:
+    if moved.came_to_something:
+        arrived = range(target.iteration_count - len(moved.going), target.iteration_count)
+        assert calls_of(target, arrived) == calls_of(before, moved.going)
+        results = [before.iterations[index].tool_results for index in moved.going]
+        if not before.pending or not moved.is_last:
             there = [target.iterations[index].tool_results for index in arrived]
             assert [{r.id: r for r in each} for each in there] == [
                 {r.id: r for r in each} for each in results
@@ -130,8 +130,8 @@ def test_both_histories_stay_well_formed_and_nothing_is_lost(data: st.DataObject
 @given(st.data())
 def test_a_message_that_is_moved_back_is_as_it_was(data: st.DataObject) -> None:
     events = data.draw(histories())
-    found, source_events, target_events = moved_somewhere(data, events, [])
-    [message_id, *_] = found.message_ids
+    moved, source_events, target_events = moved_somewhere(data, events, [])
+    [message_id, *_] = moved.message_ids
     assert isinstance(round_of(source_events, message_id), WentBefore)
     source = fold(source_events)
     assert source is not None

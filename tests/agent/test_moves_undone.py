@@ -182,8 +182,10 @@ async def test_an_undo_is_there_whole_or_not_at_all_when_the_process_is_killed(
         await agent.undo_reroute(bill.id)
         assert heard(await whole(agent, bill.id)) == ["The bill", None, WORDS]
         await archived(agent.memory)
-        found = await agent.memory.long_term.search("train coast", owner="me", limit=20, fold=False)
-        assert {h.anchor.run_loop_id for h in found.hits if "coast" in h.content} == {bill.id}
+        results = await agent.memory.long_term.search(
+            "train coast", owner="me", limit=20, fold=False
+        )
+        assert {h.anchor.run_loop_id for h in results.hits if "coast" in h.content} == {bill.id}
 
 
 @pytest.mark.slow

@@ -246,15 +246,15 @@ async def test_two_who_move_the_same_message_at_once_move_it_once(tmp_path: Path
         bill = await opened(agent, "The bill")
         await sent(agent, "By train", bill)
         message_id = (await message_ids(agent, bill))[-1]
-        found: list[object] = []
+        outcomes: list[object] = []
 
         async def move() -> None:
-            found.append(await agent.reroute(bill, message_id=message_id, to=trip))
+            outcomes.append(await agent.reroute(bill, message_id=message_id, to=trip))
 
         async with anyio.create_task_group() as group:
             for _ in range(4):
                 group.start_soon(move)
-        assert len({str(each) for each in found}) == 1
+        assert len({str(each) for each in outcomes}) == 1
         assert heard(await whole(agent, trip)) == ["A trip to Rome", "By train"]
 
 

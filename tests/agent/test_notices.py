@@ -18,7 +18,7 @@ from service.tools.builtins.memory_tools import memory_search_tool
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
 from tests.support.agent.agents import Answer, call, running_agent, sent
-from tests.support.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
+from tests.support.agent.waiting import Launches, asked, launch_call, rested, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
 
@@ -83,15 +83,15 @@ async def test_a_call_that_was_not_allowed_is_no_memory(tmp_path: Path) -> None:
         assert result.notice
         await agent.complete(loop_id)
         await agent.memory.archivist.drain()
-        found = await agent.memory.long_term.search("did not allow this call", owner="me")
-        assert not any(hit.anchor.segment_type == "tool_result" for hit in found.hits)
+        results = await agent.memory.long_term.search("did not allow this call", owner="me")
+        assert not any(hit.anchor.segment_type == "tool_result" for hit in results.hits)
 
 
 async def test_a_search_that_found_nothing_is_not_what_the_next_one_finds(tmp_path: Path) -> None:
     def respond(messages: Sequence[Message]) -> Answer:
         if messages[-1].role == "tool":
             return "I do not know."
-        return [wanted("memory_search", query="the code of the padlock")]
+        return [tool_call("memory_search", query="the code of the padlock")]
 
     async with running_agent(tmp_path, respond, auto_classify=False) as agent:
         agent.tools.register(memory_search_tool(agent.memory.long_term))
@@ -99,8 +99,8 @@ async def test_a_search_that_found_nothing_is_not_what_the_next_one_finds(tmp_pa
             loop_id = (await sent(agent, "What is the code?"))[0].run_loop_id
             await agent.complete(loop_id)
             await agent.memory.archivist.drain()
-        found = await agent.memory.long_term.search("the code of the padlock", owner="me")
-        assert {hit.anchor.segment_type for hit in found.hits} <= {
+        results = await agent.memory.long_term.search("the code of the padlock", owner="me")
+        assert {hit.anchor.segment_type for hit in results.hits} <= {
             "user_message",
             "tool_call",
             "response",

@@ -43,7 +43,14 @@ from tests.support.agent.agents import (
     sent,
     types,
 )
-from tests.support.agent.waiting import Launches, launch_call, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import (
+    Launches,
+    launch_call,
+    rested,
+    results_of,
+    tool_call,
+    wanting,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +159,7 @@ async def test_it_sees_a_call_before_that_begins_and_can_have_it_approved_or_ans
             return RequestHumanPrompt("And in the box?", call_id=open_[0].call.id)
         return RequestHumanApprove((open_[0].call,)) if open_ else None
 
-    both = wanting(wanted("look", 0, where="box"), wanted("look", 1, where="bag"))
+    both = wanting(tool_call("look", 0, where="box"), tool_call("look", 1, where="bag"))
     async with running_agent(tmp_path, both, look, brain=Thinks(careful)) as agent:
         events = await sent(agent, "Look!")
         loop_id = events[0].run_loop_id
@@ -202,7 +209,7 @@ async def test_a_question_of_the_models_is_put_to_the_person_even_if_it_says_run
         calls = tuple(each.call for each in state.pending)
         return CallTools(calls) if calls else None
 
-    where = wanting(wanted("ask_user", question="Where to?"))
+    where = wanting(tool_call("ask_user", question="Where to?"))
     async with running_agent(tmp_path, where, ask_user, brain=Thinks(reckless)) as agent:
         assert request_of(await sent(agent, "Book it.")).prompt == "Where to?"
 
@@ -260,8 +267,8 @@ async def test_a_brain_that_is_wrong_ends_its_loop_in_words_and_no_other(
     launches = Launches()
 
     def wrong(state: RunLoopState) -> Instruction | None:
-        found: Instruction | None = brain(state) if "rocket" in state.goal else None
-        return found
+        instruction: Instruction | None = brain(state) if "rocket" in state.goal else None
+        return instruction
 
     def respond(messages: Sequence[Message]) -> Any:
         if messages[-1].role == "user" and "rocket" in messages[-1].text:

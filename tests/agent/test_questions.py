@@ -27,7 +27,7 @@ from tests.support.agent.waiting import (
     launch_call,
     rested,
     results_of,
-    wanted,
+    tool_call,
     wanting,
 )
 from tests.support.histories import received
@@ -35,7 +35,7 @@ from tests.support.histories import received
 pytestmark = pytest.mark.anyio
 
 ROCKET = wanting(launch_call("the rocket"))
-WHERE = wanting(wanted("ask_user", question="Where to?"))
+WHERE = wanting(tool_call("ask_user", question="Where to?"))
 
 
 async def test_a_subscriber_answers_from_its_own_thread(tmp_path: Path) -> None:

@@ -243,8 +243,8 @@ async def test_a_file_of_another_model_is_ignored_with_a_warning(
     (tmp_path / FILE).write_text(json.dumps(file))
     async with journal_in(tmp_path) as journal:
         with caplog.at_level(logging.WARNING):
-            found = Recalibration(tmp_path, journal).current().applied([0.7, 0.3])
-        assert found == [0.7, 0.3]
+            applied = Recalibration(tmp_path, journal).current().applied([0.7, 0.3])
+        assert applied == [0.7, 0.3]
         assert "belongs to model an older one" in caplog.text
 
 

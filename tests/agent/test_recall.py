@@ -80,13 +80,13 @@ async def test_another_topic_is_recalled_and_the_same_topic_is_not(
             pieces = recalled(await said_next(agent, llm, each))
             # What is open rests, and is remembered, too: nothing of it fits any better.
             assert await agent.memory.archivist.drain() is None
-            if each.known is None or not loops_of(pieces) <= {each.known}:
+            if each.about is None or not loops_of(pieces) <= {each.about}:
                 needless += [(each.words, piece.content) for piece in pieces]
-            if each.known is not None:
+            if each.about is not None:
                 # What was recalled when the loop began stands there already.
                 shown = "\n".join(message.notes for message in llm.calls[-1])
-                first = remembered[each.known][0][0]
-                if first not in shown or f"{each.known}:0.0" not in shown:
+                first = remembered[each.about][0][0]
+                if first not in shown or f"{each.about}:0.0" not in shown:
                     missed.append(each.words)
     assert missed == []
     assert needless == []
@@ -101,8 +101,8 @@ async def test_what_memory_knows_nothing_of_recalls_nothing(
     async with remembering_agent(tmp_path, llm, remembered, QueryCache(bundled)) as agent:
         for words in ("How do vaccines work?", "黑洞是怎么形成的？", "Who painted the Mona Lisa?"):
             assert recalled(await sent(agent, words)) == []
-        for words, known in (("What may the cat eat?", "cat"), ("门禁的密码是什么？", "门")):
-            assert known in loops_of(recalled(await sent(agent, words)))
+        for words, place in (("What may the cat eat?", "cat"), ("门禁的密码是什么？", "门")):
+            assert place in loops_of(recalled(await sent(agent, words)))
 
 
 # --- by words alone
@@ -170,8 +170,8 @@ async def test_a_loop_is_given_none_of_its_own_words_by_recall_but_its_tool_find
         loop_id = (await sent(agent, "Explain regular expressions."))[0].run_loop_id
         await sent(agent, own, loop_id)
         assert await agent.memory.archivist.drain() is None
-        found = await agent.memory.long_term.search("code of the padlock", owner="me")
-        assert {"shed", loop_id} <= {hit.anchor.run_loop_id for hit in found.hits}
+        results = await agent.memory.long_term.search("code of the padlock", owner="me")
+        assert {"shed", loop_id} <= {hit.anchor.run_loop_id for hit in results.hits}
         events = await sent(agent, "What is the code of the padlock?", loop_id)
         assert loop_id not in loops_of(recalled(events))
         [result] = [each.body.content for each in events if isinstance(each.body, ToolFinished)]
@@ -225,9 +225,9 @@ async def test_what_was_said_in_another_loop_just_now_is_recalled(tmp_path: Path
     llm = FunctionLLM(echo)
     async with remembering_agent(tmp_path, llm, {}, WordEmbedder()) as agent:
         for number in range(5):  # nothing is awaited between the two
-            told = await sent(agent, f"The code of padlock {number} is 471{number}.")
+            statement = await sent(agent, f"The code of padlock {number} is 471{number}.")
             asked = await sent(agent, f"What is the code of padlock {number}?")
-            assert told[0].run_loop_id in loops_of(recalled(asked))
+            assert statement[0].run_loop_id in loops_of(recalled(asked))
 
 
 async def test_a_word_of_thanks_recalls_no_other_word_of_thanks(tmp_path: Path) -> None:
@@ -265,8 +265,8 @@ async def test_memory_that_cannot_be_searched_is_told_and_the_answer_comes(tmp_p
 
         agent.memory.long_term.search = broken  # type: ignore[method-assign]
         events = await sent(agent, "What is the padlock's code?", first[0].run_loop_id)
-        told = [each.body.problem.detail for each in events if each.body.type == "error"]
-        assert told == ["the ledger is damaged"]
+        details = [each.body.problem.detail for each in events if each.body.type == "error"]
+        assert details == ["the ledger is damaged"]
         assert answer_of(events) == "You said: What is the padlock's code?"
 
 

@@ -20,7 +20,7 @@ from tests.support.agent.waiting import (
     request_id,
     rested,
     results_of,
-    wanted,
+    tool_call,
     wanting,
 )
 
@@ -92,7 +92,7 @@ async def test_a_yes_of_one_owner_is_none_of_another(tmp_path: Path) -> None:
 
 async def test_a_tool_can_say_what_a_yes_covers(tmp_path: Path) -> None:
     cleaned: list[str] = []
-    kitchen, bath = wanted("clean", room="厨房"), wanted("clean", room="bath")
+    kitchen, bath = tool_call("clean", room="厨房"), tool_call("clean", room="bath")
     rooms = [kitchen, kitchen, bath]
 
     async with running_agent(
@@ -112,7 +112,7 @@ async def test_a_tool_can_say_what_a_yes_covers(tmp_path: Path) -> None:
 
 async def test_what_is_remembered_of_an_edited_call_is_what_was_run(tmp_path: Path) -> None:
     cleaned: list[str] = []
-    model = wanting(wanted("clean", room="bath"))
+    model = wanting(tool_call("clean", room="bath"))
     async with running_agent(tmp_path, model, room_cleaner(cleaned), **ALONE) as agent:
         loop_id = await asked(agent)
         await agent.answer(
@@ -127,7 +127,7 @@ async def test_what_is_remembered_of_an_edited_call_is_what_was_run(tmp_path: Pa
 
 async def test_of_a_yes_and_a_no_only_the_yes_is_remembered(tmp_path: Path) -> None:
     cleaned: list[str] = []
-    model = wanting(wanted("clean", 0, room="bath"), wanted("clean", 1, room="kitchen"))
+    model = wanting(tool_call("clean", 0, room="bath"), tool_call("clean", 1, room="kitchen"))
     async with running_agent(tmp_path, model, room_cleaner(cleaned), **ALONE) as agent:
         loop_id = await asked(agent)
         no = CallDecision(call_id="c0", approved=False)
@@ -246,7 +246,7 @@ async def test_a_yes_to_what_has_changed_meanwhile_is_refused_and_asked_for_agai
     tmp_path: Path, remember: Remember | None, mode: ApprovalMode
 ) -> None:
     rooms = Rooms()
-    model = wanting(wanted("clean", room="bath"))
+    model = wanting(tool_call("clean", room="bath"))
     policy = ApprovalPolicy(mode=mode)
     async with running_agent(tmp_path, model, rooms.tool, approval=policy, **ALONE) as agent:
         loop_id = await asked(agent)
@@ -267,7 +267,7 @@ async def test_a_yes_to_what_has_changed_meanwhile_is_refused_and_asked_for_agai
 
 async def test_a_no_to_what_has_changed_meanwhile_is_taken(tmp_path: Path) -> None:
     rooms = Rooms()
-    model = wanting(wanted("clean", room="bath"))
+    model = wanting(tool_call("clean", room="bath"))
     async with running_agent(tmp_path, model, rooms.tool) as agent:
         loop_id = await asked(agent)
         rooms.state = "flooded"
@@ -280,7 +280,7 @@ async def test_what_changes_between_the_yes_and_the_start_is_not_run(
     tmp_path: Path, edited: str | None
 ) -> None:
     rooms = Rooms()
-    model = wanting(wanted("clean", room="bath"))
+    model = wanting(tool_call("clean", room="bath"))
     async with running_agent(tmp_path, model, rooms.tool) as agent:
         loop_id = await asked(agent)
         scheduler = agent.engine.scheduler
@@ -298,7 +298,7 @@ async def test_a_changed_script_is_run_only_after_a_yes_to_its_new_words(tmp_pat
     folder.mkdir()
     script = folder / "a.sh"
     script.write_text("echo old words\n")
-    model = wanting(wanted("run_script", name="a.sh"))
+    model = wanting(tool_call("run_script", name="a.sh"))
     async with running_agent(tmp_path / "data", model, run_script_tool(folder), **ALONE) as agent:
         loop_id = await asked(agent)
         script.write_text("echo new words\n")
@@ -320,7 +320,7 @@ async def test_a_changed_script_is_run_only_after_a_yes_to_its_new_words(tmp_pat
 
 async def test_a_question_of_before_scopes_were_kept_is_asked_again(tmp_path: Path) -> None:
     rooms = Rooms()
-    model = wanting(wanted("clean", room="bath"))
+    model = wanting(tool_call("clean", room="bath"))
     async with running_agent(tmp_path, model, rooms.tool) as agent:
         loop_id = await asked(agent)
         state = agent.memory.short_term.state(loop_id)

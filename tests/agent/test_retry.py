@@ -18,14 +18,14 @@ pytestmark = pytest.mark.anyio
 
 async def waits(backoff: Backoff, max_retries: int, retry_after: str = "") -> list[float]:
     """What is waited before each retry of an endpoint that is always busy."""
-    told: list[float] = []
+    pauses: list[float] = []
 
     async def busy(call: Call) -> None:
         headers = {"Retry-After": retry_after} if retry_after else {}
         await call.reply("503 Service Unavailable", {}, headers)
 
     async def on_retry(attempt: int, seconds: float, error: LLMError) -> None:
-        told.append(seconds)
+        pauses.append(seconds)
 
     async with endpoint(busy) as served:
         with pytest.raises(LLMStatusError):
@@ -35,15 +35,15 @@ async def waits(backoff: Backoff, max_retries: int, retry_after: str = "") -> li
                 backoff=backoff,
                 on_retry=on_retry,
             )
-        assert len(served.calls) == len(told) + 1
-    return told
+        assert len(served.calls) == len(pauses) + 1
+    return pauses
 
 
 async def test_the_waits_keep_to_what_is_set() -> None:
-    found = await waits(Backoff(base_seconds=0.01, max_seconds=0.02), max_retries=6)
-    assert len(found) == 6
-    assert all(0 <= wait <= 0.02 for wait in found)
-    assert found[0] <= 0.01
+    pauses = await waits(Backoff(base_seconds=0.01, max_seconds=0.02), max_retries=6)
+    assert len(pauses) == 6
+    assert all(0 <= wait <= 0.02 for wait in pauses)
+    assert pauses[0] <= 0.01
 
 
 async def test_no_wait_at_all_can_be_set() -> None:

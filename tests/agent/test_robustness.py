@@ -255,10 +255,10 @@ async def test_an_answered_message_is_replayed_whole_while_its_loop_waits_for_a_
 async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path) -> None:
     async with running_agent(tmp_path) as agent:
         inbox = agent.memory.journal.inbox
-        known: list[Delivery] = []
+        deliveries: list[Delivery] = []
 
         async def look_up(message_id: str) -> Delivery | None:
-            return known[0] if known else None
+            return deliveries[0] if deliveries else None
 
         inbox.delivery = look_up  # type: ignore[method-assign]
         heard: list[object] = []
@@ -270,7 +270,7 @@ async def test_two_who_wait_for_the_same_delivery_both_hear_of_it(tmp_path: Path
             async with anyio.create_task_group() as group:
                 group.start_soon(wait)
                 await anyio.sleep(0.05)
-                known.append(Delivery("loop", 1))  # committed, and nobody was told yet
+                deliveries.append(Delivery("loop", 1))  # committed, and nobody was told yet
                 group.start_soon(wait)
         assert heard == [Delivery("loop", 1)] * 2
 

@@ -75,8 +75,8 @@ async def test_vectors_of_words_forgotten_while_the_message_was_embedded_are_not
     vectors = TurnVectors(embed)
     said = Turn("my secret", "user", NOW.timestamp())
     loop = Candidate(id="loop", goal=said, turns=[said], turn_count=1)
-    _, (found,) = await vectors.of_message("hello", [loop])
-    assert found.goal.vector is not None
+    _, (embedded,) = await vectors.of_message("hello", [loop])
+    assert embedded.goal.vector is not None
     await vectors.make_ahead([loop])
     assert asked == [["hello"], ["my secret"], ["my secret"]]
 
@@ -91,9 +91,9 @@ def test_of_a_huge_text_no_more_is_kept_than_is_read() -> None:
     text = Watched("Rome? " * 100_000 + "And the hotel?")
     kept = weakref.ref(text)
     said = Turn(text, "user", 0.0)
-    found = text_reading.Loop.of(Candidate(id="loop", goal=said, turns=[said], turn_count=1)).goal
-    assert found.shape.asks
-    assert read(text) is found
+    reading = text_reading.Loop.of(Candidate(id="loop", goal=said, turns=[said], turn_count=1)).goal
+    assert reading.shape.asks
+    assert read(text) is reading
     assert kept() is text
     del said, text
     gc.collect()

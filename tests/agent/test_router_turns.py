@@ -26,12 +26,12 @@ def words(turns: object) -> list[str]:
 
 
 def test_the_turns_have_the_times_at_which_they_were_said() -> None:
-    found = candidate_of(LISBON)
-    question, answer = found.turns
-    assert found.goal.text == question.text == "plan a weekend in Lisbon"
+    candidate = candidate_of(LISBON)
+    question, answer = candidate.turns
+    assert candidate.goal.text == question.text == "plan a weekend in Lisbon"
     assert (question.role, answer.role) == ("user", "assistant")
     assert answer.at - question.at == 30
-    assert found.turn_count == 2
+    assert candidate.turn_count == 2
 
 
 def test_steps_without_words_are_no_turns() -> None:
@@ -58,10 +58,10 @@ def test_only_the_newest_turns_are_read_and_the_number_of_all_is_told() -> None:
     talk = Conversation()
     for number in range(40):
         talk.say(f"Question {number}").answer(f"Answer {number}")
-    found = candidate_of(talk.state)
-    assert len(found.turns) == MOST_TURNS
-    assert words(found.turns)[-2:] == ["Question 39", "Answer 39"]
-    assert found.turn_count == 80
+    candidate = candidate_of(talk.state)
+    assert len(candidate.turns) == MOST_TURNS
+    assert words(candidate.turns)[-2:] == ["Question 39", "Answer 39"]
+    assert candidate.turn_count == 80
 
 
 def test_of_a_loop_that_works_for_long_without_a_word_only_so_much_is_looked_through() -> None:
@@ -84,10 +84,10 @@ def test_messages_that_nobody_has_answered_yet_are_turns_with_their_own_times() 
 
 
 def test_a_question_that_waits_is_the_last_turn() -> None:
-    found = candidate_of(TABLE)
-    assert found.awaiting
-    assert found.turns[-1].text == "For how many people?"
-    assert found.turns[-1].role == "assistant"
+    candidate = candidate_of(TABLE)
+    assert candidate.awaiting
+    assert candidate.turns[-1].text == "For how many people?"
+    assert candidate.turns[-1].role == "assistant"
 
 
 def test_forgotten_words_are_no_turns() -> None:
@@ -102,8 +102,8 @@ def test_forgotten_words_are_no_turns() -> None:
     ]
     state = fold(event_at(seq, body) for seq, body in enumerate(events, start=1))
     assert state is not None
-    found = candidate_of(state)
-    assert found.goal.text == ""
-    assert found.turns == (
+    candidate = candidate_of(state)
+    assert candidate.goal.text == ""
+    assert candidate.turns == (
         Turn("And now?", "user", (BEGINNING + timedelta(seconds=5)).timestamp()),
     )

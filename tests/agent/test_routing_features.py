@@ -22,8 +22,8 @@ from service.routing.text.word_pieces import pieces
 from tests.support.agent.routing_cases import NOW, dumplings_zh, invoice, lisbon, topic, weather_zh
 
 
-def of(found: Features, name: str) -> list[float]:
-    return [float(each) for each in found.candidates[:, CANDIDATE_FEATURES.index(name)]]
+def of(measured: Features, name: str) -> list[float]:
+    return [float(each) for each in measured.candidates[:, CANDIDATE_FEATURES.index(name)]]
 
 
 @pytest.mark.parametrize("text", ["Hi, can you help me?", "hello there", "你好，请问", "您好"])
@@ -63,11 +63,11 @@ def test_a_curly_apostrophe_is_one_as_well() -> None:
 
 
 def test_codes_are_numbers_identifiers_and_addresses() -> None:
-    found = shape(
+    codes = shape(
         "Send DF89BM of anna_lee_77 to anna@example.org, flight JFK, 12 seats, v1.2"
     ).codes
-    assert {"df89bm", "anna_lee_77", "anna@example.org", "jfk", "12", "v1.2"} <= found
-    assert "send" not in found
+    assert {"df89bm", "anna_lee_77", "anna@example.org", "jfk", "12", "v1.2"} <= codes
+    assert "send" not in codes
 
 
 def test_what_is_pointed_at_is_named() -> None:
@@ -76,23 +76,23 @@ def test_what_is_pointed_at_is_named() -> None:
 
 
 def test_a_message_that_names_what_one_topic_alone_speaks_of_is_told() -> None:
-    found = features("RX-4471 was paid on Monday", NOW, [lisbon(), invoice()])
-    assert of(found, "codes_shared") == [0.0, 1.0]
-    assert of(found, "codes_elsewhere") == [1.0, 0.0]
-    own = of(found, "own_words")
+    measured = features("RX-4471 was paid on Monday", NOW, [lisbon(), invoice()])
+    assert of(measured, "codes_shared") == [0.0, 1.0]
+    assert of(measured, "codes_elsewhere") == [1.0, 0.0]
+    own = of(measured, "own_words")
     assert own[1] > own[0]
 
 
 def test_chinese_words_are_shared_without_spaces() -> None:
-    found = features("这家餐馆的评分是多少？", NOW, [weather_zh(), dumplings_zh()])
-    weather, dumplings = of(found, "overlap_loop")
+    measured = features("这家餐馆的评分是多少？", NOW, [weather_zh(), dumplings_zh()])
+    weather, dumplings = of(measured, "overlap_loop")
     assert dumplings > weather
-    assert of(found, "heads_in_last") == [0.0, 1.0]
+    assert of(measured, "heads_in_last") == [0.0, 1.0]
 
 
 def test_stop_words_weigh_little() -> None:
-    found = features("is it the river", NOW, [lisbon(), topic("x", "is it the one that it is")])
-    lisbon_share, other_share = of(found, "overlap_loop")
+    measured = features("is it the river", NOW, [lisbon(), topic("x", "is it the one that it is")])
+    lisbon_share, other_share = of(measured, "overlap_loop")
     assert lisbon_share > other_share
 
 
@@ -123,9 +123,9 @@ def test_a_loop_that_waits_for_an_answer_is_one_that_asked() -> None:
 def test_a_loop_whose_person_said_thanks_is_closed() -> None:
     open_one = topic("a", "find a plumber", "Here is one.", "what is the price?", "50 euros.")
     closed = topic("b", "find a plumber", "Here is one.", "Great, thank you!", "You're welcome!")
-    found = features("and an electrician", NOW, [open_one, closed])
-    assert of(found, "closed") == [0.0, 1.0]
-    assert of(found, "dismissed") == [0.0, 1.0]
+    measured = features("and an electrician", NOW, [open_one, closed])
+    assert of(measured, "closed") == [0.0, 1.0]
+    assert of(measured, "dismissed") == [0.0, 1.0]
 
 
 def test_how_long_the_assistant_took_changes_nothing_about_time() -> None:
@@ -141,18 +141,18 @@ def test_how_long_the_assistant_took_changes_nothing_about_time() -> None:
 
 
 def test_without_vectors_nothing_is_said_of_nearness() -> None:
-    found = features("hello", NOW, [lisbon(), invoice()])
+    measured = features("hello", NOW, [lisbon(), invoice()])
     count = len(NEARNESS_FEATURES)
-    assert np.isnan(found.candidates[:, :count]).all()
-    told = CANDIDATE_FEATURES[count : CANDIDATE_FEATURES.index("opens")]
-    assert not np.isnan([of(found, name) for name in told]).any()
-    assert math.isnan(found.candidates[0, CANDIDATE_FEATURES.index("opens")])
+    assert np.isnan(measured.candidates[:, :count]).all()
+    names = CANDIDATE_FEATURES[count : CANDIDATE_FEATURES.index("opens")]
+    assert not np.isnan([of(measured, name) for name in names]).any()
+    assert math.isnan(measured.candidates[0, CANDIDATE_FEATURES.index("opens")])
 
 
 def test_without_candidates_there_are_no_rows() -> None:
-    found = features("hello", NOW, [])
-    assert found.candidates.shape == (0, len(CANDIDATE_FEATURES))
-    assert found.context.shape == (len(CONTEXT_FEATURES),)
+    measured = features("hello", NOW, [])
+    assert measured.candidates.shape == (0, len(CANDIDATE_FEATURES))
+    assert measured.context.shape == (len(CONTEXT_FEATURES),)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_without_candidates_there_are_no_rows() -> None:
 )
 def test_any_text_has_features(text: str) -> None:
     empty = topic("empty", text, text)
-    found = features(text, NOW, [empty, lisbon()])
+    measured = features(text, NOW, [empty, lisbon()])
     of_one_script = {"same_beginning", "same_end", "same_case"}
     for name in CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]:
-        assert not np.isnan(of(found, name)[: 1 if name in of_one_script else 2]).any(), name
-    assert not np.isinf(found.exchanges.rows).any()
+        assert not np.isnan(of(measured, name)[: 1 if name in of_one_script else 2]).any(), name
+    assert not np.isinf(measured.exchanges.rows).any()
     assert np.isfinite(read(text).shape.length)
 
 
@@ -173,16 +173,16 @@ def test_any_text_has_features(text: str) -> None:
     [" ".join(f"word{n}" for n in range(150)), "".join(chr(0x4E00 + n) for n in range(900))],
 )
 def test_a_message_of_very_many_words_has_features(text: str) -> None:
-    found = features(text, NOW, [topic("same", text, text), lisbon()])
+    measured = features(text, NOW, [topic("same", text, text), lisbon()])
     column = EXCHANGE_FEATURES.index("overlap")
-    assert found.exchanges.rows[0, column] == pytest.approx(1.0)
-    assert of(found, "overlap_loop")[0] == pytest.approx(1.0)
+    assert measured.exchanges.rows[0, column] == pytest.approx(1.0)
+    assert of(measured, "overlap_loop")[0] == pytest.approx(1.0)
 
 
 def test_turns_in_another_script_say_nothing_of_the_hand() -> None:
-    found = features("make it shorter", NOW, [topic("zh", "帮我写一封邮件", "好的"), lisbon()])
-    assert np.isnan(of(found, "same_case")[0])
-    assert list(of(found, "same_script")) == [0.0, 1.0]
+    measured = features("make it shorter", NOW, [topic("zh", "帮我写一封邮件", "好的"), lisbon()])
+    assert np.isnan(of(measured, "same_case")[0])
+    assert list(of(measured, "same_script")) == [0.0, 1.0]
     unlettered = features("42?", NOW, [topic("zh", "帮我写一封邮件", "好的"), lisbon()])
     assert list(of(unlettered, "same_script")) == [1.0, 1.0]
 
@@ -190,17 +190,17 @@ def test_turns_in_another_script_say_nothing_of_the_hand() -> None:
 def test_only_the_goal_and_the_newest_turns_are_read() -> None:
     many = [f"{'xyz'[n % 3]}{'bcdfghjklm'[n // 3 % 10]}uq{'aeiou'[n // 30]}" for n in range(40)]
     assert len(set(many)) == len(many) > 2 * MOST_TURNS
-    found = [features(word, NOW, [topic("a", *many)]) for word in (many[0], many[5], many[-1])]
-    goal, early, late = (of(each, "own_words")[0] for each in found)
+    measured = [features(word, NOW, [topic("a", *many)]) for word in (many[0], many[5], many[-1])]
+    goal, early, late = (of(each, "own_words")[0] for each in measured)
     assert goal > 0
     assert early == 0
     assert late > 0
 
 
 def test_a_message_that_is_older_than_the_loops_newest_turn_is_still_routed() -> None:
-    found = features("hello", NOW - 10_000, [lisbon()])
-    told = CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]
-    assert np.isfinite([of(found, name) for name in told]).all()
+    measured = features("hello", NOW - 10_000, [lisbon()])
+    names = CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]
+    assert np.isfinite([of(measured, name) for name in names]).all()
 
 
 def test_a_lead_is_what_is_ahead_of_the_best_other() -> None:
@@ -210,10 +210,10 @@ def test_a_lead_is_what_is_ahead_of_the_best_other() -> None:
 
 
 def test_a_word_with_another_ending_or_an_error_shares_pieces() -> None:
-    found = features("the plumbers invoces", NOW, [lisbon(), invoice()])
-    trip, bill = of(found, "pieces_loop")
+    measured = features("the plumbers invoces", NOW, [lisbon(), invoice()])
+    trip, bill = of(measured, "pieces_loop")
     assert bill > trip
-    assert of(found, "own_pieces")[1] > 0
+    assert of(measured, "own_pieces")[1] > 0
 
 
 def test_pieces_of_chinese_are_pairs_of_characters() -> None:
@@ -224,10 +224,10 @@ def test_pieces_of_chinese_are_pairs_of_characters() -> None:
 def test_the_same_hand_is_nearer_than_another() -> None:
     casual = topic("a", "cant u fix my wifi... plz")
     formal = topic("b", "I cannot connect to the network.")
-    found = features("u dont know how to... plz", NOW, [casual, formal])
-    apart = of(found, "habits_apart")
+    measured = features("u dont know how to... plz", NOW, [casual, formal])
+    apart = of(measured, "habits_apart")
     assert apart[0] < apart[1]
-    assert of(found, "lead_habits")[0] == pytest.approx(apart[1] - apart[0])
+    assert of(measured, "lead_habits")[0] == pytest.approx(apart[1] - apart[0])
 
 
 def test_what_all_turns_have_in_common_is_taken_away() -> None:
@@ -242,20 +242,20 @@ def test_what_all_turns_have_in_common_is_taken_away() -> None:
         return Candidate(name, turns[0], turns, 4)
 
     candidates = [of_topic("a", topic), of_topic("b", other)]
-    found = features("x", NOW, candidates, about(topic))
-    near, far = of(found, "centred_best")
+    measured = features("x", NOW, candidates, about(topic))
+    near, far = of(measured, "centred_best")
     assert near == pytest.approx(1.0, abs=1e-3)
     assert far == pytest.approx(-1.0, abs=1e-3)
-    assert min(of(found, "cos_best")) > 0.8
+    assert min(of(measured, "cos_best")) > 0.8
 
 
 def test_of_few_turns_nothing_common_is_known() -> None:
     vector = np.ones(3, dtype=np.float32) / math.sqrt(3)
-    found = features(
+    measured = features(
         "x", NOW, [Candidate("a", t := Turn("x", "user", NOW, vector), [t], 1)], vector
     )
-    assert math.isnan(of(found, "centred_best")[0])
-    assert of(found, "cos_best")[0] == pytest.approx(1.0)
+    assert math.isnan(of(measured, "centred_best")[0])
+    assert of(measured, "cos_best")[0] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ CHINESE: Sequence[tuple[str, Topic | None]] = (
 @pytest.fixture(scope="module")
 def embed() -> Embed:
     embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small")
-    known: dict[str, NDArray[np.float32]] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
 
     def cached(texts: Sequence[str]) -> NDArray[np.float32]:
         for text in texts:
-            if text not in known:
-                known[text] = embedder.embed_queries([text])[0]
-        return np.stack([known[text] for text in texts])
+            if text not in vectors:
+                vectors[text] = embedder.embed_queries([text])[0]
+        return np.stack([vectors[text] for text in texts])
 
     return cached
 

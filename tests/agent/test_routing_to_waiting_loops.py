@@ -8,15 +8,15 @@ import pytest
 
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.agents import Respond, answer_of, running_agent, sent
-from tests.support.agent.waiting import Launches, asked, launch_call, rested, wanted, wanting
+from tests.support.agent.waiting import Launches, asked, launch_call, rested, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
 
-CITY = wanting(wanted("ask_user", question="Which city do you want the weather for?"))
-NAME = wanting(wanted("ask_user", question="请问您叫什么名字？"))
-WHOSE_NAME = wanting(wanted("ask_user", question="请问用什么名字预订？"))
-WHAT_TIME = wanting(wanted("ask_user", question="几点叫您起床？"))
-SEAT = wanting(wanted("choose", question="要哪种座位？", options=["一等座", "二等座", "商务座"]))
+CITY = wanting(tool_call("ask_user", question="Which city do you want the weather for?"))
+NAME = wanting(tool_call("ask_user", question="请问您叫什么名字？"))
+WHOSE_NAME = wanting(tool_call("ask_user", question="请问用什么名字预订？"))
+WHAT_TIME = wanting(tool_call("ask_user", question="几点叫您起床？"))
+SEAT = wanting(tool_call("choose", question="要哪种座位？", options=["一等座", "二等座", "商务座"]))
 UNRELATED = (
     "外卖到了没",
     "地铁几点停运",
@@ -27,7 +27,7 @@ UNRELATED = (
     "查一下我的余额",
     "我的包裹在哪里",
 )
-DRINK = wanting(wanted("choose", question="What to drink?", options=["tea", "coffee", "milk"]))
+DRINK = wanting(tool_call("choose", question="What to drink?", options=["tea", "coffee", "milk"]))
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ async def test_a_message_said_to_be_new_stays_new_when_the_process_dies_before_i
         await agent.memory.journal.inbox.accept(entry)  # as one that dies right after that
         await agent.delivery(receipt.message_id)
     async with running_agent(tmp_path, router=JOINING) as agent:
-        found = await agent.delivery("m-left")
-        assert getattr(found, "run_loop_id", first) != first
+        delivery = await agent.delivery("m-left")
+        assert getattr(delivery, "run_loop_id", first) != first
 
 
 async def test_a_moved_message_may_be_said_to_be_new_by_the_same_word(tmp_path: Path) -> None:

@@ -93,16 +93,16 @@ async def test_the_sender_follows_the_first_and_can_follow_the_others(tmp_path: 
 async def test_each_part_says_of_which_message_it_is_a_part(tmp_path: Path) -> None:
     async with running_agent(tmp_path, router=SPLITTING, auto_classify=False) as agent:
         receipt = await agent.accept(TWO, metadata={"project": "zoo"})
-        found = []
+        metadata = []
         for message_id in (receipt.message_id, *receipt.parts):
             delivery = await agent.delivery(message_id)
             assert not isinstance(delivery, Problem)
             events = await agent.memory.journal.read(
                 run_loop_id=delivery.run_loop_id, kind="message.received"
             )
-            found += [e.body.metadata for e in events if e.body.type == "message.received"]
+            metadata += [e.body.metadata for e in events if e.body.type == "message.received"]
         whole = {"message_id": receipt.message_id, "count": 2}
-        assert found == [
+        assert metadata == [
             {"project": "zoo", "part_of": {**whole, "number": 1}},
             {"project": "zoo", "part_of": {**whole, "number": 2}},
         ]
@@ -176,9 +176,9 @@ async def test_two_listing_messages_at_once_come_apart_side_by_side(tmp_path: Pa
         async with anyio.create_task_group() as group:
             group.start_soon(send, TWO)
             group.start_soon(send, chinese)
-        found = [await goals(agent, receipt) for receipt in receipts]
+        opened = [await goals(agent, receipt) for receipt in receipts]
         expected = [[LEMUR, BREAD], ["一、蒙古国的首都是哪里？", "二、帮我写一封感谢信"]]
-        assert sorted(found) == sorted(expected)
+        assert sorted(opened) == sorted(expected)
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,14 @@ async def test_that_a_call_began_early_is_journaled_once_and_with_the_answer(
 
     async with running_agent(tmp_path, respond, look) as agent:
         events = await sent(agent, "Look!")
-    told = [e for e in events if e.type in ("message.completed", "tool.started", "tool.finished")]
-    assert [e.type for e in told[:3]] == ["message.completed", "tool.started", "tool.started"]
+    steps = [e for e in events if e.type in ("message.completed", "tool.started", "tool.finished")]
+    assert [e.type for e in steps[:3]] == [
+        "message.completed",
+        "tool.started",
+        "tool.started",
+    ]
     assert types(events).count("tool.started") == 2
-    assert len({e.at for e in told[:3]}) == 1, "one commit has one time"
+    assert len({e.at for e in steps[:3]}) == 1, "one commit has one time"
 
 
 @pytest.mark.slow

@@ -222,8 +222,8 @@ async def test_a_resumed_loop_is_remembered_as_it_ends_the_second_time(tmp_path:
         await sent(agent, "And my dog Bello.", run_loop_id)
         await agent.complete(run_loop_id)
         await agent.memory.archivist.drain()
-        found = await agent.memory.long_term.search("Bello", owner="me")
-    said = [hit.content for hit in found.hits if hit.anchor.segment_type == "user_message"]
+        results = await agent.memory.long_term.search("Bello", owner="me")
+    said = [hit.content for hit in results.hits if hit.anchor.segment_type == "user_message"]
     assert said[0] == "And my dog Bello."
 
 

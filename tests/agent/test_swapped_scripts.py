@@ -19,7 +19,7 @@ from service.loop.hooks.hooks import Hooks
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import tool
 from tests.support.agent.agents import running_agent, sent, types
-from tests.support.agent.waiting import asked, rested, results_of, wanted, wanting
+from tests.support.agent.waiting import asked, rested, results_of, tool_call, wanting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -52,7 +52,7 @@ async def test_a_script_that_is_exchanged_after_the_yes_never_runs(tmp_path: Pat
     folder.mkdir()
     script = folder / "s.sh"
     moments = random.Random(7)
-    model = wanting(wanted("run_script", name="s.sh"))
+    model = wanting(tool_call("run_script", name="s.sh"))
 
     def swap(after: float) -> None:
         time.sleep(after)
@@ -97,7 +97,7 @@ async def test_a_yes_is_to_what_was_asked_about_and_not_to_what_a_later_look_fin
         ran.append("other" if context.covers("execute", "other") else "nothing")
         return ran[-1]
 
-    model = wanting(wanted("execute"))
+    model = wanting(tool_call("execute"))
     async with running_agent(tmp_path, model, execute, **ALONE) as agent:
         loop_id = await asked(agent)
         looks.clear()
@@ -123,7 +123,7 @@ async def test_what_changes_at_the_last_moment_is_not_run(
     (folder / "s.sh").write_text('. "$(dirname "$0")/beside.sh"\n')
     (folder / "beside.sh").write_text(GOOD)
     swaps = Swaps(folder / changed, OTHER)
-    model = wanting(wanted("run_script", name="s.sh"))
+    model = wanting(tool_call("run_script", name="s.sh"))
     tool = run_script_tool(folder)
     async with running_agent(tmp_path / "data", model, tool, hooks=[swaps], **ALONE) as agent:
         loop_id = await asked(agent)
@@ -146,7 +146,7 @@ async def test_a_yes_for_good_ends_when_something_beside_the_script_changes(tmp_
     folder.mkdir()
     (folder / "uses.py").write_text("import helper\nprint(helper.WORDS)\n")
     (folder / "helper.py").write_text("WORDS = 'good'\n")
-    model = wanting(wanted("run_script", name="uses.py"))
+    model = wanting(tool_call("run_script", name="uses.py"))
     async with running_agent(tmp_path / "data", model, run_script_tool(folder), **ALONE) as agent:
         loop_id = await asked(agent)
         await agent.answer(loop_id, approved=True, remember="always")
@@ -160,7 +160,7 @@ async def test_a_yes_for_good_ends_when_something_beside_the_script_changes(tmp_
 
 async def test_scripts_that_come_and_go_are_seen_while_the_agent_runs(tmp_path: Path) -> None:
     folder = tmp_path / "scripts"
-    model = wanting(wanted("run_script", name="晚.sh"))
+    model = wanting(tool_call("run_script", name="晚.sh"))
     async with running_agent(tmp_path / "data", model, run_script_tool(folder), **ALONE) as agent:
         assert [each.name for each in agent.tools.definitions()] == []
         assert str(folder) in agent.tools.withheld["run_script"]

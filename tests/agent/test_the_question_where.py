@@ -18,8 +18,8 @@ def route(*goals: str, probability: float = 0.3, **more: Any) -> Route:
 
 
 def test_the_likeliest_three_are_offered() -> None:
-    found = question(route("a", "b", "c", "d"), "x")
-    assert found.options == ("a", "b", "c", "something new")
+    asked = question(route("a", "b", "c", "d"), "x")
+    assert asked.options == ("a", "b", "c", "something new")
 
 
 def test_the_unlikely_are_not_offered_but_for_the_likeliest() -> None:
@@ -27,9 +27,9 @@ def test_the_unlikely_are_not_offered_but_for_the_likeliest() -> None:
 
 
 def test_two_topics_of_the_same_name_can_be_told_apart() -> None:
-    found = question(route("a", "something new", "a"), "x")
-    assert len(set(found.options)) == 4
-    assert found.options[0].startswith("a")
+    asked = question(route("a", "something new", "a"), "x")
+    assert len(set(asked.options)) == 4
+    assert asked.options[0].startswith("a")
 
 
 def test_only_what_is_less_sure_is_asked_about() -> None:

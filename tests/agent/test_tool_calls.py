@@ -25,7 +25,7 @@ from tests.support.agent.waiting import (
     launch_call,
     rested,
     results_of,
-    wanted,
+    tool_call,
     wanting,
 )
 
@@ -54,7 +54,7 @@ async def test_what_needs_a_yes_does_not_begin_while_the_answer_still_arrives(
         free.set()
         return "glanced"
 
-    answer: Sequence[Any] = [wanted("look", 0, what="日记"), call("glance", index=1), free]
+    answer: Sequence[Any] = [tool_call("look", 0, what="日记"), call("glance", index=1), free]
     async with running_agent(tmp_path, wanting(*answer), look, glance) as agent:
         loop_id = await asked(agent)
         assert looked == []
@@ -233,19 +233,19 @@ async def test_results_go_back_in_the_order_of_the_calls_whatever_finished_first
             first.set()
         return f"{what} is here"
 
-    told: list[str] = []
+    tool_texts: list[str] = []
 
     def respond(messages: Sequence[Message]) -> Answer:
         if messages[-1].role != "tool":
-            return [wanted("fetch", 0, what="a"), wanted("fetch", 1, what="b")]
-        told.extend(message.text for message in messages if message.role == "tool")
+            return [tool_call("fetch", 0, what="a"), tool_call("fetch", 1, what="b")]
+        tool_texts.extend(message.text for message in messages if message.role == "tool")
         return "Both."
 
     async with running_agent(tmp_path, respond, fetch) as agent:
         events = await sent(agent, "Fetch both.")
     finished = [e.body.content for e in events if isinstance(e.body, ToolFinished)]
     assert finished == ["b is here", "a is here"]
-    assert told == ["a is here", "b is here"]
+    assert tool_texts == ["a is here", "b is here"]
 
 
 async def test_the_model_is_told_which_call_failed(tmp_path: Path) -> None:
@@ -256,14 +256,14 @@ async def test_the_model_is_told_which_call_failed(tmp_path: Path) -> None:
             raise ToolFailure("a is lost")
         return f"{what} is here"
 
-    told: list[tuple[str, bool]] = []
+    tool_results: list[tuple[str, bool]] = []
 
     def respond(messages: Sequence[Message]) -> Answer:
         if messages[-1].role != "tool":
-            return [wanted("fetch", 0, what="a"), wanted("fetch", 1, what="b")]
-        told.extend((each.text, each.is_error) for each in messages if each.role == "tool")
+            return [tool_call("fetch", 0, what="a"), tool_call("fetch", 1, what="b")]
+        tool_results.extend((each.text, each.is_error) for each in messages if each.role == "tool")
         return "One."
 
     async with running_agent(tmp_path, respond, fetch) as agent:
         await sent(agent, "Fetch both.")
-    assert told == [("a is lost", True), ("b is here", False)]
+    assert tool_results == [("a is lost", True), ("b is here", False)]

@@ -33,8 +33,8 @@ JOINED = Route(
 def test_an_unsure_route_names_the_likeliest_others_and_a_new_one_among_them() -> None:
     route = with_alternatives(JOINED, below=0.6)
     assert route.alternatives == ("new", "b", "c")
-    told = [(each.goal, each.probability) for each in alternatives_of(route)]
-    assert told == [("", 0.25), ("about b", 0.2), ("about c", 0.08)]
+    others = [(each.goal, each.probability) for each in alternatives_of(route)]
+    assert others == [("", 0.25), ("about b", 0.2), ("about c", 0.08)]
 
 
 def test_a_message_that_opened_a_run_loop_could_have_joined_the_likeliest_others() -> None:

@@ -48,7 +48,7 @@ async def test_verbose_tells_each_step_and_no_word_that_was_said(
             await rested(agent, loop_id)
             await agent.cancel(loop_id)
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
-    told = [line for line in lines if line.startswith(f"run loop {loop_id}: ")]
+    step_lines = [line for line in lines if line.startswith(f"run loop {loop_id}: ")]
     for words in (
         "route.decided",
         "step: call_llm",
@@ -64,7 +64,7 @@ async def test_verbose_tells_each_step_and_no_word_that_was_said(
         "compaction.finished ",
         "run_loop.cancelled",
     ):
-        assert any(words in line for line in told), (words, told)
+        assert any(words in line for line in step_lines), (words, step_lines)
     assert not [line for line in lines if SECRET in line or "\n" in line]
 
 

@@ -66,13 +66,13 @@ def test_no_word_that_was_received_is_missing_from_the_run_loop(history: list[Ev
     state = fold(history)
     assert state is not None
     said = [e.body.message.text for e in history if isinstance(e.body, MessageReceived)]
-    told = [i.user_message for i in state.run_loop().iterations if i.user_message]
+    texts = [i.user_message for i in state.run_loop().iterations if i.user_message]
     # A follow-up is heard later than what came after it; all are heard, each once.
     for text in said:
-        assert sum(words.count(text) for words in told) >= said.count(text)
+        assert sum(words.count(text) for words in texts) >= said.count(text)
     answers = [e for e in history if isinstance(e.body, InputReceived)]
     if not answers:
-        assert sorted("".join(said)) == sorted("".join("".join(told).split("\n\n")))
+        assert sorted("".join(said)) == sorted("".join("".join(texts).split("\n\n")))
 
 
 @given(histories())

@@ -40,10 +40,10 @@ anyio_test = pytest.mark.anyio
 def test_models_for_chatting_are_told_from_others(
     body: object, names: list[str], others: int
 ) -> None:
-    found = read_list(body)
-    assert found is not None
-    assert [model.name for model in found.models] == names
-    assert found.others == others
+    offered = read_list(body)
+    assert offered is not None
+    assert [model.name for model in offered.models] == names
+    assert offered.others == others
 
 
 @pytest.mark.parametrize("body", [None, 3, "words", {}, {"data": {"id": "m"}}, {"error": "x"}])
@@ -54,8 +54,8 @@ def test_what_is_no_list_is_none(body: object) -> None:
 @anyio_test
 async def test_an_endpoint_is_asked_with_the_key() -> None:
     with serving(listing("m", key="sk-right", context_length=8000)) as served:
-        found = await list_models(served.base_url, "sk-right")
-    assert [(model.name, model.context_tokens) for model in found.models] == [("m", 8000)]
+        offered = await list_models(served.base_url, "sk-right")
+    assert [(model.name, model.context_tokens) for model in offered.models] == [("m", 8000)]
 
 
 @anyio_test
@@ -67,8 +67,8 @@ async def test_anthropic_is_asked_in_its_own_way() -> None:
 
     with serving(answer) as served:
         root = served.base_url.removesuffix("/v1")
-        found = await list_models(root, "sk-ant", vendor="anthropic")
-    assert [model.name for model in found.models] == ["claude-x"]
+        offered = await list_models(root, "sk-ant", vendor="anthropic")
+    assert [model.name for model in offered.models] == ["claude-x"]
 
 
 @anyio_test
@@ -78,9 +78,9 @@ async def test_anthropic_is_asked_in_its_own_way() -> None:
 async def test_a_wrong_key_is_told_and_not_shown(key: str, words: str) -> None:
     with serving(listing("m", key="sk-right")) as served, pytest.raises(LLMStatusError) as raised:
         await list_models(served.base_url, key)
-    told = raised.value.problem().in_words()
-    assert words in told
-    assert "hush" not in told
+    problem = raised.value.problem().in_words()
+    assert words in problem
+    assert "hush" not in problem
 
 
 @anyio_test
@@ -122,7 +122,7 @@ async def test_an_address_that_is_none_is_told() -> None:
 
 
 def test_keys_are_found_by_the_variables_of_their_providers() -> None:
-    found = keys_found(
+    keys = keys_found(
         {
             "DEEPSEEK_API_KEY": "sk-1",
             "GOOGLE_API_KEY": "sk-2",
@@ -131,7 +131,7 @@ def test_keys_are_found_by_the_variables_of_their_providers() -> None:
             "ANTHROPIC_BASE_URL": "https://proxy.example",
         }
     )
-    assert [(each.provider.id, each.variable, each.base_url) for each in found] == [
+    assert [(each.provider.id, each.variable, each.base_url) for each in keys] == [
         ("anthropic", "ANTHROPIC_API_KEY", "https://proxy.example"),
         (
             "gemini",
@@ -140,7 +140,7 @@ def test_keys_are_found_by_the_variables_of_their_providers() -> None:
         ),
         ("deepseek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1"),
     ]
-    assert "sk-" not in repr(found)
+    assert "sk-" not in repr(keys)
 
 
 def test_every_provider_can_be_told_from_the_others_and_has_its_source() -> None:

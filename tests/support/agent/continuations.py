@@ -16,7 +16,7 @@ class Continuation(NamedTuple):
 
     turns: Turns
     words: str
-    known: str | None = None
+    about: str | None = None
     """The remembered loop that it is about; None: it goes on, or memory knows nothing of it."""
 
 

@@ -65,13 +65,13 @@ class Conversation:
     def step(self, result: str, *, calls: int = 1) -> Conversation:
         if not self.state.thinking:
             self.add(IterationStarted(index=self.state.iteration_count, message_ids=()))
-        wanted = tuple(
+        tool_calls = tuple(
             ToolCall(id=f"c{self._seq}.{n}", name="look", arguments='{"at": "it"}')
             for n in range(calls)
         )
-        self.add(MessageCompleted(message=Message.assistant("Let me look.", wanted)))
+        self.add(MessageCompleted(message=Message.assistant("Let me look.", tool_calls)))
         return self.add(
-            *(ToolFinished(call_id=each.id, name="look", content=result) for each in wanted)
+            *(ToolFinished(call_id=each.id, name="look", content=result) for each in tool_calls)
         )
 
     def better(self, text: str) -> Conversation:

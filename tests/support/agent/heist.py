@@ -39,8 +39,8 @@ def house(folder: Path):  # type: ignore[no-untyped-def]
 
 async def places(agent: Agent, query: str) -> set[tuple[str, int]]:
     await archived(agent.memory)
-    found = await agent.memory.long_term.search(query, owner="me", limit=20, fold=False)
-    return {hit.anchor.ref[:2] for hit in found.hits if "heist" in hit.content}
+    results = await agent.memory.long_term.search(query, owner="me", limit=20, fold=False)
+    return {hit.anchor.ref[:2] for hit in results.hits if "heist" in hit.content}
 
 
 async def forget(agent: Agent, request: ForgetRequest) -> None:

@@ -39,9 +39,9 @@ class Looks:
 
 def failures(events: Sequence[Event]) -> list[str]:
     """What went wrong with hooks, as the run loop tells it."""
-    told = [e.body.problem for e in events if isinstance(e.body, ErrorOccurred)]
-    assert all(problem.kind == "hook" for problem in told)
-    return [problem.detail for problem in told]
+    problems = [e.body.problem for e in events if isinstance(e.body, ErrorOccurred)]
+    assert all(problem.kind == "hook" for problem in problems)
+    return [problem.detail for problem in problems]
 
 
 def results(events: Sequence[Event]) -> list[ToolFinished]:

@@ -110,8 +110,8 @@ class Judge:
     @property
     def labels(self) -> list[str]:
         """What it could choose from when it was asked last."""
-        found: list[str] = self.schemas[-1]["properties"]["continues"]["enum"]
-        return found
+        labels: list[str] = self.schemas[-1]["properties"]["continues"]["enum"]
+        return labels
 
     async def stream(
         self,

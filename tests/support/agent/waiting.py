@@ -32,10 +32,10 @@ class Launches:
 
 
 def launch_call(what: str, index: int = 0) -> ToolCallDelta:
-    return wanted("launch", index, what=what)
+    return tool_call("launch", index, what=what)
 
 
-def wanted(name: str, index: int = 0, /, **arguments: object) -> ToolCallDelta:
+def tool_call(name: str, index: int = 0, /, **arguments: object) -> ToolCallDelta:
     text = json.dumps(arguments, ensure_ascii=False)
     return ToolCallDelta(index=index, id=f"c{index}", name=name, arguments=text)
 
