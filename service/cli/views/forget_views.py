@@ -17,7 +17,7 @@ from service.domain.forgetting_terms import (
 )
 
 _SHOWN = 20  # of each kind; `--json` has all
-_WIDTH = 70
+_WORDS_AT_MOST, _WORDS_AT_LEAST = 70, 40  # terminal cells beside what a row says of a place
 _KINDS: dict[CopyKind, str] = {
     "fork": "forked from it",
     "moved": "a message was moved from there",
@@ -51,20 +51,28 @@ def print_preview(
         with_all_that_saw: whether all goes that was said by those who had seen them.
     """
     loops = [
-        f"{plain(each.id)}  {day(each.created_at.astimezone().isoformat())}"
-        f"  {counted(each.iterations, 'iteration')}  {one_line(each.goal, _WIDTH)}"
+        (
+            f"{plain(each.id)}  {day(each.created_at.astimezone().isoformat())}"
+            f"  {counted(each.iterations, 'iteration')}",
+            each.goal,
+        )
         for each in preview.run_loops
     ]
     _list("Whole run loops:", loops)
     single = [
-        f"{plain(each.run_loop_id)}:{each.iteration}"
-        f"  {day(each.at.astimezone().isoformat())}  {one_line(each.words, _WIDTH)}"
+        (
+            f"{plain(each.run_loop_id)}:{each.iteration}  {day(each.at.astimezone().isoformat())}",
+            each.words,
+        )
         for each in preview.iterations
     ]
     _list("Single iterations:", single)
     copies = [
-        f"{plain(each.run_loop_id)}  {counted(each.places, 'place')}"
-        f"  {', '.join(_KINDS[kind] for kind in each.kinds)}: {one_line(each.goal, _WIDTH)}"
+        (
+            f"{plain(each.run_loop_id)}  {counted(each.places, 'place')}"
+            f"  {', '.join(_KINDS[kind] for kind in each.kinds)}:",
+            each.goal,
+        )
         for each in preview.copies
     ]
     _list("Copies elsewhere, which go too:", copies)
@@ -97,13 +105,11 @@ def _print_who_saw(preview: ForgetPreview, *, answers_go: bool, all_go: bool) ->
         _places(preview.saw),
     )
     notes = [
-        f"{'goes' if each.goes else 'stays'}  {one_line(f'{each.subject}: {each.text}', _WIDTH)}"
-        for each in preview.notes
+        ("goes" if each.goes else "stays", f"{each.subject}: {each.text}") for each in preview.notes
     ]
     _list("Notes that rest on it:", notes)
     repeated = [
-        f"{plain(each.run_loop_id)}:{each.iteration}  {_SAID_BY[each.by]}"
-        f"  {one_line(each.words, _WIDTH)}"
+        (f"{plain(each.run_loop_id)}:{each.iteration}  {_SAID_BY[each.by]}", each.words)
         for each in preview.repeated
     ]
     _list("The same words stand here as well, and stay; name them to forget them:", repeated)
@@ -145,23 +151,47 @@ def print_receipt(receipt: ForgetReceipt) -> None:
     out().print(f"  receipt {plain(receipt.id)}", style="dim")
 
 
-def _places(places: Sequence[PlaceThatSaw]) -> list[str]:
+_Row = tuple[str, str]
+"""What is said of a place, and the words that stand there or tell what it is."""
+
+
+def _places(places: Sequence[PlaceThatSaw]) -> list[_Row]:
     return [
-        f"{plain(each.run_loop_id)}{'' if each.iteration is None else f':{each.iteration}'}"
-        f"  {', '.join(_PARTS[part] for part in each.parts)}: {one_line(each.words, _WIDTH)}"
+        (
+            f"{plain(each.run_loop_id)}{'' if each.iteration is None else f':{each.iteration}'}"
+            f"  {', '.join(_PARTS[part] for part in each.parts)}:",
+            each.words,
+        )
         for each in places
     ]
 
 
-def _mentions(run_loops: Sequence[RunLoopMention]) -> list[str]:
-    return [f"{plain(each.id)}  {each.status}  {one_line(each.goal, _WIDTH)}" for each in run_loops]
+def _mentions(run_loops: Sequence[RunLoopMention]) -> list[_Row]:
+    return [(f"{plain(each.id)}  {each.status}", each.goal) for each in run_loops]
 
 
-def _list(title: str, lines: Sequence[str]) -> None:
-    if not lines:
+def _list(title: str, rows: Sequence[_Row]) -> None:
+    if not rows:
         return
     out().print(title, style="bold")
-    for line in lines[:_SHOWN]:
-        out().print(f"  {line}", soft_wrap=True)
-    if len(lines) > _SHOWN:
-        out().print(f"  … and {len(lines) - _SHOWN} more", style="dim")
+    width = out().width if out().is_terminal else 1000  # a file has room for all of it
+    for place, words in rows[:_SHOWN]:
+        for line in _lines(place, words, width):
+            out().print(line, soft_wrap=True)
+    if len(rows) > _SHOWN:
+        out().print(f"  … and {len(rows) - _SHOWN} more", style="dim")
+
+
+def _lines(place: str, words: str, width: int) -> list[str]:
+    """A row in a terminal of `width` cells: the words on a line of their own where it is narrow.
+
+    >>> _lines("home:0  answer:", "The code is 4711, if you must know.", 80)
+    ['  home:0  answer: The code is 4711, if you must know.']
+    >>> _lines("home:0  answer, result of a tool:", "The code is 4711, if you must know.", 40)
+    ['  home:0  answer, result of a tool:', '    The code is 4711, if you must know.']
+    """
+    gap = " " if place.endswith(":") else "  "
+    room = width - len(f"  {place}{gap}")
+    if room >= _WORDS_AT_LEAST:
+        return [f"  {place}{gap}{one_line(words, min(room, _WORDS_AT_MOST))}"]
+    return [f"  {place}", f"    {one_line(words, min(width - 4, _WORDS_AT_MOST))}"]
