@@ -204,13 +204,13 @@ def test_shares_are_told_for_all_and_for_parts_with_the_lowest_of_the_runs() -> 
             for each in (Outcome(one, 0, heard, None), Outcome(one, 1, heard, wrong))
         ]
 
-    found = of_runs([had((), ("no",)), had((), ())])
-    assert (found["messages"], found["passed"]) == (2, [1, 2])
-    assert (found["share"], found["lowest"]) == (0.75, 0.5)
-    assert found["by_category"]["tea"]["lowest"] == 1.0
-    assert found["safety"] == {"messages": 1, "passed": [0, 1], "share": 0.5, "lowest": 0.0}
-    assert found["times"]["all"]["messages"] == 8
-    assert found["times"]["first"]["first_token_p50_ms"] == 10
+    figures = of_runs([had((), ("no",)), had((), ())])
+    assert (figures["messages"], figures["passed"]) == (2, [1, 2])
+    assert (figures["share"], figures["lowest"]) == (0.75, 0.5)
+    assert figures["by_category"]["tea"]["lowest"] == 1.0
+    assert figures["safety"] == {"messages": 1, "passed": [0, 1], "share": 0.5, "lowest": 0.0}
+    assert figures["times"]["all"]["messages"] == 8
+    assert figures["times"]["first"]["first_token_p50_ms"] == 10
 
 
 # --- data
@@ -252,10 +252,10 @@ def test_a_line_of_another_form_is_told_with_its_number(
 ) -> None:
     good = '{"id": "one", "language": "en", "category": "c", "turns": [{"say": "a", "check": {}}]}'
     (tmp_path / "my.jsonl").write_text(f"{good}\n\n{line}\n")
-    with pytest.raises(BenchmarkError) as told:
+    with pytest.raises(BenchmarkError) as raised:
         read_data([tmp_path])
-    assert "my.jsonl, line 3" in told.value.detail
-    assert words in told.value.detail
+    assert "my.jsonl, line 3" in raised.value.detail
+    assert words in raised.value.detail
 
 
 def test_bytes_cut_in_half_are_told_with_their_line(tmp_path: Path) -> None:
@@ -270,9 +270,9 @@ def test_an_empty_folder_and_an_unknown_category_are_told(tmp_path: Path) -> Non
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(BenchmarkError, match="no conversation"):
         read_data([tmp_path])
-    with pytest.raises(BenchmarkError, match="no category nonsense") as told:
+    with pytest.raises(BenchmarkError, match="no category nonsense") as raised:
         read_data([DATA / "dev"], ["nonsense"])
-    assert "arithmetic" in (told.value.advice or "")
+    assert "arithmetic" in (raised.value.advice or "")
 
 
 # --- both arms, with a scripted model
@@ -337,9 +337,9 @@ def test_conversations_go_through_the_real_parts_and_beside_them_the_bare_model(
     tmp_path: Path, conversations: Path
 ) -> None:
     saved = tmp_path / "said.jsonl"
-    told: list[str] = []
+    progress: list[str] = []
     plan = Plan(data=[conversations], settings=settings(tmp_path), runs=2, save=saved)
-    report = run(plan, tell=told.append)
+    report = run(plan, tell=progress.append)
     ours, bare = (report["models"]["scripted"][arm] for arm in ("rondo", "bare"))
     assert ours["passed"] == [2, 2]
     memory = ours["by_category"]["memory"]
@@ -362,7 +362,7 @@ def test_conversations_go_through_the_real_parts_and_beside_them_the_bare_model(
     assert {tuple(each["tools"]) for each in mine} == {("memory_search",)}
     assert all(each["route"].startswith("new") for each in mine)
     assert all(0 <= each["first_token_ms"] <= each["whole_ms"] for each in lines)
-    failures = [each for each in told if each.startswith("failed: ")]
+    failures = [each for each in progress if each.startswith("failed: ")]
     assert len(failures) == 2 * 1 + 2 * 2
     assert any("'can eat' is in it" in each for each in failures)
 
@@ -385,13 +385,13 @@ def test_what_was_told_in_a_conversation_is_not_in_the_next_ones_memory(tmp_path
     made = Settings(data_dir=tmp_path / "mine", llm={"provider": "scripted", "model": str(script)})
     saved = tmp_path / "said.jsonl"
     run(Plan(data=[file], settings=made, bare=False, starts=False, save=saved))
-    found = {
+    replies = {
         each["id"]: each["answer"]
         for each in map(json.loads, saved.read_text().splitlines())
         if each["said"] == "Where do I live?"
     }
-    assert "Basel" in found["later"]
-    assert "Mira" not in found["asks"]
+    assert "Basel" in replies["later"]
+    assert "Mira" not in replies["asks"]
 
 
 @pytest.mark.slow
@@ -400,11 +400,11 @@ def test_a_model_that_fails_fails_its_answers_and_not_the_benchmark(
 ) -> None:
     made = settings(tmp_path)
     Path(made.llm.model).write_text("== default\nerror: fatal it is out of order\n")
-    told: list[str] = []
-    report = run(Plan(data=[conversations], settings=made, starts=False), tell=told.append)
+    progress: list[str] = []
+    report = run(Plan(data=[conversations], settings=made, starts=False), tell=progress.append)
     for arm in ("rondo", "bare"):
         assert report["models"]["scripted"][arm]["share"] == 0.0
-    assert any("out of order" in each for each in told)
+    assert any("out of order" in each for each in progress)
 
 
 def test_the_command_takes_data_a_category_and_json(

@@ -20,10 +20,10 @@ def run_of(steps_ms: list[float], *, disk_bytes: int = 0) -> Run:
 
 def test_growth_compares_the_last_steps_with_those_around_the_tenth() -> None:
     steps = [9.0] * 4 + [2.0] * 11 + [50.0] * 965 + [3.0] * 20
-    found = loop_figures.of_runs([run_of(steps)])
-    assert found["tenth_ms"] == pytest.approx(2)
-    assert found["end_ms"] == pytest.approx(3)
-    assert found["growth"] == pytest.approx(1.5)
+    figures = loop_figures.of_runs([run_of(steps)])
+    assert figures["tenth_ms"] == pytest.approx(2)
+    assert figures["end_ms"] == pytest.approx(3)
+    assert figures["growth"] == pytest.approx(1.5)
 
 
 def test_one_slow_run_among_three_changes_no_median() -> None:
@@ -35,31 +35,31 @@ def test_one_slow_run_among_three_changes_no_median() -> None:
 
 
 def test_what_is_on_disk_is_told_in_all_and_for_each_step() -> None:
-    found = loop_figures.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
-    assert found["disk_bytes"] == 40_000
-    assert found["disk_bytes_per_step"] == 800
+    figures = loop_figures.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
+    assert figures["disk_bytes"] == 40_000
+    assert figures["disk_bytes_per_step"] == 800
 
 
 def test_pauses_for_garbage_are_told_in_all_and_the_longest() -> None:
-    found = loop_figures.of_runs([run_of([1.0] * 20)])
-    assert found["gc_ms"] == pytest.approx(0.75)
-    assert found["gc_max_ms"] == pytest.approx(0.5)
+    figures = loop_figures.of_runs([run_of([1.0] * 20)])
+    assert figures["gc_ms"] == pytest.approx(0.75)
+    assert figures["gc_max_ms"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 40])
 def test_loops_of_any_length_have_all_figures(count: int) -> None:
-    found = loop_figures.of_runs([run_of([2.0] * count)])
-    assert found["growth"] == pytest.approx(1)
-    assert found["p95_ms"] == pytest.approx(2)
+    figures = loop_figures.of_runs([run_of([2.0] * count)])
+    assert figures["growth"] == pytest.approx(1)
+    assert figures["p95_ms"] == pytest.approx(2)
 
 
 def test_a_loop_is_compared_with_its_baseline() -> None:
     run = run_of([3.0] * 20)
-    found = loop_figures.of_subject(
+    figures = loop_figures.of_subject(
         [SubjectRun(**run, baseline_ms=baseline) for baseline in (0.1, 0.5, 0.9)]
     )
-    assert found["baseline_p50_ms"] == pytest.approx(0.5)
-    assert found["ratio"] == pytest.approx(6)
+    assert figures["baseline_p50_ms"] == pytest.approx(0.5)
+    assert figures["ratio"] == pytest.approx(6)
 
 
 def test_the_slowest_step_of_all_loops_is_told_against_the_median() -> None:
@@ -69,8 +69,8 @@ def test_the_slowest_step_of_all_loops_is_told_against_the_median() -> None:
         ended=6.0,
         gc_ms=[],
     )
-    found = loop_figures.of_crowds([crowd])
-    assert (found["loops"], found["steps"]) == (2, 5)
-    assert found["max_over_median"] == pytest.approx(4.2)
-    assert found["last_began_ms"] == pytest.approx(500)
-    assert found["wall_ms"] == pytest.approx(1500)
+    figures = loop_figures.of_crowds([crowd])
+    assert (figures["loops"], figures["steps"]) == (2, 5)
+    assert figures["max_over_median"] == pytest.approx(4.2)
+    assert figures["last_began_ms"] == pytest.approx(500)
+    assert figures["wall_ms"] == pytest.approx(1500)

@@ -39,22 +39,22 @@ def small(*, real: bool = False) -> dict[str, Any]:
 def test_each_size_has_its_figures_beside_those_of_the_baseline(real: bool) -> None:
     report = small(real=real)
     assert list(report["sizes"]) == ["100", "200"]
-    for size, found in report["sizes"].items():
-        assert found["segments"] == int(size)
-        assert {"archive_per_s", "archive_baseline_per_s", "archive_ratio"} <= set(found)
-        assert {"search_p50_ms", "baseline_p50_ms", "search_ratio"} <= set(found)
-        assert found["found"] > 0
-        assert set(found["filters"]) == {
+    for size, figures in report["sizes"].items():
+        assert figures["segments"] == int(size)
+        assert {"archive_per_s", "archive_baseline_per_s", "archive_ratio"} <= set(figures)
+        assert {"search_p50_ms", "baseline_p50_ms", "search_ratio"} <= set(figures)
+        assert figures["found"] > 0
+        assert set(figures["filters"]) == {
             "type",
             "half_of_time",
             "hundredth_of_time",
             "run_loop",
             "metadata",
         }
-        for of_filter in found["filters"].values():
+        for of_filter in figures["filters"].values():
             assert of_filter["p50_ms"] > 0
             assert of_filter["ratio"] > 0
-        assert found["disk_bytes"] > found["baseline_disk_bytes"] > 0
+        assert figures["disk_bytes"] > figures["baseline_disk_bytes"] > 0
     assert ("drawn" in report["real"]["fill"]) is not real
 
 
@@ -65,7 +65,7 @@ def test_ratios_are_subject_over_baseline_at_the_median() -> None:
     assert archived["archive_ratio"] == 0.8
     assert (archived["fill_per_s"], archived["fill_baseline_per_s"]) == (500, 1000)
 
-    free = [Searched("", subject, 10.0, found) for subject, found in ((11, True), (12, False))]
+    free = [Searched("", subject, 10.0, is_hit) for subject, is_hit in ((11, True), (12, False))]
     filtered = [Searched("type", 18.0, 10.0, False)]
     searched = of_searching([*free, *filtered])
     assert searched["search_ratio"] == 1.15

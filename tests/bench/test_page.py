@@ -39,21 +39,21 @@ def test_every_figure_is_explained() -> None:
     starts = [0.0, 1.0, 2.0]
     subject = SubjectRun(starts=starts, disk_bytes=1, gc_ms=[], baseline_ms=1.0)
     crowd = CrowdRun(starts=[starts], sent=0.0, ended=2.0, gc_ms=[])
-    told = {*loop_figures.of_subject([subject]), *loop_figures.of_crowds([crowd])}
-    told |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
+    names = {*loop_figures.of_subject([subject]), *loop_figures.of_crowds([crowd])}
+    names |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
     searched = of_searching([Searched("", 1, 1, True), Searched("type", 1, 1, True)])
-    told |= {*searched, *searched["filters"]["type"]}
+    names |= {*searched, *searched["filters"]["type"]}
     evidence = Evidence(run_loop_id="a", iteration_index=0, segment_type="response")
     answer = Answer(Query(id="q", query="?", evidence=(evidence,)), (), 1.0)
-    told |= {name.split("@")[0] for name in of_answers([answer])}
+    names |= {name.split("@")[0] for name in of_answers([answer])}
     routed = of_decided([Decided(Decision(0, 0, 1.0), 1, "embedding", 2.0, 1, 1.0)])
-    told |= {*routed}
+    names |= {*routed}
     talk = Conversation(id="c", language="en", category="c", turns=(Turn(say="Hi", check=Check()),))
     heard = Heard("Hello!", whole_ms=2.0, first_token_ms=1.0)
     answered = of_runs([[Outcome(talk, 0, heard, ())]])
     parts = {"by_category", "by_language", "safety", "times"}
-    told |= {*answered, *answered["times"]["all"]} - parts
-    assert told <= explained()
+    names |= {*answered, *answered["times"]["all"]} - parts
+    assert names <= explained()
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each.startswith("rondo")])

@@ -71,15 +71,15 @@ def test_words_find_what_they_stand_in_and_the_shares_are_those_of_the_evidence(
 ) -> None:
     write_set(tmp_path / "small")
     report = run(Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None))
-    found = report["sets"]["small"]["lexical"]
-    assert found["queries"] == 3
-    assert found["any@1"] == 1
-    assert found["recall@50"] == pytest.approx(2.5 / 3, abs=1e-4)
-    assert found["all@50"] == pytest.approx(2 / 3, abs=1e-4)
-    assert found["mrr"] == 1
-    assert found["categories"]["recipe"]["recall@1"] == 0.5
-    assert found["categories"]["place"]["queries"] == 2
-    assert report["overall"]["lexical"]["recall@50"] == found["recall@50"]
+    figures = report["sets"]["small"]["lexical"]
+    assert figures["queries"] == 3
+    assert figures["any@1"] == 1
+    assert figures["recall@50"] == pytest.approx(2.5 / 3, abs=1e-4)
+    assert figures["all@50"] == pytest.approx(2 / 3, abs=1e-4)
+    assert figures["mrr"] == 1
+    assert figures["categories"]["recipe"]["recall@1"] == 0.5
+    assert figures["categories"]["place"]["queries"] == 2
+    assert report["overall"]["lexical"]["recall@50"] == figures["recall@50"]
     assert report["embedder"] is None
 
 
@@ -141,14 +141,14 @@ def test_a_set_without_queries_is_refused(tmp_path: Path) -> None:
 
 def test_a_query_without_evidence_is_left_out_and_told(tmp_path: Path) -> None:
     write_set(tmp_path / "small", [QUERIES[0], {**QUERIES[1], "evidence": []}])
-    told: list[str] = []
+    notices: list[str] = []
     report = run(
-        Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None), tell=told.append
+        Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None), tell=notices.append
     )
     assert report["sets"]["small"]["lexical"]["queries"] == 1
     [notice] = report["notices"]["small"]
     assert "1 queries without evidence are left out: line 2 (query q2)" in notice
-    assert any(notice in words for words in told)
+    assert any(notice in words for words in notices)
 
 
 @pytest.mark.parametrize("missing", [evidence("ship"), evidence("boat", iteration=1)])

@@ -13,19 +13,19 @@ def place(number: int) -> Place:
 
 def test_half_of_the_evidence_among_the_first_five_is_a_recall_of_a_half() -> None:
     hits = [place(number) for number in range(20)]
-    found = judge(hits, [place(3), place(7)])
-    assert [found[f"recall@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 0.5, 1, 1, 1]
-    assert [found[f"all@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 0, 1, 1, 1]
-    assert [found[f"any@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 1, 1, 1, 1]
-    assert found["mrr"] == 1 / 4
+    figures = judge(hits, [place(3), place(7)])
+    assert [figures[f"recall@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 0.5, 1, 1, 1]
+    assert [figures[f"all@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 0, 1, 1, 1]
+    assert [figures[f"any@{k}"] for k in (1, 5, 10, 25, 50)] == [0, 1, 1, 1, 1]
+    assert figures["mrr"] == 1 / 4
 
 
 def test_segments_of_one_text_count_once_and_each_takes_a_rank() -> None:
     hits = [place(1), place(1), place(1), place(1), place(1), place(2)]
-    found = judge(hits, [place(1), place(2)])
-    assert found["recall@5"] == 0.5
-    assert found["recall@10"] == 1
-    assert found["mrr"] == 1
+    figures = judge(hits, [place(1), place(2)])
+    assert figures["recall@5"] == 0.5
+    assert figures["recall@10"] == 1
+    assert figures["mrr"] == 1
 
 
 def test_the_same_evidence_named_twice_counts_once() -> None:

@@ -83,18 +83,18 @@ NEVER_JOINS = 'text: {"continues": "a new matter"}'
 
 def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     report = run(plan())
-    found = report["sets"]["everyday"]["embedding"]
-    assert found["messages"] == sum(found["kinds"].values()) == 40
-    right = found["kinds"]["joined_right"] + found["kinds"]["new_right"]
-    assert found["accuracy"] == right / 40
-    assert found["accuracy"] > 0.5
-    assert found["without_llm"] == 1
-    assert 0 < found["p50_ms"] <= found["p95_ms"]
-    assert sum(each["messages"] for each in found["calibration"]) == 40
-    assert sum(each["messages"] for each in found["by_candidates"].values()) == 40
+    figures = report["sets"]["everyday"]["embedding"]
+    assert figures["messages"] == sum(figures["kinds"].values()) == 40
+    right = figures["kinds"]["joined_right"] + figures["kinds"]["new_right"]
+    assert figures["accuracy"] == right / 40
+    assert figures["accuracy"] > 0.5
+    assert figures["without_llm"] == 1
+    assert 0 < figures["p50_ms"] <= figures["p95_ms"]
+    assert sum(each["messages"] for each in figures["calibration"]) == 40
+    assert sum(each["messages"] for each in figures["by_candidates"].values()) == 40
     # Without an embedder there is no baseline, and the model decides by the words.
-    assert (found["embedding_p50_ms"], found["ratio"], report["embedder"]) == (None, None, None)
-    assert found["methods"] == {"words": 36, "fallback": 4}
+    assert (figures["embedding_p50_ms"], figures["ratio"], report["embedder"]) == (None, None, None)
+    assert figures["methods"] == {"words": 36, "fallback": 4}
     digest = hashlib.sha256((EVERYDAY / "chinese.jsonl").read_bytes()).hexdigest()
     assert report["inputs"]["everyday"]["chinese.jsonl"] == digest
     assert report["model"]["version"] == shipped().version
@@ -108,10 +108,10 @@ def test_the_loops_are_those_that_the_training_saw() -> None:
     trained = list(replay(EVERYDAY, {}))
     routed = list(arrivals(read_set(EVERYDAY)))
     assert len(trained) == len(routed) == 40
-    for known, each in zip(trained, routed, strict=True):
+    for lesson, each in zip(trained, routed, strict=True):
         loops = {state.id.partition(":")[2]: candidate_of(state) for state in each.active}
-        assert set(loops) == {candidate.id for candidate in known.candidates}
-        for candidate in known.candidates:
+        assert set(loops) == {candidate.id for candidate in lesson.candidates}
+        for candidate in lesson.candidates:
             loop = loops[candidate.id]
             assert [(t.text, t.role) for t in loop.turns] == [
                 (t.text, t.role) for t in candidate.turns
@@ -119,7 +119,7 @@ def test_the_loops_are_those_that_the_training_saw() -> None:
             assert loop.goal.text == candidate.goal.text
             spoken = [[t.at for t in one.turns if t.role == "user"] for one in (loop, candidate)]
             assert spoken[0] == spoken[1]
-        true = NEW if known.right == NEW else known.candidates[known.right].id
+        true = NEW if lesson.right == NEW else lesson.candidates[lesson.right].id
         place = each.right
         assert true == (NEW if place == NEW else each.active[place].id.partition(":")[2])
 
@@ -134,9 +134,9 @@ def test_several_messages_without_an_answer_are_turns_of_one_loop(tmp_path: Path
         LINE | {"at": "2026-03-02T08:45:31Z", "text": "It stopped."},
         LINE | {"at": "2026-03-02T09:00:32Z", "text": "It drips again."},
     ]
-    found = list(arrivals(read_set(write_set(tmp_path / "set", *said))))
-    assert [each.right for each in found] == [0, 0, 0, NEW]
-    [state] = found[2].active
+    messages = list(arrivals(read_set(write_set(tmp_path / "set", *said))))
+    assert [each.right for each in messages] == [0, 0, 0, NEW]
+    [state] = messages[2].active
     assert [turn.text for turn in candidate_of(state).turns] == [each["text"] for each in said[:5]]
     assert state.goal == "Good morning."
 
@@ -149,11 +149,11 @@ def test_a_time_without_a_zone_is_in_utc(tmp_path: Path) -> None:
 
 def test_the_language_model_is_asked_for_every_message_where_it_is_to_be() -> None:
     report = run(plan(methods=("llm",), make_llm=lambda: saying(NEVER_JOINS)))
-    found = report["sets"]["everyday"]["llm"]
-    assert found["methods"] == {"llm": 36, "fallback": 4}
-    assert found["without_llm"] == 0.1  # nothing was open when these came
-    assert found["accuracy"] == 13 / 40
-    assert found["kinds"]["new_right"] == 13
+    figures = report["sets"]["everyday"]["llm"]
+    assert figures["methods"] == {"llm": 36, "fallback": 4}
+    assert figures["without_llm"] == 0.1  # nothing was open when these came
+    assert figures["accuracy"] == 13 / 40
+    assert figures["kinds"]["new_right"] == 13
     assert report["llm"] == saying(NEVER_JOINS).model
 
 
@@ -161,9 +161,9 @@ def test_the_language_model_is_asked_for_every_message_where_it_is_to_be() -> No
 def test_the_full_method_asks_it_where_the_settings_say_so() -> None:
     def methods(**options: Any) -> dict[str, int]:
         settings = RouterOptions(**options)
-        wanted = plan(methods=("full",), options=settings, make_llm=lambda: saying(NEVER_JOINS))
-        found: dict[str, int] = run(wanted)["sets"]["everyday"]["full"]["methods"]
-        return found
+        run_plan = plan(methods=("full",), options=settings, make_llm=lambda: saying(NEVER_JOINS))
+        counts: dict[str, int] = run(run_plan)["sets"]["everyday"]["full"]["methods"]
+        return counts
 
     assert "llm" not in methods(sure_above=0.0)
     assert "llm" not in methods(use_llm=False)
@@ -203,16 +203,16 @@ async def test_the_message_alone_is_embedded_within_its_decision(limit: int | No
     data = read_set(EVERYDAY)
     async with router_for("embedding", embedder, None, RouterOptions()) as (router, warm):
         chosen = sampled(data.messages, limit, seed=0)
-        found = await decide_all(router, warm, embedder, data, chosen=chosen)
-    assert len(found) == len(chosen)
-    for each in found:
+        decisions = await decide_all(router, warm, embedder, data, chosen=chosen)
+    assert len(decisions) == len(chosen)
+    for each in decisions:
         assert each.embedded == (1 if each.candidates else 0)
         assert (each.embedding_ms is None) == (each.candidates == 0)
         assert each.method == ("embedding" if each.candidates else "fallback")
 
 
 def test_the_figures_are_those_counted_by_hand() -> None:
-    found = of_decided(
+    figures = of_decided(
         [
             Decided(Decision(NEW, NEW, 1.0), 0, "fallback", 0.1, 0, None),
             Decided(Decision(0, 0, 0.9), 1, "embedding", 12.0, 1, 10.0),
@@ -220,10 +220,10 @@ def test_the_figures_are_those_counted_by_hand() -> None:
             Decided(Decision(NEW, 3, 0.5), 21, "llm", 20.0, 1, 10.0),
         ]
     )
-    assert (found["accuracy"], found["without_llm"]) == (0.5, 0.75)
+    assert (figures["accuracy"], figures["without_llm"]) == (0.5, 0.75)
     # What was decided without a choice takes no time, and does not count there.
-    assert (found["p50_ms"], found["embedding_p50_ms"], found["ratio"]) == (20.0, 10.0, 2.0)
-    assert {name: each["messages"] for name, each in found["by_candidates"].items()} == {
+    assert (figures["p50_ms"], figures["embedding_p50_ms"], figures["ratio"]) == (20.0, 10.0, 2.0)
+    assert {name: each["messages"] for name, each in figures["by_candidates"].items()} == {
         "0": 1,
         "1": 1,
         "2-5": 1,
@@ -238,10 +238,10 @@ def test_decisions_among_many_loops_are_timed_on_messages_that_nobody_said_befor
     assert len({each.thread for each in said}) == 20
     assert len({each.text for each in said}) == len(said)
     assert len({*asked, *(each.text for each in said)}) == len(asked) + len(said)
-    found = run(plan(loops=5, limit=1, make_embedder=KnownEmbedder))["speed"]
-    assert (found["loops"], found["messages"]) == (5, MESSAGES)
-    assert found["ratio"] > 0
-    assert 0 < found["p50_ms"] <= found["p95_ms"]
+    speed = run(plan(loops=5, limit=1, make_embedder=KnownEmbedder))["speed"]
+    assert (speed["loops"], speed["messages"]) == (5, MESSAGES)
+    assert speed["ratio"] > 0
+    assert 0 < speed["p50_ms"] <= speed["p95_ms"]
 
 
 def test_more_loops_than_can_be_active_are_refused() -> None:
@@ -253,11 +253,11 @@ def test_a_set_that_the_model_was_trained_on_is_told_of(monkeypatch: pytest.Monk
     whole = b"".join(path.read_bytes() for path in sorted(EVERYDAY.glob("*.jsonl")))
     seen = {"set": "everyday", "sha256": hashlib.sha256(whole).hexdigest()}
     monkeypatch.setattr(routing_report, "trained_on", lambda: TrainedOn("v1", [seen]))
-    told: list[str] = []
-    report = run(plan(limit=1), tell=told.append)
+    notices: list[str] = []
+    report = run(plan(limit=1), tell=notices.append)
     [notice] = report["notices"]["everyday"]
     assert "are not held out" in notice
-    assert any(notice in words for words in told)
+    assert any(notice in words for words in notices)
     assert notice in list(routing_summary.lines(report))[-1]
 
 
@@ -265,9 +265,9 @@ def test_an_embedder_that_the_model_does_not_know_is_told_of() -> None:
     class Stranger(KnownEmbedder):
         identity = "another one"
 
-    told: list[str] = []
-    report = run(plan(limit=3, make_embedder=Stranger), tell=told.append)
-    assert any("another one: words alone decide" in words for words in told)
+    notices: list[str] = []
+    report = run(plan(limit=3, make_embedder=Stranger), tell=notices.append)
+    assert any("another one: words alone decide" in words for words in notices)
     assert "words" in report["sets"]["everyday"]["embedding"]["methods"]
 
 
@@ -343,10 +343,10 @@ def test_the_command_routes_by_the_real_embedder_and_prints_json_alone() -> None
     done = bench("--data", str(EVERYDAY.parents[1]), "--method", "embedding", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    found = report["sets"]["everyday"]["embedding"]
-    assert found["methods"] == {"embedding": 36, "fallback": 4}
-    assert found["accuracy"] >= 0.65
-    assert found["ratio"] > 0
+    figures = report["sets"]["everyday"]["embedding"]
+    assert figures["methods"] == {"embedding": 36, "fallback": 4}
+    assert figures["accuracy"] >= 0.65
+    assert figures["ratio"] > 0
     assert "multilingual-e5-small" in report["embedder"]
     assert report["speed"]["loops"] == 20
     assert "new_f1" in done.stderr

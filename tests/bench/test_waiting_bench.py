@@ -30,12 +30,12 @@ def test_every_message_to_a_waiting_loop_is_counted_and_none_is_swallowed(tmp_pa
     file = tmp_path / "scenes.jsonl"
     file.write_text(json.dumps(SCENE) + "\n")
     report = run(Plan(data=file, make_embedder=None))
-    found = report["parts"]["scenes"]["all"]
-    assert found["messages"] == 3
-    assert found["swallowed"] == 0
-    assert found["wrongly_opened"] == {"count": 0, "of": 2, "share": 0.0}
-    assert found["wrongly_taken"] == {"count": 0, "of": 1, "share": 0.0}
-    assert found["choices_misread"] == {"count": 0, "of": 2, "share": 0.0}
+    figures = report["parts"]["scenes"]["all"]
+    assert figures["messages"] == 3
+    assert figures["swallowed"] == 0
+    assert figures["wrongly_opened"] == {"count": 0, "of": 2, "share": 0.0}
+    assert figures["wrongly_taken"] == {"count": 0, "of": 1, "share": 0.0}
+    assert figures["choices_misread"] == {"count": 0, "of": 2, "share": 0.0}
     assert report["method"] == "words"
 
 

@@ -59,9 +59,9 @@ def answering(terminal: Terminal, message: str, until: str) -> Iterator[tuple[Sc
     screen = Screen(terminal, "send", message)
     screen.wait_for("new run loop ")
     screen.wait_for(until)
-    found = re.search(r"new run loop (\w+)", screen.shown)
-    assert found is not None
-    yield screen, found[1]
+    match = re.search(r"new run loop (\w+)", screen.shown)
+    assert match is not None
+    yield screen, match[1]
 
 
 def test_a_follow_up_gets_its_own_answer_and_its_sender_no_other(terminal: Terminal) -> None:

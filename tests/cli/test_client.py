@@ -122,8 +122,8 @@ def test_a_token_that_was_made_only_just_now_is_used(tmp_path: Path) -> None:
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         (tmp_path / "token").write_text("fresh\n")
-        known = request.headers["Authorization"] == "Bearer fresh"
-        status = 200 if known else 401
+        authorized = request.headers["Authorization"] == "Bearer fresh"
+        status = 200 if authorized else 401
         write(request, "{}", status=status, media_type="application/problem+json")
 
     with answering(answer) as port:

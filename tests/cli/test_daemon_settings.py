@@ -30,25 +30,25 @@ def test_config_prints_what_the_daemon_was_started_with(terminal: Terminal) -> N
 
 
 def test_config_says_in_json_whose_settings_it_prints(terminal: Terminal) -> None:
-    found = json.loads(terminal.run("config", "--json", **ELSEWHERE).stdout)
-    assert (found["of"], found["settings"]["llm"]["provider"]) == ("daemon", "scripted")
-    found = json.loads(terminal.run("config", "--json", "--here", **ELSEWHERE).stdout)
-    assert (found["of"], found["settings"]["llm"]["model"]) == ("here", "gpt-elsewhere")
+    report = json.loads(terminal.run("config", "--json", **ELSEWHERE).stdout)
+    assert (report["of"], report["settings"]["llm"]["provider"]) == ("daemon", "scripted")
+    report = json.loads(terminal.run("config", "--json", "--here", **ELSEWHERE).stdout)
+    assert (report["of"], report["settings"]["llm"]["model"]) == ("here", "gpt-elsewhere")
 
 
 def test_doctor_tells_of_the_daemons_model_and_that_the_shell_differs(terminal: Terminal) -> None:
-    found = checks(terminal, **ELSEWHERE)
-    assert "llm.model" in found["settings"]["words"]
-    assert found["language model"]["verdict"] == "ok"
-    assert "the script" in found["language model"]["words"]
-    assert "gpt-elsewhere" not in found["language model"]["words"]
+    checks_by_name = checks(terminal, **ELSEWHERE)
+    assert "llm.model" in checks_by_name["settings"]["words"]
+    assert checks_by_name["language model"]["verdict"] == "ok"
+    assert "the script" in checks_by_name["language model"]["words"]
+    assert "gpt-elsewhere" not in checks_by_name["language model"]["words"]
 
 
 def test_doctor_does_not_claim_a_tool_for_a_key_that_only_the_shell_has(
     terminal: Terminal,
 ) -> None:
-    found = checks(terminal, **{**ENVIRONMENT, "TAVILY_API_KEY": "tvly-hush"})
-    assert found["web search"]["verdict"] == "note"
+    checks_by_name = checks(terminal, **{**ENVIRONMENT, "TAVILY_API_KEY": "tvly-hush"})
+    assert checks_by_name["web search"]["verdict"] == "note"
 
 
 def test_the_chat_greets_with_the_daemons_model(terminal: Terminal) -> None:

@@ -74,8 +74,8 @@ def test_several_anchors_of_an_open_loop_are_shown_as_one_window(terminal: Termi
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.count("›") == 2
     assert shown.stdout.count(loop_id) == 1, "one window, one heading"
-    found = json.loads(terminal.run("memory", "expand", *anchors, *options, "--json").stdout)
-    assert [len(window["segments"]) for window in found["windows"]] == [2]
+    expansion = json.loads(terminal.run("memory", "expand", *anchors, *options, "--json").stdout)
+    assert [len(window["segments"]) for window in expansion["windows"]] == [2]
     whole = terminal.run(
         "memory", "expand", anchors[1], "--unit", "iterations", *options[:4], "--json"
     )

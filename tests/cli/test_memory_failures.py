@@ -71,9 +71,9 @@ def test_a_daemon_that_dies_meanwhile_is_told_with_what_became_of_the_work(
         result = Terminal(tmp_path, port).run("memory", command, *more[command])
     assert result.exit_code == 1
     assert "connection" in result.stderr
-    told = " ".join(result.stderr.split())
-    assert words in told
-    assert "goes on without you" not in told
+    stderr = " ".join(result.stderr.split())
+    assert words in stderr
+    assert "goes on without you" not in stderr
 
 
 def test_failures_name_the_run_loop_or_the_title_of_the_conversation(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_the_parts_of_a_score_are_folded_between_them(
     print_hits(SearchResult(hits=(hit,), mode="lexical"))
     shown = capsys.readouterr().out.splitlines()
     assert max(map(len, shown)) <= 80
-    told = "\n".join(shown)
+    output = "\n".join(shown)
     for name, part in scores.items():
-        assert f"{name} {part:+.2f}" in told or f"{name} {part:.3f}" in told
+        assert f"{name} {part:+.2f}" in output or f"{name} {part:.3f}" in output
     parts = [line for line in shown if "score" in line or "bm25" in line]
     assert len(parts) > 2
     assert all(line.startswith("  ") and not line.startswith("   ") for line in parts)
@@ -152,9 +152,9 @@ def hits(*related: bool) -> SearchResult:
 
 def test_a_line_is_drawn_where_relevance_ends(capsys: pytest.CaptureFixture[str]) -> None:
     print_hits(hits(True, True, False))
-    told = capsys.readouterr()
-    assert told.err.count("below this line nothing seems to be about it") == 1
-    assert told.out.count("Words") == 3
+    captured = capsys.readouterr()
+    assert captured.err.count("below this line nothing seems to be about it") == 1
+    assert captured.out.count("Words") == 3
     print_hits(hits(True, True))
     assert "below this line" not in capsys.readouterr().err
 
@@ -163,10 +163,10 @@ def test_where_nothing_is_relevant_that_is_said_before_the_hits(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_hits(hits(False, False))
-    told = capsys.readouterr()
-    assert "Nothing seems to be about it." in told.err
-    assert "below this line" not in told.err
-    assert told.out.count("Words") == 2
+    captured = capsys.readouterr()
+    assert "Nothing seems to be about it." in captured.err
+    assert "below this line" not in captured.err
+    assert captured.out.count("Words") == 2
 
 
 def test_a_receipt_keeps_its_lines_where_there_is_no_terminal(

@@ -55,15 +55,15 @@ def test_places_that_tell_it_are_told_from_those_that_only_saw_it(terminal: Term
     loop = sent(terminal, "The umber padlock opens with 4711.")["run_loop_id"]
     sent(terminal, "Say 4711 again.", "--loop", loop)
     sent(terminal, "谢谢你。", "--loop", loop)
-    wanted = ("memory", "forget", "--anchor", f"{loop}:0.0")
-    shown = terminal.run(*wanted).stdout
+    command = ("memory", "forget", "--anchor", f"{loop}:0.0")
+    shown = terminal.run(*command).stdout
     assert "--with-answers takes them:" in shown
     assert f"{loop}:1  answer: You said: Say 4711 again." in shown
     assert "--with-all-that-saw takes them:" in shown
     assert f"{loop}:2  answer: You said: 谢谢你。" in shown
     assert f"{loop}:1  you said it  Say 4711 again." in shown
-    assert "Places that tell it, which go too:" in terminal.run(*wanted, "--with-answers").stdout
-    done = terminal.run(*wanted, "--with-all-that-saw", "--yes")
+    assert "Places that tell it, which go too:" in terminal.run(*command, "--with-answers").stdout
+    done = terminal.run(*command, "--with-all-that-saw", "--yes")
     assert done.exit_code == 0, done.stderr
     left = terminal.run("loops", "show", loop).stdout
     assert left.count("4711") == 1  # what the person said

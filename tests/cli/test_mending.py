@@ -59,11 +59,11 @@ def say(screen: Screen, words: str, *shown: str) -> None:
 
 def loops(terminal: Terminal) -> dict[str, list[str | None]]:
     """What was said in each active run loop, by its goal."""
-    found = {}
+    messages_by_goal = {}
     for line in json.loads(listed(terminal)):
         whole = json.loads(terminal.run("loops", "show", line["id"], "--json").stdout)
-        found[whole["goal"]] = [each["user_message"] for each in whole["iterations"]]
-    return found
+        messages_by_goal[whole["goal"]] = [each["user_message"] for each in whole["iterations"]]
+    return messages_by_goal
 
 
 def test_one_key_moves_an_unsure_message_with_its_answer_and_another_takes_that_back(
@@ -163,9 +163,9 @@ def test_send_list_and_show_mark_an_unsure_route_and_say_how_to_move_it(
 ) -> None:
     with chatting(terminal):
         hotel = sent(terminal, HOTEL, "--new")["run_loop_id"]
-        told = terminal.run("send", BREAKFAST).stderr
-        assert "unsure, " in told
-        assert f"rondo loops reroute {hotel[:10]} --new; --undo takes that back" in told
+        stderr = terminal.run("send", BREAKFAST).stderr
+        assert "unsure, " in stderr
+        assert f"rondo loops reroute {hotel[:10]} --new; --undo takes that back" in stderr
         line = next(
             each
             for each in terminal.run("loops", COLUMNS="140").stdout.splitlines()
@@ -187,5 +187,5 @@ def listed(terminal: Terminal) -> str:
 
 
 def loop_of(terminal: Terminal, goal: str) -> str:
-    found = json.loads(listed(terminal))
-    return next(str(each["id"]) for each in found if each["goal"] == goal)
+    loops = json.loads(listed(terminal))
+    return next(str(each["id"]) for each in loops if each["goal"] == goal)

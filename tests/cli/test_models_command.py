@@ -51,13 +51,13 @@ def rondo(home: Path, *arguments: str, **settings: str) -> subprocess.CompletedP
 
 
 def in_use(home: Path, **settings: str) -> list[str]:
-    told = json.loads(rondo(home, "list", "--json", **settings).stdout)
-    return [model["name"] for model in told if model["in_use"]]
+    models = json.loads(rondo(home, "list", "--json", **settings).stdout)
+    return [model["name"] for model in models if model["in_use"]]
 
 
 def test_the_list_marks_what_is_in_use_and_what_the_machine_carries(home: Path) -> None:
-    told = json.loads(rondo(home, "list", "--json").stdout)
-    (choice,) = (model["name"] for model in told if model["is_machines_choice"])
+    models = json.loads(rondo(home, "list", "--json").stdout)
+    (choice,) = (model["name"] for model in models if model["is_machines_choice"])
     assert in_use(home) == [choice]
     shown = rondo(home).stdout
     assert rondo(home, "list").stdout == shown
@@ -71,8 +71,8 @@ def test_the_machines_choice_does_not_depend_on_what_is_here(home: Path) -> None
     (choice,) = in_use(home)
     (home.parent / "models" / f"{choice}.gguf").unlink()
     assert in_use(home) == [choice]
-    told = " ".join(rondo(home).stderr.split())
-    assert ("`rondo models use qwen2.5-coder-0.5b` stays with" in told) == (choice == LARGE)
+    stderr = " ".join(rondo(home).stderr.split())
+    assert ("`rondo models use qwen2.5-coder-0.5b` stays with" in stderr) == (choice == LARGE)
 
 
 def test_another_model_is_used_from_then_on_until_the_machine_chooses_again(home: Path) -> None:

@@ -41,10 +41,10 @@ def test_notes_are_shown_apart_and_can_be_removed(tmp_path: Path) -> None:
         terminal = terminal_of(daemon)
         terminal.run("loops", "complete", sent(terminal, WORDS)["run_loop_id"])
         end = time.monotonic() + 20
-        found: dict[str, list[dict[str, Any]]] = {"notes": []}
-        while not found["notes"] and time.monotonic() < end:
-            found = json.loads(terminal.run("memory", "notes", "--json").stdout)
-        [note] = found["notes"]
+        listing: dict[str, list[dict[str, Any]]] = {"notes": []}
+        while not listing["notes"] and time.monotonic() < end:
+            listing = json.loads(terminal.run("memory", "notes", "--json").stdout)
+        [note] = listing["notes"]
         shown = terminal.run("memory", "search", "自行车").stdout
         assert shown.index("note on 自行车") < shown.rindex(WORDS)
         assert note["id"] not in shown

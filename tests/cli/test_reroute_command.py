@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 
 def shown(terminal: Terminal, loop: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(terminal.run("loops", "show", loop, "--json").stdout)
-    return found
+    details: dict[str, Any] = json.loads(terminal.run("loops", "show", loop, "--json").stdout)
+    return details
 
 
 def test_a_message_is_moved_by_the_beginnings_of_ids(terminal: Terminal) -> None:
@@ -71,7 +71,7 @@ def test_it_must_be_said_where_to(terminal: Terminal) -> None:
 
 def test_watching_a_loop_tells_where_a_message_went(terminal: Terminal) -> None:
     loop = sent(terminal, "watch me go")["run_loop_id"]
-    told = json.loads(terminal.run("loops", "reroute", loop, "--new", "--json").stdout)
+    rerouted = json.loads(terminal.run("loops", "reroute", loop, "--new", "--json").stdout)
     watched = terminal.run("loops", "watch", loop)
-    assert f"1 message → {told['to'][:10]}" in watched.stdout
-    assert told["to"] in watched.stdout
+    assert f"1 message → {rerouted['to'][:10]}" in watched.stdout
+    assert rerouted["to"] in watched.stdout

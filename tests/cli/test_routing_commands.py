@@ -103,8 +103,8 @@ def test_where_the_other_topics_went_is_told(terminal: Terminal) -> None:
     listed = "1. What is a lemur?\n2. How do I bake bread?"
     result = terminal.run("send", listed)
     assert "also: “2. How do I bake bread?” · in run loop " in result.stderr
-    told = json.loads(terminal.run("send", listed, "--json").stdout)
-    assert [part["goal"] for part in told["parts"]] == ["2. How do I bake bread?"]
+    answer = json.loads(terminal.run("send", listed, "--json").stdout)
+    assert [part["goal"] for part in answer["parts"]] == ["2. How do I bake bread?"]
 
 
 def test_calibrating_says_what_is_missing(terminal: Terminal) -> None:

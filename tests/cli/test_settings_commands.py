@@ -37,9 +37,9 @@ def test_config_says_which_file_was_read(terminal: Terminal, tmp_path: Path) -> 
     file = tmp_path / "mine.toml"
     file.write_text('log_level = "error"\n')
     result = terminal.run("config", "--json", RONDO_CONFIG=str(file))
-    found = json.loads(result.stdout)
-    assert found["file"] == str(file)
-    assert found["settings"]["log_level"] == "error"
+    report = json.loads(result.stdout)
+    assert report["file"] == str(file)
+    assert report["settings"]["log_level"] == "error"
 
 
 def test_models_lists_what_is_known_and_what_is_here(terminal: Terminal, tmp_path: Path) -> None:
@@ -177,5 +177,5 @@ def looked_at(terminal: Terminal, name: str, **variables: str) -> dict[str, str]
     result = terminal.run("doctor", "--json", RONDO_EMBEDDER__KIND="none", **variables)
     report = json.loads(result.stdout)
     assert result.exit_code == (0 if report["ok"] else 1)
-    found: list[dict[str, str]] = [each for each in report["checks"] if each["name"] == name]
-    return found[0]
+    matches: list[dict[str, str]] = [each for each in report["checks"] if each["name"] == name]
+    return matches[0]

@@ -65,20 +65,20 @@ def test_json_lists_what_there_is_and_writes_nothing(
     result = terminal.run("setup", "--json")
     assert result.exit_code == 0
     assert "hush" not in result.output
-    found = json.loads(result.stdout)
-    server = next(each for each in found["servers"] if each["base_url"] == local.base_url)
+    choices = json.loads(result.stdout)
+    server = next(each for each in choices["servers"] if each["base_url"] == local.base_url)
     assert (server["program"], server["version"]) == ("Ollama", "0.12.6")
     assert [(m["name"], m["tools"]) for m in server["models"]] == [
         ("qwen3:8b", True),
         ("gemma2:2b", False),
     ]
-    assert [(key["provider"], key["variable"]) for key in found["keys"]] == [
+    assert [(key["provider"], key["variable"]) for key in choices["keys"]] == [
         ("deepseek", "DEEPSEEK_API_KEY")
     ]
-    assert {"smollm2-135m"} < {each["name"] for each in found["embedded"]}
-    assert [each["default"] for each in found["embedded"]].count(True) == 1
-    assert found["in_use"] is None
-    assert found["settings_file"] == str(terminal.data_dir / "rondo.toml")
+    assert {"smollm2-135m"} < {each["name"] for each in choices["embedded"]}
+    assert [each["default"] for each in choices["embedded"]].count(True) == 1
+    assert choices["in_use"] is None
+    assert choices["settings_file"] == str(terminal.data_dir / "rondo.toml")
     assert not terminal.data_dir.exists()
     assert not any("chat" in path for path in local.asked_for)
 

@@ -33,8 +33,8 @@ def server(*models: OfferedModel, wants_key: bool = False) -> LocalServer:
 def entries(
     *servers: LocalServer, keys: bool = False, now: LLMSettings | None = None
 ) -> list[Entry]:
-    found = Found(servers, KEYS if keys else (), OWN, None)
-    menu = sections(found, now or LLMSettings())
+    choices = Found(servers, KEYS if keys else (), OWN, None)
+    menu = sections(choices, now or LLMSettings())
     return [entry for section in menu for entry in section.entries]
 
 
@@ -109,10 +109,10 @@ def test_an_address_without_a_path_is_tried_with_the_usual_one_first() -> None:
 
 def test_a_provider_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt="": "OpenRouter")
-    found = ask_address()
-    assert found is not None
-    assert not isinstance(found, str)
-    assert found.base_url == "https://openrouter.ai/api/v1"
+    place = ask_address()
+    assert place is not None
+    assert not isinstance(place, str)
+    assert place.base_url == "https://openrouter.ai/api/v1"
 
 
 def test_a_key_is_not_in_what_is_printed_of_a_choice() -> None:

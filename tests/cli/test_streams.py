@@ -40,8 +40,8 @@ def run(
             ready = Readiness(ready=True, agent=part, llm=part, memory=part)
             write(request, ready.model_dump_json(), media_type="application/json")
         elif request.path.startswith("/v1/settings"):
-            told = EffectiveSettings(model="small", models={}, disclaimer="", settings={})
-            write(request, told.model_dump_json(), media_type="application/json")
+            settings = EffectiveSettings(model="small", models={}, disclaimer="", settings={})
+            write(request, settings.model_dump_json(), media_type="application/json")
         elif request.path.startswith("/v1/send"):
             write(request, stream, media_type="text/event-stream")
         else:

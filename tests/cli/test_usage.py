@@ -43,19 +43,19 @@ def report(**changes: Any) -> UsageReport:
     return UsageReport.model_validate({**given, **changes})
 
 
-def answer_with(found: UsageReport, asked: list[str]) -> Callable[[BaseHTTPRequestHandler], None]:
+def answer_with(report: UsageReport, asked: list[str]) -> Callable[[BaseHTTPRequestHandler], None]:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         asked.append(handler.path)
-        write(handler, found.model_dump_json(), media_type="application/json")
+        write(handler, report.model_dump_json(), media_type="application/json")
 
     return answer
 
 
-def shown(tmp_path: Path, found: UsageReport, *options: str) -> tuple[str, str, list[str]]:
+def shown(tmp_path: Path, report: UsageReport, *options: str) -> tuple[str, str, list[str]]:
     """What the command writes on both streams, and what it asked for."""
     asked: list[str] = []
     (tmp_path / "token").write_text("secret")
-    with answering(answer_with(found, asked)) as port:
+    with answering(answer_with(report, asked)) as port:
         result = Terminal(tmp_path, port).run("usage", *options)
     assert result.exit_code == 0, result.output
     return result.stdout, result.stderr, asked

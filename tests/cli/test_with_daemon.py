@@ -23,8 +23,8 @@ def test_what_was_completed_is_found_again_word_for_word(terminal: Terminal) -> 
     end = time.monotonic() + 20
     hits: list[dict[str, Any]] = []
     while not hits and time.monotonic() < end:
-        found = terminal.run("memory", "search", "自行车 钥匙", "--json")
-        hits = json.loads(found.stdout)["hits"]
+        result = terminal.run("memory", "search", "自行车 钥匙", "--json")
+        hits = json.loads(result.stdout)["hits"]
     assert words in {hit["content"] for hit in hits}
     shown = terminal.run("memory", "search", "自行车 钥匙", "--explain", "--limit", "1")
     assert shown.exit_code == 0
@@ -62,9 +62,9 @@ def test_a_wrong_anchor_is_told_with_an_example(terminal: Terminal) -> None:
 
 def test_doctor_finds_the_daemon(terminal: Terminal) -> None:
     report = json.loads(terminal.run("doctor", "--json", **ENVIRONMENT).stdout)
-    found = {each["name"]: each for each in report["checks"]}
-    assert found["daemon"]["verdict"] == "ok"
-    assert found["token"]["verdict"] == "ok"
+    checks_by_name = {each["name"]: each for each in report["checks"]}
+    assert checks_by_name["daemon"]["verdict"] == "ok"
+    assert checks_by_name["token"]["verdict"] == "ok"
 
 
 def test_stopping_the_daemon_is_orderly(tmp_path: Path) -> None:

@@ -189,13 +189,13 @@ async def test_what_the_api_would_refuse_is_sent_in_a_form_that_it_takes() -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "content"),
     [
         ("no such file", "no such file"),
         ("", "Error: the tool does not say why it failed"),
     ],
 )
-async def test_a_failure_of_a_tool_is_told_as_one(said: str, told: str) -> None:
+async def test_a_failure_of_a_tool_is_told_as_one(said: str, content: str) -> None:
     calls = tuple(ToolCall(id=each, name="read") for each in ("c1", "c2"))
     body = await request(
         Message.user("Read both."),
@@ -204,7 +204,7 @@ async def test_a_failure_of_a_tool_is_told_as_one(said: str, told: str) -> None:
         Message.tool(ToolResult(id="c2", content="words")),
     )
     failed, worked = body["messages"][-1]["content"]
-    assert (failed["is_error"], failed["content"]) == (True, told)
+    assert (failed["is_error"], failed["content"]) == (True, content)
     assert "is_error" not in worked
 
 

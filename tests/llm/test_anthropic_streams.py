@@ -92,15 +92,15 @@ async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
     player: tuple[AnthropicModel, Replay],
 ) -> None:
     for cut in range(len(RICH)):
-        found = await outcome(*player, [RICH[:cut]])
-        assert found == RICH_OUTCOME or found.error.startswith("llm-stream (retryable: True)")
+        result = await outcome(*player, [RICH[:cut]])
+        assert result == RICH_OUTCOME or result.error.startswith("llm-stream (retryable: True)")
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "finish_reason"),
     [("max_tokens", "length"), ("model_context_window_exceeded", "length"), ("end_turn", None)],
 )
-async def test_an_answer_that_is_not_whole_says_why(reason: str, told: str | None) -> None:
+async def test_an_answer_that_is_not_whole_says_why(reason: str, finish_reason: str | None) -> None:
     begin = start()
     begin["message"]["id"] = "msg_1"
     handler = playing_events(begin, *block(0, "text", *text("Half"), text=""), *end(reason))
@@ -109,7 +109,7 @@ async def test_an_answer_that_is_not_whole_says_why(reason: str, told: str | Non
         for part in await collect(client(served.base_url)):
             assembler.add(part)
     assert assembler.message().text == "Half"
-    assert assembler.finish_reason == told
+    assert assembler.finish_reason == finish_reason
     assert assembler.response_id == "msg_1"
 
 

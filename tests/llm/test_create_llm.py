@@ -96,8 +96,8 @@ def test_a_key_goes_to_its_own_vendor_only(
     for name, value in given.items():
         variables.setenv(name, value)
     llm = load_settings().llm
-    found = (llm.effective_provider, llm.api_key.get_secret_value(), llm.base_url)
-    assert found == (provider, key, address)
+    actual = (llm.effective_provider, llm.api_key.get_secret_value(), llm.base_url)
+    assert actual == (provider, key, address)
 
 
 def test_an_auto_in_the_file_still_finds_anthropics_key(

@@ -98,17 +98,17 @@ async def test_a_withheld_answer_is_not_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "finish_reason"),
     [("length", "length"), ("content_filter", "content_filter"), ("stop", None), ("eos", None)],
 )
-async def test_an_answer_that_is_not_whole_says_why(reason: str, told: str | None) -> None:
+async def test_an_answer_that_is_not_whole_says_why(reason: str, finish_reason: str | None) -> None:
     events = [{**chunk({"content": "Half"}), "id": "chatcmpl-1"}, chunk(finish=reason), USAGE]
     assembler = MessageAssembler()
     async with endpoint(playing(*events)) as served:
         for part in await collect(client(served.base_url)):
             assembler.add(part)
     assert assembler.message().text == "Half"
-    assert (assembler.finish_reason, assembler.response_id) == (told, "chatcmpl-1")
+    assert (assembler.finish_reason, assembler.response_id) == (finish_reason, "chatcmpl-1")
 
 
 async def test_an_id_without_end_is_not_kept_whole() -> None:

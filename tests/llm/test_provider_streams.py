@@ -94,16 +94,16 @@ async def test_a_recorded_stream_comes_to_the_same_wherever_it_is_cut(
         assert await outcome(*openai, pieces) == whole
 
 
-def check(found: Outcome, entry: dict[str, Any]) -> None:
+def check(outcome: Outcome, entry: dict[str, Any]) -> None:
     """Compare with the index, which knows nothing of inline reasoning."""
     want = entry["assembled"]
     if error := want.get("error"):
-        assert found.error.startswith("llm-stream (retryable: True)")
-        assert error["message"][:200] in found.error
+        assert outcome.error.startswith("llm-stream (retryable: True)")
+        assert error["message"][:200] in outcome.error
         return
-    assert found.error == ""
-    text = "".join(words for kind, words, _ in found.content if kind == "text")
-    think = "".join(words for kind, words, _ in found.content if kind == "think")
+    assert outcome.error == ""
+    text = "".join(words for kind, words, _ in outcome.content if kind == "text")
+    think = "".join(words for kind, words, _ in outcome.content if kind == "think")
     if "inline_think" in entry["quirks"]:
         assert text
         assert "<think>" not in text + think
@@ -117,11 +117,11 @@ def check(found: Outcome, entry: dict[str, Any]) -> None:
         assert text.startswith(want["text_head"])
     assert [
         {"id": call_id, "name": name, "arguments": arguments}
-        for call_id, name, arguments in found.calls
+        for call_id, name, arguments in outcome.calls
     ] == want["tool_calls"]
     if (total := want.get("usage_total")) is not None:
-        assert found.usage is not None
-        assert found.usage.input_tokens + found.usage.output_tokens == total
+        assert outcome.usage is not None
+        assert outcome.usage.input_tokens + outcome.usage.output_tokens == total
 
 
 @pytest.mark.slow

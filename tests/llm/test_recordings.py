@@ -85,5 +85,5 @@ async def test_a_stream_that_ends_too_early_is_never_taken_for_a_whole_one(
     data = (FOLDER / f"{name}.sse").read_bytes()
     whole = replace(await outcome(*player, [data]), usage=None)
     for end in range(len(data)):
-        found = replace(await outcome(*player, [data[:end]]), usage=None)
-        assert found == whole or found.error.startswith("llm-stream (retryable: True)")
+        result = replace(await outcome(*player, [data[:end]]), usage=None)
+        assert result == whole or result.error.startswith("llm-stream (retryable: True)")

@@ -21,7 +21,7 @@ def redirecting(location: str, status: str = "307 Temporary Redirect") -> Handle
     return handler
 
 
-async def told(served: Endpoint, kind: str = "openai") -> LLMError:
+async def refusal(served: Endpoint, kind: str = "openai") -> LLMError:
     support = openai_support if kind == "openai" else anthropic_support
     llm = support.client(served.base_url)
     with pytest.raises(LLMError) as raised:
@@ -43,7 +43,7 @@ async def test_a_redirect_is_told_with_the_address_to_set_and_is_not_followed(
     async with endpoint(redirecting("http://127.0.0.1:9/")) as elsewhere:
         there = elsewhere.base_url.removesuffix("/v1") + "/api"
         async with endpoint(redirecting(there + path, status)) as served:
-            error = await told(served, kind)
+            error = await refusal(served, kind)
     assert isinstance(error, LLMStatusError)
     assert error.status == int(status[:3])
     assert not error.retryable
@@ -73,7 +73,7 @@ async def test_secrets_of_a_location_are_not_shown_and_no_wrong_base_is_advised(
     location: str, target: str
 ) -> None:
     async with endpoint(redirecting(location)) as served:
-        error = await told(served)
+        error = await refusal(served)
     words = error.problem().in_words()
     assert target in words
     assert SECRET not in words
@@ -95,7 +95,7 @@ async def test_an_endpoint_that_sends_to_itself_is_not_advised_as_what_to_set() 
         await redirecting(f"http://{call.headers['host']}{call.path}")(call)
 
     async with endpoint(handler) as served:
-        error = await told(served)
+        error = await refusal(served)
         assert len(served.calls) == 1
     assert "address of the API itself" in error.advice
 
@@ -105,5 +105,5 @@ async def test_a_redirect_to_nowhere_is_an_answer_with_its_status() -> None:
         await call.reply("304 Not Modified", {})
 
     async with endpoint(handler) as served:
-        error = await told(served)
+        error = await refusal(served)
     assert "answered 304" in error.detail

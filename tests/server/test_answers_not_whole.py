@@ -62,8 +62,8 @@ def options(**limits: int) -> AgentOptions:
 
 
 async def _whole(house: House, run_loop_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await house.client.get(f"/v1/run-loops/{run_loop_id}")).json()
-    return found
+    details: dict[str, Any] = (await house.client.get(f"/v1/run-loops/{run_loop_id}")).json()
+    return details
 
 
 @pytest.mark.slow
@@ -83,11 +83,11 @@ async def test_a_cut_answer_comes_whole_over_either_wire(tmp_path: Path, wire: s
             whole = await _whole(house, sent["run_loop_id"])
     assert (sent["response"], sent["finish_reason"]) == ("一、二、三、四。", None)
     assert sent["iterations"] == whole["iterations"]
-    told = [
+    iterations = [
         (each["response"], each.get("finish_reason"), each["response_id"])
         for each in whole["iterations"]
     ]
-    assert told == [
+    assert iterations == [
         ("一、二、", "length", "chatcmpl-0"),
         ("三、四", "length", "chatcmpl-1"),
         ("。", None, "chatcmpl-2"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.domain.errors import LLMStatusError
-from tests.support.server.http_daemon import House, PatientLLM, running, told
+from tests.support.server.http_daemon import House, PatientLLM, problem_of, running
 
 pytestmark = pytest.mark.anyio
 
@@ -50,14 +50,14 @@ async def test_what_json_cannot_hold_is_refused_at_every_door(
 ) -> None:
     before = (await house.client.get("/v1/run-loops")).json()
     content = (body % value).encode()
-    problem = told(await house.client.post(path, content=content, headers=JSON), 422)
+    problem = problem_of(await house.client.post(path, content=content, headers=JSON), 422)
     assert problem["errors"][0]["message"] in problem["detail"]
     assert (await house.client.get("/v1/run-loops")).json() == before
 
 
 async def test_a_number_that_is_not_finite_is_named_with_its_place(house: House) -> None:
     content = b'{"message": "hi", "metadata": {"a": [1, 1e999]}}'
-    problem = told(await house.client.post("/v1/send", content=content, headers=JSON), 422)
+    problem = problem_of(await house.client.post("/v1/send", content=content, headers=JSON), 422)
     assert problem["errors"] == [{"field": "metadata.a.1", "message": "it is not a finite number"}]
 
 
@@ -80,12 +80,12 @@ async def test_another_encoding_or_a_compression_is_refused_on_every_route_with_
     response = await house.client.request(
         method, path, content=text.encode("utf-16"), headers=utf_16
     )
-    assert "UTF-8" in told(response, 415)["advice"]
+    assert "UTF-8" in problem_of(response, 415)["advice"]
     packed = {"Content-Type": kind, "Content-Encoding": "gzip"}
     response = await house.client.request(
         method, path, content=gzip.compress(text.encode()), headers=packed
     )
-    assert "as it is" in told(response, 415)["advice"]
+    assert "as it is" in problem_of(response, 415)["advice"]
     assert response.headers["accept-encoding"] == "identity"
 
 
@@ -105,11 +105,11 @@ async def test_utf_8_may_be_named_in_any_of_its_ways(house: House) -> None:
 async def test_a_time_that_cannot_be_meant_is_refused(house: House, moment: str) -> None:
     for path in ("/v1/run-loops", "/v1/usage", "/v1/memory/export"):
         response = await house.client.get(path, params={"until": moment})
-        assert "until" in told(response, 422)["detail"]
+        assert "until" in problem_of(response, 422)["detail"]
     for written in {moment, *([float(moment)] if moment in ("0.5", "17", "-1") else [])}:
         for path in ("/v1/memory/search", "/v1/memory/forget"):
             body = {"query": "x", "since": written}
-            assert "since" in told(await house.client.post(path, json=body), 422)["detail"]
+            assert "since" in problem_of(await house.client.post(path, json=body), 422)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -129,22 +129,22 @@ async def test_every_method_of_an_address_is_named(house: House) -> None:
         ("POST", "/docs", {"GET", "HEAD"}),
     ):
         response = await house.client.request(method, path)
-        told(response, 405)
+        problem_of(response, 405)
         assert set(response.headers["allow"].split(", ")) == allowed, path
 
 
 async def test_problems_are_described_as_what_they_are_sent_as(house: House) -> None:
     api = (await house.client.get("/openapi.json")).json()
-    found = 0
+    count = 0
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
             for status, response in operation["responses"].items():
                 for kind, described in response.get("content", {}).items():
                     is_problem = _is_problem(api, described.get("schema", {}))
-                    found += is_problem
+                    count += is_problem
                     assert is_problem == (kind == "application/problem+json"), (path, status)
             assert "default" in operation["responses"], (path, method)
-    assert found > 20
+    assert count > 20
 
 
 def _is_problem(api: dict[str, Any], schema: dict[str, Any]) -> bool:
@@ -165,7 +165,7 @@ async def test_a_preview_that_cannot_be_confirmed_says_why_and_null_confirms_not
         assert "stop" in preview["notice"]
         assert "at rest" in preview["notice"]
         refused = await house.client.post("/v1/memory/forget", json={**body, "confirm": None})
-        assert "nothing was forgotten" in told(refused, 422)["detail"]
+        assert "nothing was forgotten" in problem_of(refused, 422)["detail"]
         assert (await house.client.get(f"/v1/run-loops/{resting}")).status_code == 200
 
 
@@ -174,5 +174,5 @@ async def test_an_endpoint_that_fails_is_not_said_to_have_refused(tmp_path: Path
     assert "refused" in LLMStatusError(401).title
     async with running(tmp_path, llm=PatientLLM("error: 500 boom")) as house:
         response = await house.client.post("/v1/send", json={"message": "Hi"})
-        problem = told(response, 502)
+        problem = problem_of(response, 502)
         assert "refused" not in problem["title"], json.dumps(problem)

@@ -12,7 +12,7 @@ import pytest
 
 from service.config import ServerSettings
 from service.server.daemon_main import listen, warn_when_others_can_reach
-from tests.support.server.http_daemon import House, running, told
+from tests.support.server.http_daemon import House, problem_of, running
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_without_the_token_nothing_is_served_and_the_answer_says_where_it_
         requests = (("GET", "/v1/run-loops"), ("POST", "/v1/send"), ("GET", "/nowhere"))
         for method, path in requests:
             response = await house.client.request(method, path, headers={"Authorization": ""})
-            problem = told(response, 401)
+            problem = problem_of(response, 401)
             assert str(tmp_path / "token") in problem["advice"]
             assert response.headers["www-authenticate"].startswith("Bearer")
             assert house.token not in response.text
@@ -41,7 +41,7 @@ async def test_without_the_token_nothing_is_served_and_the_answer_says_where_it_
 async def test_a_wrong_token_is_refused(house: House, given: str) -> None:
     header = given.format(token=house.token).encode("latin-1")
     response = await house.client.get("/v1/run-loops", headers={b"Authorization": header})
-    told(response, 401)
+    problem_of(response, 401)
 
 
 @pytest.mark.parametrize("name", ["token", "access_token", "Access_Token"])
@@ -50,7 +50,7 @@ async def test_a_token_in_the_address_is_refused_even_beside_the_right_header(
     house: House, name: str, path: str
 ) -> None:
     response = await house.client.get(path, params={name: house.token})
-    assert "Authorization" in told(response, 400)["advice"]
+    assert "Authorization" in problem_of(response, 400)["advice"]
     assert house.token not in response.text
 
 
@@ -73,12 +73,12 @@ async def test_the_description_of_the_api_lets_a_reader_authorize_with_the_token
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example"])
 async def test_a_host_name_that_was_made_to_point_here_is_refused(house: House, host: str) -> None:
     for path in ("/healthz", "/v1/run-loops"):
-        told(await house.client.get(path, headers={"Host": host}), 403)
+        problem_of(await house.client.get(path, headers={"Host": host}), 403)
 
 
 async def test_a_host_with_another_port_than_the_daemons_is_refused(house: House) -> None:
     for host in ("127.0.0.1:1", "localhost:80", "[::1]:9", "127.0.0.1:x"):
-        told(await house.client.get("/healthz", headers={"Host": host}), 403)
+        problem_of(await house.client.get("/healthz", headers={"Host": host}), 403)
 
 
 async def test_loopback_goes_by_any_of_its_names(house: House) -> None:
@@ -94,17 +94,17 @@ async def test_web_pages_of_other_sites_are_refused_and_our_own_are_served(
     encrypted = house.url.replace("http:", "https:")
     for origin in ("https://evil.example", "null", "http://127.0.0.1:1", encrypted):
         response = await house.client.get("/v1/run-loops", headers={"Origin": origin})
-        told(response, 403)
+        problem_of(response, 403)
     portless = {"Host": "127.0.0.1", "Origin": "http://127.0.0.1"}
-    told(await house.client.get("/v1/run-loops", headers=portless), 403)
+    problem_of(await house.client.get("/v1/run-loops", headers=portless), 403)
     own = await house.client.get("/v1/run-loops", headers={"Origin": house.url})
     assert own.status_code == 200
 
 
 async def test_an_address_that_is_not_there_is_told_in_words(house: House) -> None:
-    assert "/docs" in told(await house.client.get("/v1/nowhere"), 404)["advice"]
+    assert "/docs" in problem_of(await house.client.get("/v1/nowhere"), 404)["advice"]
     response = await house.client.delete("/v1/send")
-    told(response, 405)
+    problem_of(response, 405)
     assert response.headers["allow"] == "POST"
 
 
@@ -121,13 +121,13 @@ async def test_an_address_that_is_not_there_is_told_in_words(house: House) -> No
 async def test_a_field_that_is_wrong_is_named(
     house: House, body: dict[str, Any], field: str
 ) -> None:
-    problem = told(await house.client.post("/v1/send", json=body), 422)
+    problem = problem_of(await house.client.post("/v1/send", json=body), 422)
     assert problem["errors"][0]["field"] == field
     assert field in problem["detail"]
 
 
 async def test_an_empty_message_is_refused(house: House) -> None:
-    problem = told(await house.client.post("/v1/send", json={"message": " \n"}), 422)
+    problem = problem_of(await house.client.post("/v1/send", json={"message": " \n"}), 422)
     assert "empty" in problem["detail"]
 
 
@@ -146,18 +146,18 @@ async def test_a_body_that_is_not_json_in_utf_8_is_refused(house: House, body: b
     response = await house.client.post(
         "/v1/send", content=body, headers={"Content-Type": "application/json"}
     )
-    told(response, 400)
+    problem_of(response, 400)
     assert (await house.client.get("/v1/run-loops")).json() == before
 
 
 async def test_a_body_without_its_content_type_is_refused(house: House) -> None:
     response = await house.client.post("/v1/send", content=b'{"message": "hi"}')
-    told(response, 422)
+    problem_of(response, 422)
 
 
 async def test_a_body_of_ten_megabytes_is_refused(house: House) -> None:
     response = await house.client.post("/v1/send", json={"message": "x" * 10_000_000})
-    problem = told(response, 413)
+    problem = problem_of(response, 413)
     assert "200,000" in problem["detail"]
     assert (await house.client.get("/healthz")).status_code == 200
 
@@ -172,7 +172,7 @@ async def test_a_body_that_grows_too_long_without_saying_so_is_refused(house: Ho
     response = await house.client.post(
         "/v1/send", content=pieces(), headers={"Content-Type": "application/json"}
     )
-    assert "200,000" in told(response, 413)["detail"]
+    assert "200,000" in problem_of(response, 413)["detail"]
 
 
 async def test_a_body_that_is_cut_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_a_mistake_of_our_own_tells_nothing_of_the_inside(
 
         monkeypatch.setattr(house.agent.memory.long_term, "stats", broken)
         response = await house.client.get("/v1/memory/stats")
-        told(response, 500)
+        problem_of(response, 500)
         assert "secret" not in response.text
 
 

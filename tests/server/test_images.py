@@ -108,8 +108,8 @@ async def test_a_model_that_takes_no_images_is_told_of_them_and_so_is_the_person
     async with seeing(tmp_path, takes_images=False) as (house, served):
         sent = await house.client.post("/v1/send", json=said(words("What is this?"), image()))
         assert [each["kind"] for each in sent.json()["warnings"]] == ["images-not-shown"]
-        told = asked(served)[0]["messages"][1]["content"]
-        assert told == "What is this?[an image that you cannot see]"
+        content = asked(served)[0]["messages"][1]["content"]
+        assert content == "What is this?[an image that you cannot see]"
         again = await house.send("Why?", run_loop_id=sent.json()["run_loop_id"])
         assert again["warnings"] == []  # said once, not with every message after it
 
@@ -170,12 +170,12 @@ async def test_a_forgotten_image_is_in_no_file_any_more(tmp_path: Path) -> None:
         assert fork.status_code < 300, fork.text
         await house.agent.complete(gone["run_loop_id"])
         assert traces(tmp_path, *marks)
-        wanted = {
+        targets = {
             "run_loop_ids": [gone["run_loop_id"]],
             "anchors": [f"{mixed['run_loop_id']}:1.0"],
         }
         forget = "/v1/memory/forget"
-        for request in ({"run_loop_ids": wanted["run_loop_ids"]}, {"anchors": wanted["anchors"]}):
+        for request in ({"run_loop_ids": targets["run_loop_ids"]}, {"anchors": targets["anchors"]}):
             preview = (await house.client.post(forget, json=request)).json()
             assert preview.get("confirm"), preview
             done = await house.client.post(forget, json={**request, "confirm": preview["confirm"]})
@@ -192,8 +192,8 @@ async def test_memory_exports_and_searches_hold_a_word_for_an_image_and_not_its_
         run_loop_id = sent.json()["run_loop_id"]
         await house.agent.complete(run_loop_id)
         await house.agent.memory.archivist.drain()
-        found = await house.client.post("/v1/memory/search", json={"query": "padlock"})
-        contents = [hit["content"] for hit in found.json()["hits"]]
+        response = await house.client.post("/v1/memory/search", json={"query": "padlock"})
+        contents = [hit["content"] for hit in response.json()["hits"]]
         assert "My padlock (an image)" in contents
         exported = (await house.client.get("/v1/memory/export")).text
         assert "My padlock (an image)" in exported

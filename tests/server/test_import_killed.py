@@ -64,14 +64,14 @@ def test_an_import_that_is_killed_and_begun_again_brings_each_loop_in_once(
             assert report["failures"] == 0
             assert report["imported"] + report["extended"] + report["unchanged"] == LOOPS
             out = client.get("/v1/memory/export").content.splitlines()
-            known = {json.loads(line)["id"]: json.loads(line) for line in out}
+            imported = {json.loads(line)["id"]: json.loads(line) for line in out}
             assert Counter(json.loads(line)["id"] for line in out).most_common(1)[0][1] == 1
-            assert len(known) == LOOPS
+            assert len(imported) == LOOPS
             for line in data:
-                wanted = json.loads(line)
-                assert len(known[wanted["id"]]["iterations"]) == len(wanted["iterations"])
+                exported = json.loads(line)
+                assert len(imported[exported["id"]]["iterations"]) == len(exported["iterations"])
             deadline = time.monotonic() + 60
-            segments = sum(2 * len(each["iterations"]) for each in known.values())
+            segments = sum(2 * len(each["iterations"]) for each in imported.values())
             while (stats := client.get("/v1/memory/stats").json())["segments"] != segments:
                 assert time.monotonic() < deadline, stats
                 time.sleep(0.1)

@@ -10,7 +10,7 @@ import pytest
 
 from service.tools.builtins.ask_user import ask_user, choose
 from tests.support.agent.waiting import Launches
-from tests.support.server.http_daemon import House, PatientLLM, running, told
+from tests.support.server.http_daemon import House, PatientLLM, problem_of, running
 
 pytestmark = pytest.mark.anyio
 
@@ -56,9 +56,9 @@ async def test_calls_are_decided_one_by_one_with_edited_arguments_and_reasons(
         }
         response = await house.client.post(f"{path}/input", json=answer)
         assert response.status_code == 200, response.text
-        found = results(await rested(house, path))
-        assert "太危险" in found[rocket]
-        assert "纸船 is launched" in found[boat]
+        contents = results(await rested(house, path))
+        assert "太危险" in contents[rocket]
+        assert "纸船 is launched" in contents[boat]
         assert launches.launched == ["纸船"]
 
 
@@ -79,7 +79,7 @@ async def test_an_option_is_chosen_and_anything_else_is_told_what_there_is(
         path, request = await asked(house)
         assert (request["kind"], request["options"]) == ("select", ["茶", "milk"])
         wrong = await house.client.post(f"{path}/input", json={"choices": ["water"]})
-        assert "'茶', 'milk'" in told(wrong, 422)["advice"]
+        assert "'茶', 'milk'" in problem_of(wrong, 422)["advice"]
         right = await house.client.post(f"{path}/input", json={"choices": ["茶"]})
         assert right.status_code == 200
         assert list(results(await rested(house, path)).values()) == ["茶"]
@@ -106,7 +106,7 @@ async def test_the_same_answer_twice_is_fine_and_another_one_is_a_conflict(
         await rested(house, path)
         assert (await house.client.post(f"{path}/input", json=answer)).status_code == 200
         other = await house.client.post(f"{path}/input", json={**answer, "approved": False})
-        assert "answered already" in told(other, 409)["detail"]
+        assert "answered already" in problem_of(other, 409)["detail"]
         assert launches.launched == ["the rocket"]
 
 
@@ -124,7 +124,7 @@ async def test_an_answer_to_one_of_two_questions_says_to_which(tmp_path: Path) -
                     break
                 await anyio.sleep(0.01)
         late = await house.client.post(f"{path}/input", json={"approved": True})
-        assert "request_id" in told(late, 409)["advice"]
+        assert "request_id" in problem_of(late, 409)["advice"]
         assert launches.launched == ["the rocket"]
         answer = {"approved": True, "request_id": second["request_id"]}
         assert (await house.client.post(f"{path}/input", json=answer)).status_code == 200
@@ -171,7 +171,7 @@ async def test_a_field_that_is_wrong_is_named_and_nothing_is_decided(
 ) -> None:
     async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[Launches().tool()]) as house:
         path, _ = await asked(house)
-        problem = told(await house.client.post(f"{path}/input", json=body), 422)
+        problem = problem_of(await house.client.post(f"{path}/input", json=body), 422)
         assert field in problem["detail"]
         assert (await house.client.get(path)).json()["input_required"] is not None
 
@@ -181,7 +181,7 @@ async def test_arguments_that_do_not_fit_are_refused_in_words(tmp_path: Path) ->
     async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[Launches().tool()]) as house:
         path, _ = await asked(house)
         body = {"approved": True, "arguments": {"wat": "x"}}
-        problem = told(await house.client.post(f"{path}/input", json=body), 422)
+        problem = problem_of(await house.client.post(f"{path}/input", json=body), 422)
         assert "Did you mean `what`?" in problem["detail"]
         assert (await house.client.get(path)).json()["status"] == "waiting_for_human_input"
 
@@ -204,8 +204,8 @@ async def test_what_was_allowed_for_good_is_listed_and_taken_back(tmp_path: Path
         assert revoked.json() == listed
         assert (await house.client.get("/v1/approvals")).json() == {"approvals": []}
         await asked(house)
-        told(await house.client.delete("/v1/approvals", params=scope), 404)
-        told(await house.client.delete("/v1/approvals"), 422)
+        problem_of(await house.client.delete("/v1/approvals", params=scope), 404)
+        problem_of(await house.client.delete("/v1/approvals"), 422)
 
 
 async def test_approvals_need_the_token(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_approvals_need_the_token(tmp_path: Path) -> None:
             response = await house.client.request(
                 method, "/v1/approvals?scope=x", headers={"Authorization": "Bearer no"}
             )
-            told(response, 401)
+            problem_of(response, 401)
 
 
 async def test_the_list_of_tools_says_which_ask_and_why_the_embedded_model_may_not(

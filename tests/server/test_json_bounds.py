@@ -43,13 +43,13 @@ def test_what_json_holds_is_kept_and_read_back_as_it_was(value: object) -> None:
 def test_what_cannot_be_kept_is_named_with_its_place(
     written: str, place: tuple[str | int, ...]
 ) -> None:
-    found = unusable(json.loads(written))
-    assert found is not None
-    assert found.place == place
+    fault = unusable(json.loads(written))
+    assert fault is not None
+    assert fault.place == place
 
 
 def test_nesting_has_a_bound() -> None:
     assert unusable(json.loads("[" * MOST_LEVELS + "]" * MOST_LEVELS)) is None
-    found = unusable(json.loads("[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1)))
-    assert found is not None
-    assert "nested" in found.message
+    fault = unusable(json.loads("[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1)))
+    assert fault is not None
+    assert "nested" in fault.message

@@ -31,13 +31,13 @@ async def connected(house: House) -> AsyncIterator[SocketStream]:
 
 async def all_of(connection: SocketStream) -> bytes:
     """What comes until the daemon closes."""
-    found = b""
+    content = b""
     with anyio.fail_after(20):
         while True:
             try:
-                found += await connection.receive()
+                content += await connection.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return found
+                return content
 
 
 def problem_in(answer: bytes, status: int) -> dict[str, Any]:

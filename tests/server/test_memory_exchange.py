@@ -56,7 +56,7 @@ async def archived(house: House, count: int) -> None:
             await anyio.sleep(0.02)
 
 
-async def found(house: House, query: str) -> list[tuple[str, str]]:
+async def found_by(house: House, query: str) -> list[tuple[str, str]]:
     body = {"query": query, "limit": 20}
     hits = (await house.client.post("/v1/memory/search", json=body)).json()["hits"]
     return [(hit["anchor"]["text"], hit["content"]) for hit in hits]
@@ -84,7 +84,7 @@ async def test_what_one_daemon_exports_another_one_has_just_so(tmp_path: Path) -
             await archived(there, 2)
             assert await export(there) == out
             for query in ("tide", "布雷斯特", "满潮", "What did I ask"):
-                assert await found(there, query) == await found(here, query) != []
+                assert await found_by(there, query) == await found_by(here, query) != []
             shown = (await there.client.get(f"/v1/run-loops/{first['run_loop_id']}")).json()
             whole = (await here.client.get(f"/v1/run-loops/{first['run_loop_id']}")).json()
             for name in ("iterations", "goal", "status", "created_at", "completed_at"):

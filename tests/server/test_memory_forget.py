@@ -25,8 +25,8 @@ async def said(house: House, words: str, *, complete: bool = True) -> str:
 async def forget(house: House, status: int = 200, **body: Any) -> dict[str, Any]:
     response = await house.client.post("/v1/memory/forget", json=body)
     assert response.status_code == status, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    preview: dict[str, Any] = response.json()
+    return preview
 
 
 @pytest.mark.slow
@@ -44,8 +44,8 @@ async def test_a_preview_removes_nothing_and_its_code_removes_just_that(tmp_path
         with anyio.fail_after(30):
             while True:
                 answer = await house.client.get("/v1/memory/forget/receipts")
-                [known] = answer.json()["receipts"]
-                if not known["pending"]:
+                [kept_receipt] = answer.json()["receipts"]
+                if not kept_receipt["pending"]:
                     break
                 await anyio.sleep(0.02)
         assert traces(tmp_path, "Zwibbelquast", "vermilion", "朱砂六分仪") == []

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def stats_of(house: House) -> dict[str, Any]:
-    found: dict[str, Any] = (await house.client.get("/v1/memory/stats")).json()
-    return found
+    stats: dict[str, Any] = (await house.client.get("/v1/memory/stats")).json()
+    return stats
 
 
 async def test_without_an_embedder_reindex_is_refused_in_words(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ async def test_another_embedder_is_told_everywhere_and_reindex_mends_it(tmp_path
                 await anyio.sleep(0.02)
         assert stats["index"]["embedder"] == WordEmbedder.identity
         assert stats["index"]["configured"].startswith("other-words")
-        found = (await house.client.post("/v1/memory/search", json={"query": "answer 3"})).json()
-        assert found["mode"] == "lexical"
-        assert "`rondo memory reindex`" in found["notice"]
+        results = (await house.client.post("/v1/memory/search", json={"query": "answer 3"})).json()
+        assert results["mode"] == "lexical"
+        assert "`rondo memory reindex`" in results["notice"]
         terminal = Terminal(tmp_path, int(house.url.rsplit(":", 1)[1]))
         settings = Settings(
             data_dir=tmp_path, server=ServerSettings(port=int(house.url.rsplit(":", 1)[1]))
@@ -68,8 +68,8 @@ async def test_another_embedder_is_told_everywhere_and_reindex_mends_it(tmp_path
         assert "holds 10 segments" in " ".join(done.stderr.split())
         again = await anyio.to_thread.run_sync(terminal.run, "memory", "reindex")
         assert "nothing to do" in again.stderr
-        found = (await house.client.post("/v1/memory/search", json={"query": "answer 3"})).json()
-        assert found["mode"] == "hybrid"
+        results = (await house.client.post("/v1/memory/search", json={"query": "answer 3"})).json()
+        assert results["mode"] == "hybrid"
         forced = await anyio.to_thread.run_sync(
             terminal.run, "memory", "reindex", "--force", "--json"
         )

@@ -59,9 +59,9 @@ async def noted(house: House) -> dict[str, Any]:
     """Say something, and wait until there is a note on it."""
     await house.send("Where does the heron nest?")
     with anyio.fail_after(20):
-        while not (found := (await house.client.get("/v1/memory/notes")).json())["notes"]:
+        while not (listing := (await house.client.get("/v1/memory/notes")).json())["notes"]:
             await anyio.sleep(0.02)
-    listed: dict[str, Any] = found
+    listed: dict[str, Any] = listing
     return listed
 
 
@@ -76,8 +76,8 @@ async def test_a_note_is_listed_found_counted_and_removed(tmp_path: Path) -> Non
         around = await house.client.post("/v1/memory/expand", json={"anchor": anchor["text"]})
         assert around.status_code == 200
         assert HERON in json.dumps(around.json())
-        found = await house.client.post("/v1/memory/search", json={"query": "herons"})
-        assert found.json()["notes"] == [note]
+        response = await house.client.post("/v1/memory/search", json={"query": "herons"})
+        assert response.json()["notes"] == [note]
         assert (await house.client.get("/v1/memory/stats")).json()["notes"] == 1
         usage = (await house.client.get("/v1/usage?by=purpose")).json()
         assert "consolidation" in {line["key"] for line in usage["lines"]}
@@ -114,10 +114,10 @@ async def test_a_note_of_another_owner_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_where_it_is_switched_off_it_says_so(house: House) -> None:
-    told = (await house.client.get("/v1/memory/notes")).json()
-    assert told["notes"] == []
-    assert told["consolidation"]["enabled"] is False
-    assert told["consolidation"]["state"] == "off"
+    listing = (await house.client.get("/v1/memory/notes")).json()
+    assert listing["notes"] == []
+    assert listing["consolidation"]["enabled"] is False
+    assert listing["consolidation"]["state"] == "off"
 
 
 async def test_the_stats_tell_why_no_notes_are_written(tmp_path: Path) -> None:
@@ -126,12 +126,12 @@ async def test_the_stats_tell_why_no_notes_are_written(tmp_path: Path) -> None:
     async with running(tmp_path, llm=llm, options=OPTIONS) as house:
         await house.send("Where does the heron nest?")
         with anyio.fail_after(20):
-            while not (told := (await house.client.get("/v1/memory/stats")).json())[
+            while not (stats := (await house.client.get("/v1/memory/stats")).json())[
                 "notes_problem"
             ]:
                 await anyio.sleep(0.02)
-        assert "not of the asked form" in told["notes_problem"]
-        assert told["notes"] == 0
+        assert "not of the asked form" in stats["notes_problem"]
+        assert stats["notes"] == 0
 
 
 async def test_the_model_is_told_of_notes_as_notes_with_their_anchors(tmp_path: Path) -> None:

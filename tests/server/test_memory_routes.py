@@ -29,8 +29,8 @@ def heron() -> PatientLLM:
 async def search(house: House, query: str, **more: Any) -> dict[str, Any]:
     response = await house.client.post("/v1/memory/search", json={"query": query, **more})
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    results: dict[str, Any] = response.json()
+    return results
 
 
 async def test_what_was_said_is_found_in_both_languages_and_can_be_expanded(
@@ -39,10 +39,10 @@ async def test_what_was_said_is_found_in_both_languages_and_can_be_expanded(
     async with running(tmp_path, llm=heron()) as house:
         await remembered(house)
         for query in ("heron", "筑巢"):
-            found = await search(house, query, explain=True)
-            assert found["mode"] == "lexical"
-            assert found["notice"]
-            hit = found["hits"][0]
+            results = await search(house, query, explain=True)
+            assert results["mode"] == "lexical"
+            assert results["notice"]
+            hit = results["hits"][0]
             assert "heron" in hit["content"]
             assert hit["scores"] is not None
         for anchor in (hit["anchor"], hit["anchor"]["text"]):
@@ -90,8 +90,8 @@ async def test_a_search_can_be_narrowed(tmp_path: Path) -> None:
     async with running(tmp_path, llm=heron()) as house:
         await remembered(house)
         query = "heron mill"
-        found = await search(house, query, types=["response"])
-        assert {hit["anchor"]["segment_type"] for hit in found["hits"]} == {"response"}
+        results = await search(house, query, types=["response"])
+        assert {hit["anchor"]["segment_type"] for hit in results["hits"]} == {"response"}
         assert (await search(house, query, since="2999-01-01T00:00:00Z"))["hits"] == []
         assert (await search(house, query, until="2020-01-01"))["hits"] == []
         assert (await search(house, query, run_loop_id="another"))["hits"] == []

@@ -99,8 +99,8 @@ def test_all_but_the_model_works_meanwhile_and_the_next_start_goes_on_where_it_w
         complaints = read_until(daemon, f"downloading {TINY.name}")
         wait_until(lambda: ", 43 % of 98 MB, from 127.0.0.1" in told_of_the_model(client))
         assert client.get("/readyz").status_code == 503
-        found = client.post("/v1/memory/search", json={"query": "anything"})
-        assert found.status_code == 200
+        response = client.post("/v1/memory/search", json={"query": "anything"})
+        assert response.status_code == 200
         headers = {"Accept": "text/event-stream"}
         with client.stream("POST", "/v1/send", json={"message": "Hi"}, headers=headers) as heard:
             assert "event: iteration.started" in heard.iter_lines()
@@ -147,8 +147,8 @@ def test_a_message_that_is_sent_meanwhile_is_kept_and_answered_once_the_model_is
         )
         with sender:
             assert sender.stderr is not None
-            told = iter(sender.stderr.readline, "")
-            line = next(each for each in told if "The message is kept" in each)
+            lines = iter(sender.stderr.readline, "")
+            line = next(each for each in lines if "The message is kept" in each)
             assert f"downloading {SMALL.name}, 43 % of 491 MB, from 127.0.0.1" in line
             publisher.stall.set()
             answer, _ = sender.communicate(timeout=300)
@@ -211,8 +211,8 @@ def test_a_disk_that_cannot_hold_it_is_told_and_what_works_without_works(tmp_pat
         "RONDO_MODELS_DIR": str(blocked),
     }
     with serving(folder, settings=given) as daemon, daemon.client(folder) as client:
-        found = client.post("/v1/memory/search", json={"query": "anything"})
-        assert found.status_code == 200
+        response = client.post("/v1/memory/search", json={"query": "anything"})
+        assert response.status_code == 200
         wait_until(lambda: "cannot be used" in told_of_the_model(client))
         assert "RONDO_MODELS_DIR" in json.dumps(client.get("/readyz").json())
         stop(daemon)

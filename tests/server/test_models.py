@@ -75,9 +75,12 @@ async def test_while_the_endpoint_is_down_the_answer_comes_from_the_fallback_wit
         assert warning["kind"] == "llm-fallback"
         assert "large was asked instead of default" in warning["title"]
         frames = await house.frames("POST", "/v1/send", json={"message": "Again"})
-        (told,) = [frame for frame in frames if frame.event == "llm.fallback"]
-        assert told.id is not None
-        assert (told.data["data"]["model"], told.data["data"]["fallback"]) == ("default", "large")
+        (notice,) = [frame for frame in frames if frame.event == "llm.fallback"]
+        assert notice.id is not None
+        assert (notice.data["data"]["model"], notice.data["data"]["fallback"]) == (
+            "default",
+            "large",
+        )
         ready = (await house.client.get("/readyz")).json()
         assert ready["llm"]["ready"]
         assert "large" in ready["llm"]["detail"]

@@ -38,9 +38,11 @@ def until(client: httpx2.Client, condition: str) -> dict[str, Any]:
     """What is told of notes, once it is as wanted."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        told: dict[str, Any] = client.get("/v1/memory/notes").json()
-        if told["consolidation"]["state"] == condition or (condition == "notes" and told["notes"]):
-            return told
+        listing: dict[str, Any] = client.get("/v1/memory/notes").json()
+        if listing["consolidation"]["state"] == condition or (
+            condition == "notes" and listing["notes"]
+        ):
+            return listing
         time.sleep(0.05)
     pytest.fail(f"it never came to {condition}")
 

@@ -34,11 +34,11 @@ async def test_a_stream_tells_of_the_others_before_it_ends(tmp_path: Path) -> No
         frames = await house.frames("POST", "/v1/send", json={"message": TEXT})
         assert [f.event for f in frames[-3:]] == ["message.delivered"] * 2 + ["run_loop.idle"]
         own = frames[-1].data["run_loop_id"]
-        told = [f.data for f in frames[-3:-1]]
-        assert [each["data"]["goal"] for each in told] == TEXT.split("\n")[1:]
+        parts = [f.data for f in frames[-3:-1]]
+        assert [each["data"]["goal"] for each in parts] == TEXT.split("\n")[1:]
         formed = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
         assert all(formed.fullmatch(f.data["at"]) for f in frames[-3:])
-        assert own not in {each["run_loop_id"] for each in told}
+        assert own not in {each["run_loop_id"] for each in parts}
 
 
 async def test_a_part_that_is_asked_about_is_told_as_one_that_waits(tmp_path: Path) -> None:

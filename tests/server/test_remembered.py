@@ -27,7 +27,7 @@ class SmallLLM(FunctionLLM):
         super().__init__(echo)
 
 
-async def told(house: House) -> None:
+async def remember(house: House) -> None:
     sent = await house.send(TOLD)
     await house.client.post(f"/v1/run-loops/{sent['run_loop_id']}/complete")
     with anyio.fail_after(60):
@@ -42,7 +42,7 @@ async def test_the_words_that_answer_come_with_the_answer(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:
     async with running(tmp_path, llm=SmallLLM(), embedder=bundled) as house:
-        await told(house)
+        await remember(house)
         [piece] = (await house.send(ASKED, run_loop_id="new"))["remembered"]
         assert piece["content"] == TOLD
         shown = await house.client.post("/v1/memory/expand", json={"anchor": piece["anchor"]})
@@ -61,7 +61,7 @@ async def test_what_is_forgotten_is_shown_no_more(
     tmp_path: Path, bundled: SentenceTransformerEmbedder
 ) -> None:
     async with running(tmp_path, llm=SmallLLM(), embedder=bundled) as house:
-        await told(house)
+        await remember(house)
         asked = await house.send(ASKED, run_loop_id="new")
         [piece] = asked["remembered"]
         loop_id = piece["anchor"].partition(":")[0]

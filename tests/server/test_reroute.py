@@ -41,11 +41,11 @@ async def test_a_message_is_moved_to_another_run_loop_or_a_new_one(tmp_path: Pat
         response = await move(house, bill, to=trip)
 
         assert response.status_code == 200
-        told = response.json()
-        assert set(told) == {"moved", "from", "to", "run_loop"}
-        assert (told["moved"], told["from"], told["to"]) == ([newest], bill, trip)
-        assert told["run_loop"]["id"] == trip
-        assert told["run_loop"]["iterations"][-1]["response"] == "Answer to By train"
+        rerouted = response.json()
+        assert set(rerouted) == {"moved", "from", "to", "run_loop"}
+        assert (rerouted["moved"], rerouted["from"], rerouted["to"]) == ([newest], bill, trip)
+        assert rerouted["run_loop"]["id"] == trip
+        assert rerouted["run_loop"]["iterations"][-1]["response"] == "Answer to By train"
 
         again = (await move(house, trip, message_id=newest, to=None)).json()
         assert again["to"] not in (trip, bill)

@@ -11,7 +11,7 @@ import pytest
 
 from service.server.security.log_scrubbing import ScrubbingFormatter
 from tests.support.daemon import serving
-from tests.support.server.http_daemon import House, told
+from tests.support.server.http_daemon import House, problem_of
 
 SECRET = "s3cret-token/of+the house"
 
@@ -41,17 +41,17 @@ def test_what_looks_like_a_token_is_hidden_in_a_line(line: str) -> None:
 
 
 def test_the_token_is_hidden_as_it_is_and_as_an_address_has_it() -> None:
-    found = written("%s and %s", SECRET, "s3cret-token%2Fof%2Bthe%20house")
-    assert found == "INFO [hidden] and [hidden]"
+    line = written("%s and %s", SECRET, "s3cret-token%2Fof%2Bthe%20house")
+    assert line == "INFO [hidden] and [hidden]"
 
 
 def test_the_token_is_hidden_in_a_traceback() -> None:
     try:
         raise ValueError(f"what is {SECRET}?")
     except ValueError as error:
-        found = written("failed", error=error)
-    assert "Traceback" in found
-    assert "what is [hidden]?" in found
+        text = written("failed", error=error)
+    assert "Traceback" in text
+    assert "what is [hidden]?" in text
 
 
 def test_other_words_of_a_line_stay() -> None:
@@ -66,7 +66,7 @@ async def test_the_token_is_refused_anywhere_in_an_address(house: House, address
     for name in ("token", "api_key", "key", "whatever"):
         path = address.format(name=name, token=house.token)
         response = await house.client.get(path)
-        assert "Authorization" in told(response, 400)["advice"]
+        assert "Authorization" in problem_of(response, 400)["advice"]
         assert house.token not in response.text
 
 

@@ -64,9 +64,9 @@ async def test_a_loop_is_said_to_be_cancelled_only_when_its_tool_has_stopped(
                 response = await house.client.post("/v1/send", json={"message": "Work"})
                 assert response.status_code == 409
                 assert work.cleaned_up
-                told.update(response.json())
+                outcome.update(response.json())
 
-            told: dict[str, Any] = {}
+            outcome: dict[str, Any] = {}
             group.start_soon(ask)
             await work.begun.wait()
             loop = await house.loop_at_work()
@@ -74,7 +74,7 @@ async def test_a_loop_is_said_to_be_cancelled_only_when_its_tool_has_stopped(
             response = await house.client.post(f"{path}/cancel")
             assert response.json()["status"] == "cancelled"
             assert work.cleaned_up
-        assert "Resume it" in told["advice"]
+        assert "Resume it" in outcome["advice"]
         result = response.json()["iterations"][0]["tool_results"][0]
         assert "unknown" in result["content"]
 

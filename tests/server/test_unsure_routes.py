@@ -72,12 +72,12 @@ async def test_one_call_moves_it_to_an_alternative_and_another_takes_that_back(
         undone = await post(house, there, message_id=message, undo=True)
 
         assert undone.status_code == 200, undone.text
-        told = undone.json()
-        assert (told["moved"], told["from"], told["to"]) == ([message], there, hotel)
-        assert told["run_loop"]["iterations"][-1]["response"] == f"Answer to {NEXT}"
+        rerouted = undone.json()
+        assert (rerouted["moved"], rerouted["from"], rerouted["to"]) == ([message], there, hotel)
+        assert rerouted["run_loop"]["iterations"][-1]["response"] == f"Answer to {NEXT}"
         for loop in (there, hotel):
             again = await post(house, loop, message_id=message, undo=True)
-            assert (again.json()["to"], again.json()["run_loop"]) == (hotel, told["run_loop"])
+            assert (again.json()["to"], again.json()["run_loop"]) == (hotel, rerouted["run_loop"])
         [*_, why] = (await shown(house, hotel))["routes"]
         assert why["route"]["undo"] is True
 

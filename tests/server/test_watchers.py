@@ -92,8 +92,8 @@ async def test_a_watcher_that_never_reads_is_let_go_in_words_and_holds_up_nobody
 
 
 def _all_of(connection: socket.socket) -> bytes:
-    found = b""
+    content = b""
     with connection:
         while piece := connection.recv(1_000_000):
-            found += piece
-    return found
+            content += piece
+    return content

@@ -41,8 +41,8 @@ async def test_in_older_journals_a_message_was_observed_by_the_first_iteration_a
                 MessageCompleted(message=Message.assistant("Yes.")),
                 RunLoopIdle(),
             )
-        told = await decided_routes(journal, "old", until=1_000_000)
-        assert [(each.message_id, each.iteration) for each in told] == [
+        routes = await decided_routes(journal, "old", until=1_000_000)
+        assert [(each.message_id, each.iteration) for each in routes] == [
             ("message 0", 0),
             ("message 1", 1),
             ("message 2", 2),
@@ -61,8 +61,8 @@ async def test_a_list_tells_of_the_newest_message_also_when_an_earlier_one_was_m
         async def line() -> tuple[bool, str | None]:
             summaries = await agent.memory.journal.run_loops.summaries(owner="me")
             lines = await lines_of(agent.memory.journal, summaries, why=True)
-            found = next(each for each in lines if each.id == loop)
-            return found.route is not None, found.moved_to
+            line = next(each for each in lines if each.id == loop)
+            return line.route is not None, line.moved_to
 
         await agent.reroute(loop, message_id=second, to=other)
         assert await line() == (True, None)

@@ -41,7 +41,7 @@ async def test_it_tells_weekday_date_and_time_of_here(arguments: dict[str, objec
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "local_time"),
     [
         ("Asia/Shanghai", "Monday, 2026-03-02 02:30:05 (UTC+08:00, Asia/Shanghai)"),
         ("asia/shanghai", "Monday, 2026-03-02 02:30:05 (UTC+08:00, Asia/Shanghai)"),
@@ -55,8 +55,8 @@ async def test_it_tells_weekday_date_and_time_of_here(arguments: dict[str, objec
         ("-03:30", "Sunday, 2026-03-01 15:00:05 (UTC-03:30)"),
     ],
 )
-async def test_a_zone_can_be_named_as_people_name_it(place: str, told: str) -> None:
-    assert (await result_of(CLOCK, timezone=place)).content == told
+async def test_a_zone_can_be_named_as_people_name_it(place: str, local_time: str) -> None:
+    assert (await result_of(CLOCK, timezone=place)).content == local_time
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ async def test_it_works_without_the_systems_database() -> None:
 
 async def test_it_uses_the_real_clock_by_default() -> None:
     result = await result_of(current_time_tool(), timezone="UTC")
-    told = datetime.strptime(result.content.split(", ")[1][:19], "%Y-%m-%d %H:%M:%S")
-    assert told.year >= 2026
+    local_time = datetime.strptime(result.content.split(", ")[1][:19], "%Y-%m-%d %H:%M:%S")
+    assert local_time.year >= 2026

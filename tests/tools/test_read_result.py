@@ -41,17 +41,17 @@ async def read(
 
 
 async def test_all_pages_together_are_the_whole_result() -> None:
-    start, found = 0, ""
+    start, text = 0, ""
     while True:
         page, is_error = await read(loop_with(("c1", LONG)), "c1", start=start)
         assert not is_error
         head, words, tail = page.split("\n\n")
         assert f"of {len(LONG):,}" in head
-        found += words
+        text += words
         if "start=" not in tail:
             break
         start = int(tail.partition("start=")[2].partition(".")[0])
-    assert found == LONG
+    assert text == LONG
 
 
 async def test_ids_that_come_again_mean_the_newest_result_that_was_cut() -> None:

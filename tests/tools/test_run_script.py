@@ -44,12 +44,12 @@ def written(path: Path) -> str:
 
 def running_from(folder: Path) -> list[int]:
     """The processes whose command line names the folder."""
-    found = []
+    pids = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if str(folder).encode() in line.read_bytes():
-                found.append(int(line.parent.name))
-    return found
+                pids.append(int(line.parent.name))
+    return pids
 
 
 async def until_written(path: Path) -> int:

@@ -114,8 +114,8 @@ def test_what_cannot_be_copied_is_left_out_and_named(folder: Path, tmp_path: Pat
             listener.bind("socket")
         finally:
             os.chdir(before)
-        found = contents_of(folder, tmp_path / "copy")
-    assert dict(each.split(" ", 1) for each in found.left_out) == {
+        copied = contents_of(folder, tmp_path / "copy")
+    assert dict(each.split(" ", 1) for each in copied.left_out) == {
         "lib/up/": "(a link that leads back to a folder around it)",
         "lost": "(a link that leads nowhere)",
         "null": "(a pipe, a socket or a device)",

@@ -194,7 +194,7 @@ async def frames_of(response: httpx2.Response) -> AsyncGenerator[Frame]:
             fields = {}
 
 
-def told(response: httpx2.Response, status: int) -> dict[str, Any]:
+def problem_of(response: httpx2.Response, status: int) -> dict[str, Any]:
     """The problem that an error answer holds."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
