@@ -163,8 +163,8 @@ class LongTermMemory(LongTermReads):
         Raises:
             StorageError: the ledger cannot be read.
         """
-        known = await anyio.to_thread.run_sync(self._ledger.finished, run_loop_ids)
-        return [run_loop_id for run_loop_id in run_loop_ids if run_loop_id not in known]
+        finished = await anyio.to_thread.run_sync(self._ledger.finished, run_loop_ids)
+        return [run_loop_id for run_loop_id in run_loop_ids if run_loop_id not in finished]
 
     async def knows(self, run_loop_id: str, *, owner: str) -> bool:
         """Whether a run loop is remembered, in whatever state.
@@ -193,8 +193,8 @@ class LongTermMemory(LongTermReads):
         """
 
         def compared() -> list[Outline]:
-            known = self._ledger.outlines()
-            return [each for each in finished if known.get(each.key) != each]
+            remembered = self._ledger.outlines()
+            return [each for each in finished if remembered.get(each.key) != each]
 
         return await anyio.to_thread.run_sync(compared)
 

@@ -117,7 +117,7 @@ class LongTermReads:
         if not query.strip():
             raise InvalidInputError("the query is empty", advice="Say what to look for.")
         _check_bounds(limit=limit, max_tokens=max_tokens)
-        wanted = Search(
+        search = Search(
             query,
             owner,
             limit=limit,
@@ -131,12 +131,12 @@ class LongTermReads:
         if asked_in is not None and self._live is not None:
             await self._live.remember_now(asked_in)
         catching_up = self.catching_up_words
-        found = await anyio.to_thread.run_sync(self._searcher.search, wanted)
+        result = await anyio.to_thread.run_sync(self._searcher.search, search)
         self._index.after_search()
         if catching_up:
-            notice = " ".join(filter(None, (found.notice, catching_up)))
-            found = found.model_copy(update={"notice": notice})
-        return await self._with_notes(found, query, owner, filters or _EVERYTHING)
+            notice = " ".join(filter(None, (result.notice, catching_up)))
+            result = result.model_copy(update={"notice": notice})
+        return await self._with_notes(result, query, owner, filters or _EVERYTHING)
 
     @property
     def catching_up_words(self) -> str | None:
@@ -147,15 +147,15 @@ class LongTermReads:
         return f"Memory is being brought in from the journal: {done} of {lagging} run loops."
 
     async def _with_notes(
-        self, found: SearchResult, query: str, owner: str, filters: SearchFilters
+        self, result: SearchResult, query: str, owner: str, filters: SearchFilters
     ) -> SearchResult:
         """What was found, and the notes on what was asked; a search that is narrowed gives none."""
         if not self.gives_notes or not self.notes.may_be_there():
-            return found
+            return result
         if replace(filters, without_run_loop_id=None) != _EVERYTHING:
-            return found
+            return result
         notes = await anyio.to_thread.run_sync(lambda: self.notes.search(query, owner=owner))
-        return found.model_copy(update={"notes": tuple(notes)}) if notes else found
+        return result.model_copy(update={"notes": tuple(notes)}) if notes else result
 
     async def nearest(
         self, vectors: Vectors, *, owner: str, types: frozenset[SegmentType], limit: int
@@ -165,8 +165,8 @@ class LongTermReads:
         Raises:
             StorageError: the ledger or the index cannot be read.
         """
-        wanted = Wanted(owner, SearchFilters(types=types), limit)
-        return await anyio.to_thread.run_sync(self._searcher.nearest, vectors, wanted)
+        scope = Wanted(owner, SearchFilters(types=types), limit)
+        return await anyio.to_thread.run_sync(self._searcher.nearest, vectors, scope)
 
     async def expand(
         self,

@@ -287,11 +287,11 @@ class Memory:
         if self.journal.last_seq:
             return
         folder = self._folder.path
-        known = await anyio.to_thread.run_sync(remembered_run_loops, folder)
-        if known:
+        remembered = await anyio.to_thread.run_sync(remembered_run_loops, folder)
+        if remembered:
             raise StorageError(
                 f"{JOURNAL_FILE} in {folder} is missing or empty, but {LEDGER_FILE} knows"
-                f" {known} run loops that were in it",
+                f" {remembered} run loops that were in it",
                 title="The journal is lost",
                 advice=f"Restore {JOURNAL_FILE} from a backup; or, to begin anew without this"
                 f" history, move {LEDGER_FILE}* and chroma out of {folder}.",

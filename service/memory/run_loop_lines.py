@@ -195,11 +195,11 @@ def _moment(at: datetime) -> datetime:
 
 
 def _in_words(error: ValidationError) -> str:
-    found = error.errors(include_input=False, include_url=False)
+    problems = error.errors(include_input=False, include_url=False)
     words = [
         f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
-        for each in found[:_SHOWN_PROBLEMS]
+        for each in problems[:_SHOWN_PROBLEMS]
     ]
-    if len(found) > _SHOWN_PROBLEMS:
-        words.append(f"and {len(found) - _SHOWN_PROBLEMS} more")
+    if len(problems) > _SHOWN_PROBLEMS:
+        words.append(f"and {len(problems) - _SHOWN_PROBLEMS} more")
     return "; ".join(words)

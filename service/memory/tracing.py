@@ -77,8 +77,8 @@ def trace(
 ) -> dict[int, tuple[Told, ...]]:
     """By their places: what those of a run loop's events that quote are made of. Blocks."""
     tracer = Tracer(journal, owner)
-    told = {index: tracer.told_by(body, run_loop_id) for index, body in enumerate(bodies)}
-    return {index: each for index, each in told.items() if each}
+    quotations = {index: tracer.told_by(body, run_loop_id) for index, body in enumerate(bodies)}
+    return {index: each for index, each in quotations.items() if each}
 
 
 class Tracer:

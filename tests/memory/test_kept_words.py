@@ -57,7 +57,7 @@ async def write(journal: FiledJournal, body: EventBody, *told: Told, owner: str 
     """A run loop in which something is told again; the number of that event."""
     await journal.append("other", RunLoopStarted(goal="other"), owner=owner)
     started = IterationStarted(index=0, message_ids=())
-    await journal.append_together(Append("other", [started, body], told={1: told}))
+    await journal.append_together(Append("other", [started, body], quotations={1: told}))
     return journal.last_seq
 
 
@@ -126,7 +126,7 @@ async def test_what_is_gone_is_a_mark_and_a_piece_of_memory_goes(
     body, told = recalled(said)
     again = await write(journal, body, told)
     told = Told(field="content", words=("It is: ", whole(said)))
-    again_in_words = Append("other", [result(f"It is: {SAID}")], told={0: (told,)})
+    again_in_words = Append("other", [result(f"It is: {SAID}")], quotations={0: (told,)})
     await journal.append_together(again_in_words)
 
     with writing(journal.path) as db:

@@ -153,7 +153,7 @@ async def test_what_is_forgotten_between_tracing_and_writing_is_not_written(tmp_
         told = trace([body], "other", "me", memory.journal)
         assert len(told[0]) == 2
         await forget(memory, ForgetRequest(run_loop_ids=("birds",)))
-        await memory.journal.append_together(Append("other", [body], told=told))
+        await memory.journal.append_together(Append("other", [body], quotations=told))
         state = memory.journal.state("other")
         assert state is not None
         assert [each.anchor.run_loop_id for each in state.recollections] == ["owls"]

@@ -116,7 +116,7 @@ def test_the_ledger_gives_vectors_back_in_any_order_and_tells_which_it_lacks(
     assert not matrix[~known].any()
     assert states.vectors_of(embedder, [], 1024).matrix.shape == (0, 1024)
     other = states.embedder("other words")
-    assert not states.vectors_of(other, numbers, 1024).known.any()
+    assert not states.vectors_of(other, numbers, 1024).present.any()
     assert [piece.number for piece in pending(ledger, other)] == numbers
     ledger.close()
 

@@ -93,7 +93,7 @@ async def _journal(memory: Memory, loops: Sequence[RunLoop], *, half: bool) -> N
     """Write each loop to the journal alone, as it was halfway, and once more when it had grown:
     whatever is not there yet. The archivist finds it there."""
     for loop in loops:
-        known = await memory.journal.imports.known([loop.id])
+        known = await memory.journal.imports.existing([loop.id])
         if half and known:
             continue
         as_it_was = loop.iterations[: len(loop.iterations) // 2] if half else loop.iterations

@@ -25,13 +25,13 @@ _PAGE = 1000  # changes
 
 def _coalesced(changes: Iterable[Change]) -> dict[Key, Pending]:
     """The run loops that these changes are of, each once."""
-    found: dict[Key, Pending] = {}
+    pending: dict[Key, Pending] = {}
     for each in changes:
         key = (each.owner, each.run_loop_id)
-        before = found.get(key)
+        before = pending.get(key)
         lost_words = each.lost_words or (before is not None and before.lost_words)
-        found[key] = Pending(*key, each.number, lost_words)
-    return found
+        pending[key] = Pending(*key, each.number, lost_words)
+    return pending
 
 
 class Backlog:
@@ -92,8 +92,8 @@ class Backlog:
         else:
             # It has never read the feed: what looks the same is, but for what the feed says.
             outlines = await self._memory.outdated(outlines)
-        found = {each.key: Pending(*each.key, last) for each in outlines}
-        await self._list(found, place=place, anew=True)
+        pending = {each.key: Pending(*each.key, last) for each in outlines}
+        await self._list(pending, place=place, anew=True)
 
     async def read(self) -> None:
         """List what has changed since, and move the place on.
@@ -102,29 +102,31 @@ class Backlog:
             StorageError: a file cannot be read or written; the place stays.
         """
         while changes := await self._next_changes():
-            found = {
+            pending = {
                 key: each
                 for key, each in _coalesced(changes).items()
                 if self._archived.get(key, 0) < each.change
             }
-            await self._list(found, place=changes[-1].number)
-            await self._schedule(found)
+            await self._list(pending, place=changes[-1].number)
+            await self._schedule(pending)
             self._archived = {k: n for k, n in self._archived.items() if n > self.place}
 
     async def _next_changes(self) -> list[Change]:
         feed = self._journal.changes
         return await to_thread.run_sync(lambda: feed.read(after=self.place, limit=_PAGE))
 
-    async def _list(self, found: Mapping[Key, Pending], *, place: int, anew: bool = False) -> None:
+    async def _list(
+        self, pending: Mapping[Key, Pending], *, place: int, anew: bool = False
+    ) -> None:
         def write() -> None:
             checkpoint = self._journal.changes.checkpoint(place) if self._keeps_place else None
-            self._listed.take_in(list(found.values()), checkpoint, anew=anew)
+            self._listed.take_in(list(pending.values()), checkpoint, anew=anew)
 
         await to_thread.run_sync(write)
         self.place = place
         if anew:
             self._pending.clear()
-        for key, each in found.items():
+        for key, each in pending.items():
             self._pending[key] = each._replace(
                 lost_words=each.lost_words or self.has_lost_words(key)
             )

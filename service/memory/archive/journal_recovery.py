@@ -41,19 +41,19 @@ async def bring_back(journal: Journal, memory: LongTermMemory) -> None:
     """
     here = await anyio.to_thread.run_sync(journal.run_loops.outlines)
     there = await memory.outlines()
-    known = {each.key: each for each in here}
-    beyond = [each for key, each in there.items() if _is_beyond(each, known.get(key))]
+    journaled = {each.key: each for each in here}
+    beyond = [each for key, each in there.items() if _is_beyond(each, journaled.get(key))]
     if not beyond:
         return
     forgotten = await anyio.to_thread.run_sync(journal.receipts.forgotten_whole)
-    unwanted = {each.key for each in beyond if each.key not in known} & forgotten
+    unwanted = {each.key for each in beyond if each.key not in journaled} & forgotten
     await _remove(memory, [each for each in beyond if each.key in unwanted])
     lost = [each for each in beyond if each.key not in unwanted]
     by_owner = defaultdict[str, list[Outline]](list)
     for each in lost:
         by_owner[each.owner].append(each)
     for owner, outlines in by_owner.items():
-        await _bring_back_of(journal, memory, owner, outlines, known)
+        await _bring_back_of(journal, memory, owner, outlines, journaled)
 
 
 def _is_beyond(there: Outline, here: Outline | None) -> bool:
@@ -81,21 +81,23 @@ async def _bring_back_of(
     memory: LongTermMemory,
     owner: str,
     outlines: Iterable[Outline],
-    known: dict[tuple[str, str], Outline],
+    journaled: dict[tuple[str, str], Outline],
 ) -> None:
     batch: list[Import] = []
     size = 0
     for each in outlines:
         try:
             run_loop = await memory.run_loop(each.id, owner=owner)
-            wanted = run_loop and await _import_of(journal, run_loop, is_here=each.key in known)
+            restored = run_loop and await _import_of(
+                journal, run_loop, is_here=each.key in journaled
+            )
         except (ValueError, RondoError) as error:  # pydantic's errors are of this kind too
             log.warning("run loop %s is not brought back: %s", each.id, error)
             continue
-        if not wanted:
+        if not restored:
             continue
-        batch.append(wanted)
-        size += len(wanted.written)
+        batch.append(restored)
+        size += len(restored.written)
         if len(batch) >= IMPORT_BATCH_LOOPS or size >= IMPORT_BATCH_BYTES:
             await _write(journal, owner, batch)
             batch, size = [], 0

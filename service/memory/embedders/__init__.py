@@ -17,35 +17,35 @@ def create_embedder(settings: Settings) -> Embedder | None:
     Raises:
         ConfigurationError: no such bundled model, or no model named for an endpoint.
     """
-    wanted = settings.embedder
-    match wanted.kind:
+    configured = settings.embedder
+    match configured.kind:
         case "none":
             return None
         case "openai":
-            if not wanted.model or wanted.model.startswith("bundled:"):
+            if not configured.model or configured.model.startswith("bundled:"):
                 raise ConfigurationError(
-                    f"embedder.model is {wanted.model!r}, which no endpoint offers",
+                    f"embedder.model is {configured.model!r}, which no endpoint offers",
                     advice="Name the endpoint's embedding model, such as text-embedding-3-small.",
                 )
             return OpenAIEmbedder(
-                wanted.model,
-                base_url=wanted.base_url,
-                api_key=wanted.api_key.get_secret_value(),
-                query_prompt=wanted.query_prompt or "",
-                passage_prompt=wanted.passage_prompt or "",
+                configured.model,
+                base_url=configured.base_url,
+                api_key=configured.api_key.get_secret_value(),
+                query_prompt=configured.query_prompt or "",
+                passage_prompt=configured.passage_prompt or "",
             )
         case "sentence-transformers":
-            kind, _, name = wanted.model.partition(":")
+            kind, _, name = configured.model.partition(":")
             if kind == "bundled" and name not in BUNDLED:
                 raise ConfigurationError(
                     f"there is no bundled embedder {name!r}",
-                    advice=f"Choose one of: {', '.join(f'bundled:{known}' for known in BUNDLED)}; "
+                    advice=f"Choose one of: {', '.join(f'bundled:{each}' for each in BUNDLED)}; "
                     "or give a folder or a Hub id.",
                 )
             return SentenceTransformerEmbedder(
-                wanted.model,
-                query_prompt=wanted.query_prompt,
-                passage_prompt=wanted.passage_prompt,
+                configured.model,
+                query_prompt=configured.query_prompt,
+                passage_prompt=configured.passage_prompt,
             )
         case _:
-            assert_never(wanted.kind)
+            assert_never(configured.kind)

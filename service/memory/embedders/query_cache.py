@@ -42,14 +42,14 @@ class QueryCache:
         """See `Embedder.embed_queries`."""
         texts = [embeddable(text) for text in texts]  # all that matters of a text, and short
         with self._changing:
-            found = {text: self._vectors[text] for text in texts if text in self._vectors}
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
+            vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
         if not texts:
             return self._embedder.embed_queries(texts)
         if missing:
-            found.update(zip(missing, self._embedder.embed_queries(missing), strict=True))
-        self._keep(found)
-        return np.stack([found[text] for text in texts])
+            vectors.update(zip(missing, self._embedder.embed_queries(missing), strict=True))
+        self._keep(vectors)
+        return np.stack([vectors[text] for text in texts])
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_passages`. Nothing is kept: a passage is embedded once."""
@@ -60,9 +60,9 @@ class QueryCache:
         with self._changing:
             self._vectors.clear()
 
-    def _keep(self, found: dict[str, npt.NDArray[np.float32]]) -> None:
+    def _keep(self, vectors: dict[str, npt.NDArray[np.float32]]) -> None:
         with self._changing:
-            for text, vector in found.items():
+            for text, vector in vectors.items():
                 self._vectors[text] = vector
                 self._vectors.move_to_end(text)
             while len(self._vectors) > self._size:

@@ -32,7 +32,7 @@ _FORGOTTEN_JUST_NOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Candidate:
     """A line that holds a run loop, ready to be written."""
 
     line: int
@@ -103,7 +103,7 @@ class Importing:
 
     async def _take_batch(self, lines: Sequence[Line]) -> None:
         parsed = await to_thread.run_sync(self._parse, lines, limiter=self._threads)
-        batch: dict[str, _Wanted] = {}
+        batch: dict[str, _Candidate] = {}
         for each in parsed:
             if isinstance(each, ImportProblem):
                 self._fail(each)
@@ -114,8 +114,8 @@ class Importing:
             batch[each.run_loop.id] = each
         await self._bring_in(batch)
 
-    def _parse(self, lines: Sequence[Line]) -> list[_Wanted | ImportProblem]:
-        found: list[_Wanted | ImportProblem] = []
+    def _parse(self, lines: Sequence[Line]) -> list[_Candidate | ImportProblem]:
+        parsed: list[_Candidate | ImportProblem] = []
         for line in lines:
             try:
                 run_loop = parse(line, owner=self._owner)
@@ -125,12 +125,12 @@ class Importing:
                 problem = ImportProblem(
                     line=line.number, problem=str(error), run_loop_id=error.run_loop_id
                 )
-                found.append(problem)
+                parsed.append(problem)
             else:
-                found.append(_Wanted(line.number, run_loop, body, written))
-        return found
+                parsed.append(_Candidate(line.number, run_loop, body, written))
+        return parsed
 
-    async def _bring_in(self, batch: Mapping[str, _Wanted]) -> None:
+    async def _bring_in(self, batch: Mapping[str, _Candidate]) -> None:
         left = dict(batch)
         for _ in range(_TRIES):
             if not left:
@@ -146,40 +146,42 @@ class Importing:
                 if each.run_loop_id not in missed:
                     self._count("extended" if each.grown_from else None)
             left = {loop_id: batch[loop_id] for loop_id in missed}
-        for wanted in left.values():
-            self._refuse(wanted, "the run loop of that id here is being worked on; try again later")
+        for candidate in left.values():
+            self._refuse(
+                candidate, "the run loop of that id here is being worked on; try again later"
+            )
 
-    async def _decide(self, batch: Mapping[str, _Wanted]) -> list[Import]:
+    async def _decide(self, batch: Mapping[str, _Candidate]) -> list[Import]:
         read_at = self._memory.journal.lost_words_at
-        known = await self._memory.journal.imports.known(batch)
+        existing = await self._memory.journal.imports.existing(batch)
         late = self._memory.forgetting.late
-        gone = late.were_forgotten(batch.keys() - known.keys(), since=self._begun)
+        gone = late.were_forgotten(batch.keys() - existing.keys(), since=self._begun)
         imports: list[Import] = []
-        for loop_id, wanted in batch.items():
-            found = known.get(loop_id)
+        for loop_id, candidate in batch.items():
+            here = existing.get(loop_id)
             if loop_id in gone:
-                self._refuse(wanted, _FORGOTTEN_JUST_NOW)
-            elif found is None:
-                imports.append(Import(loop_id, wanted.body, wanted.written, read_at=read_at))
-            elif found.owner != self._owner:
-                self._refuse(wanted, f"the id {loop_id!r} belongs to somebody else here")
-            elif found.newest == wanted.written:
+                self._refuse(candidate, _FORGOTTEN_JUST_NOW)
+            elif here is None:
+                imports.append(Import(loop_id, candidate.body, candidate.written, read_at=read_at))
+            elif here.owner != self._owner:
+                self._refuse(candidate, f"the id {loop_id!r} belongs to somebody else here")
+            elif here.newest == candidate.written:
                 self._count("unchanged")
-            elif (grown := await self._meet(wanted)) is not None:
-                body, written = _left_of(wanted, grown)
+            elif (grown := await self._meet(candidate)) is not None:
+                body, written = _left_of(candidate, grown)
                 imports.append(Import(loop_id, body, written, grown, read_at=read_at))
         return imports
 
-    async def _meet(self, wanted: _Wanted) -> RunLoopState | None:
+    async def _meet(self, candidate: _Candidate) -> RunLoopState | None:
         """The loop that is here, where the one of the file has grown out of it."""
-        run_loop = wanted.run_loop
+        run_loop = candidate.run_loop
         try:
             state = await self._memory.journal.replay(run_loop.id, owner=self._owner)
         except NotFoundError:
-            self._refuse(wanted, _FORGOTTEN_JUST_NOW)
+            self._refuse(candidate, _FORGOTTEN_JUST_NOW)
             return None
         except RondoError as error:
-            self._refuse(wanted, error.problem().in_words())
+            self._refuse(candidate, error.problem().in_words())
             return None
         stands = standing(closed_part(state), run_loop, labels_may_change=self._source != OWN)
         if stands == "extended":
@@ -187,10 +189,12 @@ class Importing:
         if stands == "unchanged":
             self._count("unchanged")
         elif state.is_active:
-            self._refuse(wanted, f"the run loop {run_loop.id!r} is at work here ({state.status})")
+            self._refuse(
+                candidate, f"the run loop {run_loop.id!r} is at work here ({state.status})"
+            )
         else:
             self._refuse(
-                wanted,
+                candidate,
                 f"the id {run_loop.id!r} is that of a run loop with other words here, or with"
                 " another goal or end",
             )
@@ -199,8 +203,10 @@ class Importing:
     def _count(self, standing_of_it: Standing | None) -> None:
         self._counts[standing_of_it] = self._counts.get(standing_of_it, 0) + 1
 
-    def _refuse(self, wanted: _Wanted, words: str) -> None:
-        self._fail(ImportProblem(line=wanted.line, problem=words, run_loop_id=wanted.run_loop.id))
+    def _refuse(self, candidate: _Candidate, words: str) -> None:
+        self._fail(
+            ImportProblem(line=candidate.line, problem=words, run_loop_id=candidate.run_loop.id)
+        )
 
     def _fail(self, problem: ImportProblem) -> None:
         self._failures += 1
@@ -208,10 +214,10 @@ class Importing:
             self._failed.append(problem)
 
 
-def _left_of(wanted: _Wanted, here: RunLoopState) -> tuple[RunLoopImported, str]:
+def _left_of(candidate: _Candidate, here: RunLoopState) -> tuple[RunLoopImported, str]:
     """What is written of a loop that has grown, also as JSON: nothing that was forgotten."""
-    left = without_forgotten(closed_part(here), wanted.run_loop)
-    if left == wanted.run_loop:
-        return wanted.body, wanted.written
-    body = wanted.body.model_copy(update={"run_loop": left})
+    left = without_forgotten(closed_part(here), candidate.run_loop)
+    if left == candidate.run_loop:
+        return candidate.body, candidate.written
+    body = candidate.body.model_copy(update={"run_loop": left})
     return body, body.model_dump_json()

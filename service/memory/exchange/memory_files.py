@@ -124,12 +124,16 @@ class _Lines:
         if self._archive.format == "rondo":
             yield from self._archive.chunks()
             return
-        for found in self._archive.conversations():
-            if found.problem is not None:
+        for conversation in self._archive.conversations():
+            if conversation.problem is not None:
                 self._failures += 1
-                words = f"conversation {found.number} {found.title!r}: {found.problem}"
-                self._failed.append(ImportProblem(line=found.number, problem=words))
-            for run_loop in found.run_loops:
+                name = f"conversation {conversation.number} {conversation.title!r}"
+                self._failed.append(
+                    ImportProblem(
+                        line=conversation.number, problem=f"{name}: {conversation.problem}"
+                    )
+                )
+            for run_loop in conversation.run_loops:
                 yield line_of(run_loop)
 
     def report(self, report: ImportReport) -> ImportReport:

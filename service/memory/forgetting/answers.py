@@ -105,17 +105,17 @@ class Answers:
             if (event.seq or 0) >= self._provenance.first(run_loop_id)
         ]
         for event in sorted(events, key=lambda each: each.seq or 0):
-            found = self._answer(event)
-            if found is None:
+            answer = self._answer(event)
+            if answer is None:
                 continue
             place = self._stays(event.run_loop_id).history.iteration_of.get(event.seq or 0)
             body = self._stays(event.run_loop_id).bodies.get(event.seq or 0, event.body)
-            (self.telling if found.tells else self.others).add(
-                event.run_loop_id, place, found, body
+            (self.telling if answer.tells else self.others).add(
+                event.run_loop_id, place, answer, body
             )
-            if found.tells and place is not None:
+            if answer.tells and place is not None:
                 self._tell.add((event.run_loop_id, place))
-            yield found
+            yield answer
 
     def _answer(self, event: Event) -> Answer | None:
         doomed = self._stays(event.run_loop_id)

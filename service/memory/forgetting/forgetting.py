@@ -82,7 +82,7 @@ class Forgetting:
             StorageError: the journal cannot be read.
         """
         plan = await self._plan(request, owner)
-        found = await self._told(plan, request)
+        preview = await self._preview(plan, request)
         notes = await anyio.to_thread.run_sync(notes_on, self._long_term, plan)
         repeated = await anyio.to_thread.run_sync(
             repetitions, plan, self._journal, self._long_term.holding_all
@@ -92,7 +92,7 @@ class Forgetting:
         speak_of_it = [
             each for each in await related(self._long_term, plan) if each.id not in besides
         ]
-        return found.model_copy(
+        return preview.model_copy(
             update={
                 "notes": notes,
                 "repeated": tuple(repeated),
@@ -123,15 +123,15 @@ class Forgetting:
     ) -> ForgetReceipt:
         async with self._turn:
             plan = await self._plan(request, owner)
-            told = await self._told(plan, request)
+            preview = await self._preview(plan, request)
             if plan.code() != confirm:
                 raise ForgetConflictError(
-                    "what would be forgotten is not what was previewed", told, advice=_STALE
+                    "what would be forgotten is not what was previewed", preview, advice=_STALE
                 )
-            if told.confirm is None:
+            if preview.confirm is None:
                 raise ForgetConflictError(
-                    told.notice or "it cannot be done just now",
-                    told,
+                    preview.notice or "it cannot be done just now",
+                    preview,
                     advice="Cancel or complete what is active first; `stop` cancels it.",
                 )
             if plan.in_the_way:
@@ -153,7 +153,7 @@ class Forgetting:
         if plan.in_the_way or plan.code(grown=False) != confirmed:
             raise ForgetConflictError(
                 "run loops went on while they were stopped",
-                await self._told(plan, request),
+                await self._preview(plan, request),
                 advice=_STALE,
             )
         return plan
@@ -171,7 +171,7 @@ class Forgetting:
                 advice="It may be of a newer version of Rondo; use that one to forget.",
             ) from error
 
-    async def _told(self, plan: Plan, request: ForgetRequest) -> ForgetPreview:
+    async def _preview(self, plan: Plan, request: ForgetRequest) -> ForgetPreview:
         coming_in = 0
         if request.everything:
             waiting = await self._journal.inbox.undelivered()
@@ -289,11 +289,11 @@ class Forgetting:
         gone, changed = [], list[RunLoop]()
         for run_loop_id in (*record.receipt.run_loops, *record.changed):
             # One that was imported since is there again, by its owner's will.
-            found = await self._now(run_loop_id, record.owner)
-            if found is None:
+            run_loop = await self._now(run_loop_id, record.owner)
+            if run_loop is None:
                 gone.append(run_loop_id)
             else:
-                changed.append(found)
+                changed.append(run_loop)
         segments, notes = await self._long_term.forget(record.owner, gone, changed)
         await self._archivist.forgotten(
             (record.owner, each) for each in (*gone, *(loop.id for loop in changed))

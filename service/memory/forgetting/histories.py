@@ -79,10 +79,10 @@ class History:
         Returns:
             Whole iterations, and numbers of events that are of none.
         """
-        wanted, iterations, seqs = frozenset(asking), set[int](), set[int]()
+        askers, iterations, seqs = frozenset(asking), set[int](), set[int]()
         for event in self.events:
             if isinstance(event.body, MessageMoved) and (
-                self.reopened.get(event.seq or 0) in wanted
+                self.reopened.get(event.seq or 0) in askers
             ):
                 iterations.update(range(*event.body.iterations))
                 seqs.update(self.moved_unseen[event.seq or 0])
@@ -98,14 +98,14 @@ class History:
         Returns:
             Whole iterations, and numbers of events that are of none.
         """
-        wanted = {
+        received_at = {
             message_id: seq for seq in sorted(received) if (message_id := self.message_id(seq))
         }
         iterations, seqs, before = set[int](), set[int](), set[int]()
         for event in self.events:
             if isinstance(moved := event.body, MessageMoved):
                 seq = event.seq or 0
-                is_theirs = any(wanted.get(each, seq) < seq for each in moved.message_ids)
+                is_theirs = any(received_at.get(each, seq) < seq for each in moved.message_ids)
                 if is_theirs and moved.to_iteration is None:
                     iterations.update({*range(*moved.iterations)} - before)
                     seqs.update(self.moved_unseen.get(seq, ()))
@@ -114,9 +114,9 @@ class History:
 
     def first_seq(self, iterations: Iterable[int]) -> int:
         """The number of the first event that holds words of these iterations."""
-        wanted = frozenset(iterations)
+        chosen = frozenset(iterations)
         first = self.events[0].seq or 0
-        return min((seq for seq, at in self.iteration_of.items() if at in wanted), default=first)
+        return min((seq for seq, at in self.iteration_of.items() if at in chosen), default=first)
 
 
 def history_of(events: Sequence[Event]) -> History:
@@ -222,12 +222,12 @@ class _Reading:
         """What followed from an answer that is taken back, in the iteration that had asked."""
         history = self.history
         first = max(seq for seq, each in history.answer_ids.items() if each in message_ids)
-        found = [
+        seqs = [
             seq for seq, at in history.iteration_of.items() if at == self._current and seq >= first
         ]
-        for seq in found:
+        for seq in seqs:
             del history.iteration_of[seq]
-        return sorted(found)
+        return sorted(seqs)
 
     def _watch_messages(self, event: Event, state: RunLoopState) -> None:
         body = event.body

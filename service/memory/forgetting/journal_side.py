@@ -27,7 +27,7 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
     rewritten = 0
     for run_loop_id, change in plan.changes.items():
         bodies = {seq: b for seq, b in change.bodies.items() if seq not in change.rendered}
-        rewriter.rewrite_loop(change.after, bodies, change.told)
+        rewriter.rewrite_loop(change.after, bodies, change.quotations)
         rewritten += len(bodies)
         messages += rewriter.remove_messages(
             change.message_ids, owner=owner, run_loop_id=run_loop_id

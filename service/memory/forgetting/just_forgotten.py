@@ -44,22 +44,22 @@ class JustForgotten:
         return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
 
     def without_forgotten(
-        self, body: EventBody, told: Sequence[Told], owner: str, journal: EventReader
+        self, body: EventBody, quotations: Sequence[Told], owner: str, journal: EventReader
     ) -> EventBody:
         """See `Forgotten`."""
         if not (self._whole or self._single or self._answers):
             return body
-        now = journal.words.as_read(body, told, owner)
-        told = carried(told, json_of(body), json_of(now))
+        now = journal.words.as_read(body, quotations, owner)
+        quotations = carried(quotations, json_of(body), json_of(now))
         gone = frozenset(
             ref
-            for ref in in_words(now, told)
+            for ref in in_words(now, quotations)
             if ref in self._single
             or ref in self._answers  # else its words would have been found where they stand
             # One that was imported again since may be spoken of again.
             or (ref[0] in self._whole and not _is_there(journal, ref[0]))
         )
-        return without_pieces(now, gone, told) if gone else now
+        return without_pieces(now, gone, quotations) if gone else now
 
 
 def _is_there(journal: EventReader, run_loop_id: str) -> bool:

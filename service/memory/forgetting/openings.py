@@ -34,14 +34,14 @@ def goal_told_by(history: History) -> frozenset[int]:
     if not isinstance(opening, RunLoopStarted) or opening.forked_from is None:
         return opened
     said = [by_number[seq] for seq in sorted(history.message_ids)]
-    told = {
+    seqs = {
         event.seq or 0
         for _, together in groupby(said, key=lambda each: history.iteration_of.get(each.seq or 0))
         for event in _telling(opening.goal, list(together))
     }
     if brought_in is not None:
-        return opened | told  # its goal is what the file says, be it said or not
-    return frozenset(told) or opened
+        return opened | seqs  # its goal is what the file says, be it said or not
+    return frozenset(seqs) or opened
 
 
 def opens_with(history: History, gone: frozenset[int]) -> bool:

@@ -35,25 +35,25 @@ def pieces_in(body: EventBody) -> frozenset[Ref]:
         return frozenset(piece.anchor.ref[:2] for piece in body.recollections)
     if not isinstance(body, ToolFinished) or body.name not in MEMORY_TOOLS:
         return frozenset()
-    found = frozenset(_anchored(body.whole or body.content))
+    refs = frozenset(_anchored(body.whole or body.content))
     if body.name == MEMORY_EXPAND:
         # It tells with which words the run loop began, whatever else it shows of it.
-        found |= {(run_loop_id, 0) for run_loop_id, _ in found}
-    return found
+        refs |= {(run_loop_id, 0) for run_loop_id, _ in refs}
+    return refs
 
 
-def in_words(body: EventBody, told: Sequence[Told]) -> frozenset[Ref]:
+def in_words(body: EventBody, quotations: Sequence[Told]) -> frozenset[Ref]:
     """The pieces of an event that are kept in words, and not as references.
 
     Args:
         body: of an event that memory gave pieces in.
-        told: what its texts are made of.
+        quotations: what its texts are made of.
     """
     if isinstance(body, MemoryRecalled):
-        return frozenset(piece.anchor.ref[:2] for piece in _pieces_in_words(body, told))
-    if not isinstance(body, ToolFinished) or not told:
+        return frozenset(piece.anchor.ref[:2] for piece in _pieces_in_words(body, quotations))
+    if not isinstance(body, ToolFinished) or not quotations:
         return pieces_in(body)
-    words = "".join(part for each in told for part in each.words if isinstance(part, str))
+    words = "".join(part for each in quotations for part in each.words if isinstance(part, str))
     lines = words.splitlines()
     if any(line.startswith(MARK) for line in lines):
         return pieces_in(body)
@@ -69,19 +69,19 @@ def _anchored(text: str) -> Iterator[Ref]:
             continue
 
 
-def _pieces_in_words(body: MemoryRecalled, told: Sequence[Told]) -> list[Recollection]:
-    fields = {each.field for each in told}
+def _pieces_in_words(body: MemoryRecalled, quotations: Sequence[Told]) -> list[Recollection]:
+    fields = {each.field for each in quotations}
     pieces = enumerate(body.recollections)
     return [each for index, each in pieces if f"recollections.{index}.content" not in fields]
 
 
-def without_pieces(body: EventBody, gone: frozenset[Ref], told: Sequence[Told]) -> EventBody:
+def without_pieces(body: EventBody, gone: frozenset[Ref], quotations: Sequence[Told]) -> EventBody:
     """What memory gave, without the words that it holds of these pieces.
 
     A tool's result goes whole, as it tells of them.
     """
     if isinstance(body, MemoryRecalled):
-        dropped = [p for p in _pieces_in_words(body, told) if p.anchor.ref[:2] in gone]
+        dropped = [p for p in _pieces_in_words(body, quotations) if p.anchor.ref[:2] in gone]
         kept = tuple(each for each in body.recollections if each not in dropped)
         return body.model_copy(update={"recollections": kept})
     return redacted(body)

@@ -43,7 +43,7 @@ class Change:
     """By their numbers: events that lose words, as they will be."""
     rendered: frozenset[int] = frozenset()
     """Those of them that only refer to what goes: they are read without it, and not written."""
-    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
     """Of those that are written: which texts are left that stand elsewhere."""
     kinds: set[CopyKind] = field(default_factory=set)
     """Why it holds copies; nothing where only what was named goes."""
@@ -119,5 +119,5 @@ class Plan:
         changes = {key: sorted(change.bodies) for key, change in self.changes.items()}
         single = {key: sorted(words) for key, words in self.single.items()}
         answers = [self.selection.with_answers, self.selection.with_all_that_saw]
-        told = json.dumps([self.owner, whole, single, changes, answers], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+        canonical = json.dumps([self.owner, whole, single, changes, answers], sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:32]

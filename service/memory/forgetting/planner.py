@@ -58,45 +58,45 @@ class _Planning(Descent):
         self._known_traits: dict[Ref, Traits] = {}
         self._referring: dict[int, Event] = {}
         """By number: the events of run loops that stay which refer to others."""
-        self._told: dict[int, tuple[Told, ...]] = {}
+        self._quotations: dict[int, tuple[Told, ...]] = {}
         """What these are made of."""
 
     def plan(self) -> Plan:
-        found = Plan(self._owner, self._journal.last_seq, self._selection)
+        plan = Plan(self._owner, self._journal.last_seq, self._selection)
         for run_loop_id in sorted(self._selection.run_loop_ids):
             self._whole[run_loop_id] = self._read_whole(run_loop_id)
         for run_loop_id, iterations in sorted(self._selection.iterations.items()):
             self._doom(run_loop_id, iterations, None)
         if not self._selection.everything and not self._selection.is_empty:
             self._follow_copies()
-            self._follow_words(found)
+            self._follow_words(plan)
             self._render_copies()
-        found.whole = {key: history.state for key, history in self._whole.items()}
-        found.events = sum(len(history.events) for history in self._whole.values())
+        plan.whole = {key: history.state for key, history in self._whole.items()}
+        plan.events = sum(len(history.events) for history in self._whole.values())
         for run_loop_id, iterations in self._selection.iterations.items():
-            told = self._staying[run_loop_id].history.state.run_loop().iterations
-            found.single[run_loop_id] = {
-                index: first_words(told[index]) for index in sorted(iterations)
+            all_iterations = self._staying[run_loop_id].history.state.run_loop().iterations
+            plan.single[run_loop_id] = {
+                index: first_words(all_iterations[index]) for index in sorted(iterations)
             }
         for run_loop_id, doomed in self._staying.items():
             if doomed.bodies:
-                found.changes[run_loop_id] = self._change(run_loop_id, doomed)
-        return found
+                plan.changes[run_loop_id] = self._change(run_loop_id, doomed)
+        return plan
 
     # --- where else the words have gone
 
-    def _follow_words(self, found: Plan) -> None:
+    def _follow_words(self, plan: Plan) -> None:
         shown = self._scan()
         self._drop_pieces(shown)
         for history, gone in self._gone():
-            found.traits |= traits_of(history, gone)
+            plan.traits |= traits_of(history, gone)
         provenance = self._provenance(shown)
         elsewhere = SaidElsewhere(
             partial(self._find, self._owner),
             self._journal.states(self._owner),
             is_gone=self._goes,
             have_seen=frozenset(provenance.run_loops),
-            traits=found.traits,
+            traits=plan.traits,
         )
         answers = Answers(self._stays, provenance, elsewhere.is_common)
         for each in answers.follow():
@@ -105,7 +105,7 @@ class _Planning(Descent):
             elif each.tells and self._selection.with_answers:
                 self._put(each.event, each.untold, "answer")
         self._render(self._goals_left())
-        found.answers, found.saw = answers.telling.places(), answers.others.places()
+        plan.answers, plan.saw = answers.telling.places(), answers.others.places()
 
     def _provenance(self, shown: Iterable[Shown]) -> Provenance:
         provenance = Provenance(
@@ -155,10 +155,10 @@ class _Planning(Descent):
                         continue
                     if quotes(event.body) or goals_told(event.body):
                         quoting[event.seq or 0] = event
-                    if (found := shown_by(event)) is not None:
-                        shown.append(found)
-        self._told = self._journal.words.told(quoting)
-        self._referring = {seq: quoting[seq] for seq in self._told}
+                    if (sight := shown_by(event)) is not None:
+                        shown.append(sight)
+        self._quotations = self._journal.words.quotations(quoting)
+        self._referring = {seq: quoting[seq] for seq in self._quotations}
         return sorted(shown, key=lambda each: each.event.seq or 0)
 
     def _body(self, event: Event) -> EventBody:
@@ -170,10 +170,10 @@ class _Planning(Descent):
         """Drop what memory gave of what goes: what refers to it, and copies in words."""
         self._render()
         for event, refs, _ in shown:
-            body, told = self._body(event), self._left(event)
-            gone = frozenset(ref for ref in in_words(body, told) & refs if self._goes(ref))
+            body, quotations = self._body(event), self._left(event)
+            gone = frozenset(ref for ref in in_words(body, quotations) & refs if self._goes(ref))
             if gone:
-                self._put(event, without_pieces(body, gone, told), "recalled")
+                self._put(event, without_pieces(body, gone, quotations), "recalled")
 
     def _goals_left(self) -> dict[str, str]:
         """By their ids: what the loops that stay and lose words are about, then."""
@@ -232,10 +232,10 @@ class _Planning(Descent):
     def _left(self, event: Event) -> tuple[Told, ...]:
         """Which texts of an event, as it will be written, stand elsewhere."""
         doomed, seq = self._staying.get(event.run_loop_id), event.seq or 0
-        told = self._told.get(seq, ())
-        if not told or doomed is None or seq in doomed.rendered or seq not in doomed.bodies:
-            return told
-        return carried(told, json_of(event.body), json_of(doomed.bodies[seq]))
+        quotations = self._quotations.get(seq, ())
+        if not quotations or doomed is None or seq in doomed.rendered or seq not in doomed.bodies:
+            return quotations
+        return carried(quotations, json_of(event.body), json_of(doomed.bodies[seq]))
 
     def _goes(self, ref: Ref) -> bool:
         run_loop_id, iteration = ref
@@ -275,7 +275,7 @@ class _Planning(Descent):
             after=after,
             bodies=doomed.bodies,
             rendered=frozenset(doomed.rendered),
-            told={
+            quotations={
                 event.seq or 0: self._left(event)
                 for event in history.events
                 if event.seq in doomed.bodies

@@ -86,16 +86,16 @@ def notes_on(memory: LongTermMemory, plan: Plan) -> tuple[NoteMention, ...]:
         return ()
     telling = {(each.run_loop_id, each.iteration) for each in plan.answers}
     taken = plan.selection.with_answers
-    found: dict[tuple[str, str], bool] = {}
+    affected: dict[tuple[str, str], bool] = {}
     for note in memory.notes.of(plan.owner):
         for sentence in note.sentences:
             refs = {anchor.ref[:2] for anchor in sentence.anchors}
             goes = any(plan.goes(*ref) for ref in refs)
             if goes or refs & telling:
-                found[note.subject, sentence.text] = goes or taken
+                affected[note.subject, sentence.text] = goes or taken
     return tuple(
         NoteMention(subject=subject, text=text, goes=goes)
-        for (subject, text), goes in found.items()
+        for (subject, text), goes in affected.items()
     )
 
 
@@ -104,7 +104,7 @@ async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...
     if plan.selection.everything:
         return ()
     named = plan.selection.iterations.keys() | plan.whole.keys()
-    found: dict[str, None] = {}
+    run_loop_ids: dict[str, None] = {}
     asked = [state.goal for state in plan.whole.values()]
     asked += [words for each in plan.single.values() for words in each.values()]
     for words in asked[:SAME_TOPIC_ASKED]:
@@ -114,13 +114,13 @@ async def related(memory: MemoryReader, plan: Plan) -> tuple[RunLoopMention, ...
             break  # it is a help, not a condition
         for hit in hits:
             if hit.relevance >= SAME_TOPIC and hit.anchor.run_loop_id not in named:
-                found[hit.anchor.run_loop_id] = None
+                run_loop_ids[hit.anchor.run_loop_id] = None
     mentions = []
-    for run_loop_id in found:
-        known = await memory.run_loop(run_loop_id, owner=plan.owner)
-        if known is not None:
+    for run_loop_id in run_loop_ids:
+        run_loop = await memory.run_loop(run_loop_id, owner=plan.owner)
+        if run_loop is not None:
             mentions.append(
-                RunLoopMention(id=known.id, goal=clipped(known.goal), status=known.status)
+                RunLoopMention(id=run_loop.id, goal=clipped(run_loop.goal), status=run_loop.status)
             )
     return tuple(mentions)
 

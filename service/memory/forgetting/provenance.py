@@ -102,11 +102,11 @@ class Provenance:
             said = _not_by_a_person(each)
             handed_on = {ref for ref in said if self._seen_by(ref, seq) is not None}
             self.handed_on[seq] = frozenset(handed_on)
-            found = [self._in_pieces(event.body, each.refs)]
-            found += [self._seen_by(ref, seq) for ref in handed_on]
+            sources = [self._in_pieces(event.body, each.refs)]
+            sources += [self._seen_by(ref, seq) for ref in handed_on]
             if each.moved_from is not None:
-                found += [self._gone_from(each.moved_from), self.before(each.moved_from, seq)]
-            seen = [traits for traits in found if traits is not None]
+                sources += [self._gone_from(each.moved_from), self.before(each.moved_from, seq)]
+            seen = [traits for traits in sources if traits is not None]
             if seen:
                 self.add(event.run_loop_id, seq, _together(seen))
 
@@ -152,7 +152,7 @@ def _not_by_a_person(shown: Shown) -> frozenset[Ref]:
 
 
 def _together(traits: Iterable[Traits]) -> Traits:
-    found = Traits()
+    union = Traits()
     for each in traits:
-        found |= each
-    return found
+        union |= each
+    return union

@@ -125,7 +125,7 @@ class Traits:
 
 def readable(text: str) -> str:
     """A text with the characters that JSON has escaped in it."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "\\" in text else text
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "\\" in text else text
 
 
 def folded(text: str) -> str:
@@ -180,8 +180,8 @@ def _sentences(text: str) -> Iterator[str]:
 
 def _content(text: str) -> Iterator[str]:
     """The terms that say something."""
-    for found in _APART.finditer(unicodedata.normalize("NFKC", text)):
-        yield "".join(filter(str.isdecimal, found[0]))
+    for match in _APART.finditer(unicodedata.normalize("NFKC", text)):
+        yield "".join(filter(str.isdecimal, match[0]))
     for term in terms(text):
         if len(term) < 2 or term in STOP_WORDS or term in _COURTESIES:
             continue

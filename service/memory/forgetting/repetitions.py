@@ -35,14 +35,14 @@ def repetitions(
     """
     if plan.selection.everything:
         return []
-    known = {(each.run_loop_id, each.iteration) for each in (*plan.answers, *plan.saw)}
-    found: dict[Ref, tuple[bool, str]] = {}
-    wanted = _wanted(plan)
-    remembered = _remembered(plan.owner, wanted, find)
-    for ref, by_person, text in (*remembered, *_open(plan.owner, wanted, journal)):
-        if not plan.goes(*ref) and (by_person or ref not in known):
-            found.setdefault(ref, (by_person, text))
-    from_files = journal.histories.imported({run_loop_id for run_loop_id, _ in found})
+    listed = {(each.run_loop_id, each.iteration) for each in (*plan.answers, *plan.saw)}
+    repeated: dict[Ref, tuple[bool, str]] = {}
+    phrases = _phrases(plan)
+    remembered = _remembered(plan.owner, phrases, find)
+    for ref, by_person, text in (*remembered, *_open(plan.owner, phrases, journal)):
+        if not plan.goes(*ref) and (by_person or ref not in listed):
+            repeated.setdefault(ref, (by_person, text))
+    from_files = journal.histories.imported({run_loop_id for run_loop_id, _ in repeated})
 
     def by(ref: Ref, by_person: bool) -> Literal["person", "import", "other"]:
         if ref[0] in from_files:
@@ -51,11 +51,11 @@ def repetitions(
 
     return [
         Repetition(run_loop_id=ref[0], iteration=ref[1], by=by(ref, said), words=clipped(text))
-        for ref, (said, text) in sorted(found.items())
+        for ref, (said, text) in sorted(repeated.items())
     ]
 
 
-def _wanted(plan: Plan) -> list[str]:
+def _phrases(plan: Plan) -> list[str]:
     """What is looked for; numbers first, then the sentences that say most."""
     sentences = sorted(plan.traits.sentences, key=lambda each: (-len(each), each))
     return [*sorted(plan.traits.numbers), *sentences][:FORGOTTEN_LOOKED_FOR]
@@ -63,26 +63,26 @@ def _wanted(plan: Plan) -> list[str]:
 
 def _remembered(
     owner: str,
-    wanted: Iterable[str],
+    phrases: Iterable[str],
     find: Callable[[str, Iterable[str]], Iterable[Segment]],
 ) -> Iterator[tuple[Ref, bool, str]]:
-    for each in wanted:
+    for each in phrases:
         for piece in find(owner, dict.fromkeys(terms(each))):
             if _holds(piece.content, each):
                 by_person = piece.anchor.segment_type == "user_message"
                 yield piece.anchor.ref[:2], by_person, piece.content
 
 
-def _open(owner: str, wanted: Sequence[str], journal: Journal) -> Iterator[tuple[Ref, bool, str]]:
+def _open(owner: str, phrases: Sequence[str], journal: Journal) -> Iterator[tuple[Ref, bool, str]]:
     """What long-term memory may not know yet."""
     for state in journal.states(owner):
         for index, iteration in enumerate(state.iterations):
             said = iteration.user_message or ""
-            if any(_holds(said, each) for each in wanted):
+            if any(_holds(said, each) for each in phrases):
                 yield (state.id, index), True, said
 
 
-def _holds(text: str, wanted: str) -> bool:
-    if wanted.isalnum() and any(map(str.isdecimal, wanted)):
-        return wanted in set(terms(readable(text)))
-    return stands_in(wanted, folded(readable(text)))
+def _holds(text: str, phrase: str) -> bool:
+    if phrase.isalnum() and any(map(str.isdecimal, phrase)):
+        return phrase in set(terms(readable(text)))
+    return stands_in(phrase, folded(readable(text)))

@@ -43,20 +43,20 @@ class SaidElsewhere:
         self.is_common = cache(self._is_common)
         """See `recognition.IsCommon`. Blocks."""
 
-    def _is_common(self, *wanted: str) -> bool:
-        found = Traits(words=frozenset(wanted))
+    def _is_common(self, *words: str) -> bool:
+        traits = Traits(words=frozenset(words))
         return any(
             not self._is_repeated(text)
             and (
-                has_pair(text, *wanted)
-                if len(wanted) == 2
-                else bool(found.words & Traits.of([text]).words)
+                has_pair(text, *words)
+                if len(words) == 2
+                else bool(traits.words & Traits.of([text]).words)
             )
-            for text in self._texts(wanted)
+            for text in self._texts(words)
         )
 
-    def _texts(self, wanted: Iterable[str]) -> Iterator[str]:
-        for piece in self._find(wanted):
+    def _texts(self, words: Iterable[str]) -> Iterator[str]:
+        for piece in self._find(words):
             anchor = piece.anchor
             by_person = anchor.segment_type == "user_message"
             if (by_person or anchor.run_loop_id not in self._have_seen) and not self._is_gone(

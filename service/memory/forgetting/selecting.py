@@ -41,13 +41,13 @@ async def select(
     _check(request)
     hits: list[tuple[str, int]] = []
     if request.query is not None and not request.exact:
-        found = await memory.search(
+        result = await memory.search(
             request.query,
             owner=owner,
             limit=request.limit,
             filters=SearchFilters(since=request.since, until=request.until),
         )
-        for hit in found.hits:
+        for hit in result.hits:
             hits += [each.ref[:2] for each in (hit.anchor, *hit.duplicates)]
     selected = await anyio.to_thread.run_sync(
         lambda: _Selecting(journal, owner, request).selection(hits)
@@ -163,9 +163,9 @@ class _Selecting:
         for run_loop_id in self._journal.histories.holding(self._owner, written_forms(words)):
             history = history_of(self._journal.read_blocking(run_loop_id=run_loop_id))
             run_loop = history.state.run_loop()
-            wanted = words.casefold()
-            named = {place for place, text in _asked(history) if wanted in text.casefold()}
-            if wanted in run_loop.goal.casefold():
+            needle = words.casefold()
+            named = {place for place, text in _asked(history) if needle in text.casefold()}
+            if needle in run_loop.goal.casefold():
                 named.add(0)  # it goes with the first iteration
                 if not run_loop.iterations and _within(run_loop.created_at, self._request):
                     self._whole.add(run_loop_id)
@@ -202,13 +202,13 @@ def written_forms(words: str) -> list[str]:
 
 def holds(iteration: Iteration, words: str) -> bool:
     """Whether an iteration holds these words, but for what memory gave it; capitals aside."""
-    wanted = words.casefold()
+    needle = words.casefold()
     texts = [iteration.user_message, iteration.reasoning, iteration.response]
     for call in iteration.tool_calls:
         texts += (f"{call.name} {call.arguments}", *strings_in(_parsed(call.arguments)))
     texts += (result.content for result in results_of_others(iteration))
     texts += strings_in(iteration.metadata)
-    return any(wanted in text.casefold() for text in texts if text)
+    return any(needle in text.casefold() for text in texts if text)
 
 
 def _asked(history: History) -> Iterator[tuple[int, str]]:

@@ -54,15 +54,15 @@ def redactions(history: History, gone: frozenset[int]) -> Iterator[tuple[int, Ev
 
 def traits_of(history: History, gone: frozenset[int]) -> Traits:
     """What tells the words of these iterations."""
-    found = Traits()
+    traits = Traits()
     for index, iteration in enumerate(history.state.run_loop().iterations):
         if index in gone:
             said = (iteration.user_message or "").replace(IMAGE_WORDS, "")
-            found |= Traits.of([said, *strings_in(iteration.metadata)], by_person=True)
-            found |= Traits.of(_of_others(iteration))
+            traits |= Traits.of([said, *strings_in(iteration.metadata)], by_person=True)
+            traits |= Traits.of(_of_others(iteration))
     if not history.events or opens_with(history, gone):
-        found |= Traits.of([history.state.goal.replace(IMAGE_WORDS, "")], by_person=True)
-    return found
+        traits |= Traits.of([history.state.goal.replace(IMAGE_WORDS, "")], by_person=True)
+    return traits
 
 
 def _of_others(iteration: Iteration) -> Iterator[str]:

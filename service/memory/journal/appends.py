@@ -68,7 +68,7 @@ class Append:
     taking_over: Mapping[int, Event] = field(default_factory=dict)
     """By the place of a body: an event of another loop, whose words it holds from now on; that one
     refers to it. Needs `read_at`."""
-    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
     """By the place of a body: which of its texts stand elsewhere, and are kept as references. What
     does not give a text character for character is kept in words."""
 
@@ -91,7 +91,7 @@ def copies_of(run_loop_id: str, events: Sequence[Event], *, owner: str, read_at:
         copied=True,
         same_as=[None, *(event.seq for event in events[1:])],
         read_at=read_at,
-        told={0: [*_goal_of(events[0])]},
+        quotations={0: [*_goal_of(events[0])]},
     )
 
 
@@ -109,22 +109,26 @@ Trace = Callable[[Sequence[EventBody], str, str, EventReader], Mapping[int, Sequ
 
 
 async def traced(
-    wanted: Sequence[Append],
+    batch: Sequence[Append],
     trace: Trace | None,
     journal: EventReader,
     threads: anyio.CapacityLimiter,
 ) -> Sequence[Append]:
     """The same to be written, with references in the places of what memory gave."""
-    if trace is None or not any(quotes(body) for each in wanted for body in each.bodies):
-        return wanted
+    if trace is None or not any(quotes(body) for each in batch for body in each.bodies):
+        return batch
 
     def work() -> list[Append]:
-        owners = [_owner(each, each.ended or journal.state(each.run_loop_id)) for each in wanted]
+        owners = [_owner(each, each.ended or journal.state(each.run_loop_id)) for each in batch]
         return [
             replace(
-                each, told={**trace(each.bodies, each.run_loop_id, owner, journal), **each.told}
+                each,
+                quotations={
+                    **trace(each.bodies, each.run_loop_id, owner, journal),
+                    **each.quotations,
+                },
             )
-            for each, owner in zip(wanted, owners, strict=True)
+            for each, owner in zip(batch, owners, strict=True)
         ]
 
     return await to_thread.run_sync(work, limiter=threads)
@@ -137,22 +141,22 @@ def quotes(body: EventBody) -> bool:
     return isinstance(body, MemoryRecalled)
 
 
-def _owner(wanted: Append, state: RunLoopState | None) -> str:
-    return (state.owner if state else wanted.owner) or ""
+def _owner(append: Append, state: RunLoopState | None) -> str:
+    return (state.owner if state else append.owner) or ""
 
 
 class Forgotten(Protocol):
     """Knows what was forgotten since the start, by whoever is about to write it once more."""
 
     def without_forgotten(
-        self, body: EventBody, told: Sequence[Told], owner: str, journal: EventReader
+        self, body: EventBody, quotations: Sequence[Told], owner: str, journal: EventReader
     ) -> EventBody:
         """What memory gave, or the router said, without what was forgotten on the way."""
         ...
 
 
 def stamped(
-    wanted: Append,
+    append: Append,
     state: RunLoopState | None,
     last_seq: int,
     number: int,
@@ -162,7 +166,7 @@ def stamped(
     """The events with their numbers and times, folded into the state.
 
     Args:
-        wanted: what is to be written.
+        append: what is to be written.
         state: of the loop before; None: it is new.
         last_seq: the newest event of the journal.
         number: of the change.
@@ -171,23 +175,23 @@ def stamped(
     """
     now = _stored(datetime.now(UTC))
     events = []
-    owner = _owner(wanted, state)
-    told = dict(wanted.told)
-    for index, body in enumerate(wanted.bodies):
+    owner = _owner(append, state)
+    quotations = dict(append.quotations)
+    for index, body in enumerate(append.bodies):
         if isinstance(body, TRANSIENT):
             raise ValueError(f"{body.type} is transient and is not journaled")
-        is_copy = any(wanted.same_as[index : index + 1])
+        is_copy = any(append.same_as[index : index + 1])
         if not is_copy and (goals := goals_told(body)):
-            told[index] = (*told.get(index, ()), *goals)
+            quotations[index] = (*quotations.get(index, ()), *goals)
         if forgotten is not None and not is_copy and isinstance(body, _QUOTING):
-            whole, its = body, told.get(index, ())
+            whole, its = body, quotations.get(index, ())
             body = forgotten.without_forgotten(whole, its, owner, journal)
-            told[index] = carried(its, json_of(whole), json_of(body))
+            quotations[index] = carried(its, json_of(whole), json_of(body))
         event = Event(
             seq=last_seq + 1 + index,
-            at=_stored(wanted.moments[index]) if wanted.moments else now,
+            at=_stored(append.moments[index]) if append.moments else now,
             owner=owner,
-            run_loop_id=wanted.run_loop_id,
+            run_loop_id=append.run_loop_id,
             body=body,
         )
         state = begin(event) if state is None else evolve(state, event)
@@ -202,12 +206,12 @@ def stamped(
         run_loop_id=state.id,
         first_seq=events[0].seq,
         last_seq=state.last_seq,
-        copied=wanted.copied,
+        copied=append.copied,
         events=tuple(events),
         state=state,
-        told={
+        quotations={
             index: journal.words.checked(events[index].body, its, owner)
-            for index, its in told.items()
+            for index, its in quotations.items()
         },
     )
 

@@ -52,7 +52,7 @@ class Commit(Change):
 
     events: tuple[Event, ...]
     state: RunLoopState
-    told: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
     """By the place of an event: which of its texts are kept as references."""
 
     @property

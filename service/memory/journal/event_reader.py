@@ -147,7 +147,7 @@ class EventReader(Protocol):
         """The state of an active loop; None when it is not active."""
         ...
 
-    async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+    async def read(self, **filters: Unpack[WantedEvents]) -> list[Event]:
         """Events in order, of one loop or of all; those that are not wanted are not parsed.
 
         Raises:
@@ -156,7 +156,7 @@ class EventReader(Protocol):
         """
         ...
 
-    def read_blocking(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+    def read_blocking(self, **filters: Unpack[WantedEvents]) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
         ...
 

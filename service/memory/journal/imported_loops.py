@@ -55,7 +55,7 @@ class Written:
 class Imports(Protocol):
     """Looks loops up, and writes them."""
 
-    async def known(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
+    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
         """What is here under these ids, of any owner; those that are new are left out.
 
         Raises:

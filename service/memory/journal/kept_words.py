@@ -130,16 +130,16 @@ class Words:
         """An owner's events that have their words from another one."""
         return self._rows.copies(owner)
 
-    def told(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
+    def quotations(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
         """By number: what the texts of these events, as they are read, are made of elsewhere."""
         rows = self._rows.at(sorted(seqs))
         quoting = {seq: (owner, json.loads(body)) for seq, owner, _, body in rows if _quotes(body)}
         rendering = self._rendering(quoting)
-        told = {
+        quotations = {
             seq: told_in_rendered(body, rendering.resolving(owner))
             for seq, (owner, body) in quoting.items()
         }
-        return {seq: each for seq, each in told.items() if each}
+        return {seq: each for seq, each in quotations.items() if each}
 
     def _rendering(
         self,
@@ -149,41 +149,41 @@ class Words:
         goals: Mapping[str, str] = MappingProxyType({}),
     ) -> _Rendering:
         rendering = _Rendering(dict(quoting))
-        wanted = {number for _, each in quoting.values() for number in _named(each)}
-        self._read_into(rendering, wanted, instead, without)
+        referenced = {number for _, each in quoting.values() for number in _named(each)}
+        self._read_into(rendering, referenced, instead, without)
         self._read_goals(rendering, goals, without)
         return rendering
 
-    def as_read(self, body: EventBody, told: Sequence[Told], owner: str) -> EventBody:
+    def as_read(self, body: EventBody, quotations: Sequence[Told], owner: str) -> EventBody:
         """An event that is about to be written, with the words that there are now."""
-        if not told:
+        if not quotations:
             return body
-        resolve = self._read(told).resolving(owner)
-        now = rendered(with_holes(json_of(body), told), resolve)
+        resolve = self._read(quotations).resolving(owner)
+        now = rendered(with_holes(json_of(body), quotations), resolve)
         return body if now == json_of(body) else BODY.validate_python(now)
 
-    def checked(self, body: EventBody, told: Sequence[Told], owner: str) -> tuple[Told, ...]:
+    def checked(self, body: EventBody, quotations: Sequence[Told], owner: str) -> tuple[Told, ...]:
         """Of what an event is said to be made of, what gives its texts character for character.
 
         Goals are always what they are by now.
         """
-        if not told:
+        if not quotations:
             return ()
-        words = [each for each in told if not any(goals_in((each,)))]
+        words = [each for each in quotations if not any(goals_in((each,)))]
         if not words:
-            return tuple(told)
+            return tuple(quotations)
         written = json_of(body)
         resolve = self._read(words).resolving(owner)
         return tuple(
             each
-            for each in told
+            for each in quotations
             if each not in words or in_words(each.words, resolve)[0] == text_at(written, each.field)
         )
 
-    def _read(self, told: Sequence[Told]) -> _Rendering:
+    def _read(self, quotations: Sequence[Told]) -> _Rendering:
         rendering = _Rendering({})
-        self._read_into(rendering, {each.event for each in references_in(told)}, {}, ())
-        self._read_goals(rendering, {}, (), told)
+        self._read_into(rendering, {each.event for each in references_in(quotations)}, {}, ())
+        self._read_goals(rendering, {}, (), quotations)
         return rendering
 
     def _read_goals(
@@ -191,34 +191,36 @@ class Words:
         rendering: _Rendering,
         instead: Mapping[str, str],
         without: Container[str],
-        told: Iterable[Told] = (),
+        quotations: Iterable[Told] = (),
     ) -> None:
-        wanted = {each for _, body in rendering.kept.values() for each in goals_in(told_in(body))}
-        wanted.update(goals_in(told))
-        if wanted:
+        run_loop_ids = {
+            each for _, body in rendering.kept.values() for each in goals_in(told_in(body))
+        }
+        run_loop_ids.update(goals_in(quotations))
+        if run_loop_ids:
             rendering.goals = {
                 run_loop_id: (owner, instead.get(run_loop_id, goal))
-                for run_loop_id, owner, goal in self._rows.goals(sorted(wanted))
+                for run_loop_id, owner, goal in self._rows.goals(sorted(run_loop_ids))
                 if run_loop_id not in without
             }
 
     def _read_into(
         self,
         rendering: _Rendering,
-        wanted: set[int],
+        unread: set[int],
         instead: Mapping[int, dict[str, Any]],
         without: Container[str],
     ) -> None:
         """Read what is referred to, and what that refers to, each event once."""
-        wanted -= rendering.kept.keys()
-        while wanted:
-            some = sorted(wanted)[:_AT_ONCE]
-            wanted.difference_update(some)
+        unread -= rendering.kept.keys()
+        while unread:
+            some = sorted(unread)[:_AT_ONCE]
+            unread.difference_update(some)
             for seq, owner, run_loop_id, body in self._rows.at(some):
                 if run_loop_id not in without:
                     there = instead[seq] if seq in instead else json.loads(body)
                     rendering.kept[seq] = (owner, there)
-                    wanted |= {each for each in _named(there) if each not in rendering.kept}
+                    unread |= {each for each in _named(there) if each not in rendering.kept}
 
 
 class _Rendering:
@@ -266,11 +268,11 @@ class _Rendering:
         return self.body(seq) if whose == owner else None
 
 
-def kept(body: EventBody, told: Sequence[Told] = ()) -> str:
+def kept(body: EventBody, quotations: Sequence[Told] = ()) -> str:
     """A body as it is written: with references in the places of words that stand elsewhere."""
-    if not told:
+    if not quotations:
         return body.model_dump_json()
-    holed = with_holes(json_of(body), told)
+    holed = with_holes(json_of(body), quotations)
     return json.dumps(holed, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -280,8 +282,8 @@ def kept_as(body: EventBody, seq: int) -> str:
     What the router tells are no words of its own; so they stay.
     """
     bare = without_words(body)
-    told = goals_told(bare) if isinstance(bare, RouteDecided) else ()
-    return with_link(kept(bare, told), SAME_AS, seq)
+    quotations = goals_told(bare) if isinstance(bare, RouteDecided) else ()
+    return with_link(kept(bare, quotations), SAME_AS, seq)
 
 
 def with_link(row: str, name: str, seq: int) -> str:

@@ -171,7 +171,7 @@ class Journal(EventReader, Protocol):
         """
         ...
 
-    async def append_together(self, *wanted: Append) -> list[Commit]:
+    async def append_together(self, *batch: Append) -> list[Commit]:
         """Write events of several loops, each at most once, in one transaction.
 
         It survives power loss. Listeners hear of one loop after another, in the order given.

@@ -48,14 +48,14 @@ class Rewriter(Protocol):
         self,
         after: RunLoopState,
         bodies: Mapping[int, EventBody],
-        told: Mapping[int, Sequence[Told]],
+        quotations: Mapping[int, Sequence[Told]],
     ) -> None:
         """Let events of a run loop be as these.
 
         Args:
             after: the run loop then.
             bodies: by number, what is written.
-            told: by number, which texts of these stand elsewhere.
+            quotations: by number, which texts of these stand elsewhere.
         """
         ...
 

@@ -85,7 +85,7 @@ class LexicalIndex(Protocol):
     """Finds segments by their terms, see `service.memory.ledger.terms`."""
 
     def search(
-        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
+        self, terms: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
     ) -> list[Scored]:
         """The segments of an owner that hold any of some terms and pass the filters, best first.
 
@@ -96,11 +96,11 @@ class LexicalIndex(Protocol):
         """
         ...
 
-    def holding_all(self, wanted: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
+    def holding_all(self, terms: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
         """An owner's segments that hold all of some terms, the newest first."""
         ...
 
-    def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
+    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int]:
         """In how many segments, of all owners, each term stands; nearly, for common ones."""
         ...
 
@@ -201,12 +201,12 @@ class PendingRunLoops(Protocol):
         ...
 
     def take_in(
-        self, found: Sequence[Pending], place: Checkpoint | None, *, anew: bool = False
+        self, pending: Sequence[Pending], place: Checkpoint | None, *, anew: bool = False
     ) -> None:
         """List run loops, and move the place on, in one transaction.
 
         Args:
-            found: each loop at most once.
+            pending: each loop at most once.
             place: the new one; None: none is kept, and all is compared at the next start.
             anew: whether what was listed before is to go.
         """

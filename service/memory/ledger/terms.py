@@ -79,16 +79,16 @@ def query_terms(query: str) -> list[str]:
 
     Of a query that is very long only the beginning counts.
     """
-    found = dict.fromkeys(_query_terms(_normalised(query[:_LONGEST_QUERY])))
-    return list(islice(found, QUERY_TERMS))
+    distinct = dict.fromkeys(_query_terms(_normalised(query[:_LONGEST_QUERY])))
+    return list(islice(distinct, QUERY_TERMS))
 
 
-def match_expression(wanted: Iterable[str]) -> str | None:
+def match_expression(alternatives: Iterable[str]) -> str | None:
     """The FTS5 expression that finds any of these terms; None when there is none.
 
     Every term is quoted, so that nothing in it can be syntax.
     """
-    quoted = (f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in wanted)
+    quoted = (f'"{term[:-1]}"*' if term.endswith("*") else f'"{term}"' for term in alternatives)
     return " OR ".join(quoted) or None
 
 
@@ -184,9 +184,9 @@ def content_terms(text: str) -> set[str]:
     >>> sorted(content_terms("Where does Ada live? 小明住"))
     ['ada', 'live', '小明', '明住']
     """
-    found = set(terms(text)) - STOP_WORDS
-    longer = {term for term in found if len(term) > 1}
-    return longer or found
+    content = set(terms(text)) - STOP_WORDS
+    longer = {term for term in content if len(term) > 1}
+    return longer or content
 
 
 def subject_key(subject: str) -> str:

@@ -28,7 +28,7 @@ class QuotingRows:
         rows = dict[int, str]()
         tracers = {owner: Tracer(self._journal, owner) for owner in {e.owner for e in events}}
         for event in events:
-            told = tracers[event.owner].told_by(event.body, event.run_loop_id)
-            if told := self._journal.words.checked(event.body, told, event.owner):
-                rows[event.seq or 0] = kept(event.body, told)
+            quotations = tracers[event.owner].told_by(event.body, event.run_loop_id)
+            if quotations := self._journal.words.checked(event.body, quotations, event.owner):
+                rows[event.seq or 0] = kept(event.body, quotations)
         return rows

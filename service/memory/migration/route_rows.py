@@ -25,18 +25,20 @@ class RouteRows:
 
     def rows(self, events: Sequence[Event]) -> Mapping[int, str]:
         """See `Rewriter.rows`."""
-        told = {event.seq or 0: (event.body, _told(event)) for event in events}
-        return {seq: kept(body, its) for seq, (body, its) in told.items() if its}
+        by_seq = {event.seq or 0: (event.body, _quotations(event)) for event in events}
+        return {seq: kept(body, its) for seq, (body, its) in by_seq.items() if its}
 
 
-def _told(event: Event) -> tuple[Told, ...]:
-    told = goals_told(event.body)
-    if not isinstance(event.body, RouteDecided) or any(e.field == "route.reason" for e in told):
-        return told
+def _quotations(event: Event) -> tuple[Told, ...]:
+    quotations = goals_told(event.body)
+    if not isinstance(event.body, RouteDecided) or any(
+        e.field == "route.reason" for e in quotations
+    ):
+        return quotations
     route = event.body.route
     quote = _QUOTED.fullmatch(route.reason)
     if quote is None or route.run_loop_id is None:
-        return told
+        return quotations
     # Versions before named it otherwise there than among the candidates.
     words = (quote[1], Goal(goal_of=route.run_loop_id), quote[3])
-    return (*told, Told(field="route.reason", words=words))
+    return (*quotations, Told(field="route.reason", words=words))

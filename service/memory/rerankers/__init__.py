@@ -17,31 +17,31 @@ def create_reranker(settings: Settings) -> Reranker | None:
     Raises:
         ConfigurationError: no model, or no address of an endpoint, is named.
     """
-    wanted = settings.memory.reranker
-    match wanted.kind:
+    configured = settings.memory.reranker
+    match configured.kind:
         case "none":
             return None
         case "cross-encoder":
-            if not wanted.model:
+            if not configured.model:
                 raise ConfigurationError(
                     "memory.reranker.model is empty",
                     advice="Name a cross-encoder: a folder, or a Hub id such as"
                     " BAAI/bge-reranker-v2-m3.",
                 )
-            return CrossEncoderReranker(wanted.model, most=wanted.candidates)
+            return CrossEncoderReranker(configured.model, most=configured.candidates)
         case "endpoint":
-            if not wanted.base_url:
+            if not configured.base_url:
                 raise ConfigurationError(
                     "memory.reranker.base_url is empty",
                     advice="Give the address under which the endpoint has /rerank, such as"
                     " https://api.jina.ai/v1.",
                 )
             return EndpointReranker(
-                wanted.model,
-                base_url=wanted.base_url,
-                api_key=wanted.api_key.get_secret_value(),
-                timeout_seconds=wanted.timeout_seconds,
-                most=wanted.candidates,
+                configured.model,
+                base_url=configured.base_url,
+                api_key=configured.api_key.get_secret_value(),
+                timeout_seconds=configured.timeout_seconds,
+                most=configured.candidates,
             )
         case _:
-            assert_never(wanted.kind)
+            assert_never(configured.kind)

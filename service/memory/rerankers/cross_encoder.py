@@ -45,10 +45,10 @@ class CrossEncoderReranker:
         model = self._load()
         asked = embeddable(query)
         try:
-            found = model.predict(
+            predicted = model.predict(
                 [(asked, embeddable(text)) for text in texts], show_progress_bar=False
             )
-            numbers = [float(number) for number in found]
+            numbers = [float(number) for number in predicted]
         # A foreign model fails in ways of its own: a wrong shape, an index beyond its vocabulary.
         except Exception as error:
             raise RerankingError(

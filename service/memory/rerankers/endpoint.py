@@ -103,8 +103,8 @@ class EndpointReranker:
     def _read(self, answer: Any, count: int) -> list[float]:
         try:
             results = answer.json()["results"]
-            found = {int(each["index"]): float(each["relevance_score"]) for each in results}
-            scores = [found[index] for index in range(count)]
+            by_index = {int(each["index"]): float(each["relevance_score"]) for each in results}
+            scores = [by_index[index] for index in range(count)]
         except (ValueError, KeyError, TypeError) as error:
             raise RerankingError(
                 f"{self._place} does not answer as a reranker does: {error!r}",

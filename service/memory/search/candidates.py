@@ -94,37 +94,37 @@ class CandidateSource:
         """Let the threads go. What is under way ends first."""
         self._threads.shutdown()
 
-    def gather(self, question: Question, wanted: Wanted, *, words: bool = True) -> Candidates:
+    def gather(self, question: Question, scope: Wanted, *, words: bool = True) -> Candidates:
         """The best segments for a question, by words and by meaning.
 
         Args:
             question: what is asked.
-            wanted: what may be found.
+            scope: what may be found.
             words: False leaves the words out, to see what the vectors alone are worth.
 
         Raises:
             StorageError: the ledger cannot be read.
             ConflictError: it is closed.
         """
-        passing = self._ledger.segments.passing(wanted.owner, wanted.filters)
-        narrowed = self._start(self._narrowed, passing, wanted.filters)
-        started = self._start(self._by_words, question, wanted if words else None, wanted.owner)
+        passing = self._ledger.segments.passing(scope.owner, scope.filters)
+        narrowed = self._start(self._narrowed, passing, scope.filters)
+        started = self._start(self._by_words, question, scope if words else None, scope.owner)
         # Their vectors are read while the query is embedded.
         few_vectors = self._start(self._vectors_of_few, narrowed)
         vector, nearest, reason = self._by_meaning(
-            question, wanted, passing, _Narrowed(narrowed, few_vectors)
+            question, scope, passing, _Narrowed(narrowed, few_vectors)
         )
         of_words = started.result()
         few = narrowed.result()
         numbers = frozenset(of_words.bm25) | frozenset(nearest)
-        if vector is not None and few is not None and len(few) <= wanted.count:
+        if vector is not None and few is not None and len(few) <= scope.count:
             numbers |= frozenset(few)  # those as well that have no vector yet
-        more = max(len(of_words.bm25), len(nearest)) >= wanted.count and not (
+        more = max(len(of_words.bm25), len(nearest)) >= scope.count and not (
             few and len(few) <= len(numbers)
         )
         return Candidates(numbers, vector, of_words, reason, more)
 
-    def nearest(self, vectors: Vectors, wanted: Wanted) -> dict[int, NDArray[np.float32]]:
+    def nearest(self, vectors: Vectors, scope: Wanted) -> dict[int, NDArray[np.float32]]:
         """The segments nearest to any of some vectors, with their own vectors.
 
         Nothing where vectors cannot be searched now.
@@ -134,22 +134,22 @@ class CandidateSource:
         """
         if self._dense is None or self._dense.why_not():
             return {}
-        passing = self._ledger.segments.passing(wanted.owner, wanted.filters)
-        few = self._narrowed(passing, wanted.filters)
-        known = None if few is None else self._dense.vectors_of(few)
+        passing = self._ledger.segments.passing(scope.owner, scope.filters)
+        few = self._narrowed(passing, scope.filters)
+        few_vectors = None if few is None else self._dense.vectors_of(few)
         numbers = dict[int, None]()
         for row in vectors:
-            if few is not None and known is not None:
-                numbers |= dict.fromkeys(_best([(few, known)], row[None], wanted.count))
+            if few is not None and few_vectors is not None:
+                numbers |= dict.fromkeys(_best([(few, few_vectors)], row[None], scope.count))
             else:
-                numbers |= dict.fromkeys(self._offered(self._dense, row[None], wanted, passing))
+                numbers |= dict.fromkeys(self._offered(self._dense, row[None], scope, passing))
         if not numbers:
             return {}
         kept = self._dense.vectors_of([*numbers])
         return {
             number: vector
-            for number, vector, is_known in zip(numbers, kept.matrix, kept.known, strict=True)
-            if is_known
+            for number, vector, is_present in zip(numbers, kept.matrix, kept.present, strict=True)
+            if is_present
         }
 
     def _start(self, work: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> Future[_T]:
@@ -171,27 +171,25 @@ class CandidateSource:
         few = narrowed.result()
         return None if few is None else self._dense.vectors_of(few)
 
-    def _by_words(self, question: Question, wanted: Wanted | None, owner: str) -> OfWords:
+    def _by_words(self, question: Question, scope: Wanted | None, owner: str) -> OfWords:
         """What the words offer; nothing where nothing is wanted of them."""
         index = self._ledger.words
         corpus = Corpus(index.count(), index.frequencies(question.terms))
-        found: dict[int, float] = {}
-        if wanted is not None:
+        bm25: dict[int, float] = {}
+        if scope is not None:
             terms = rare_terms(question.terms, corpus.frequency)
-            found = dict(
-                index.search(terms, owner=owner, filters=wanted.filters, limit=wanted.count)
-            )
-        around = self._ledger.segments.neighbours(found, owner=owner, before=CONTEXT, after=CONTEXT)
+            bm25 = dict(index.search(terms, owner=owner, filters=scope.filters, limit=scope.count))
+        around = self._ledger.segments.neighbours(bm25, owner=owner, before=CONTEXT, after=CONTEXT)
         numbers = [*all_rows(around.values())]
         vectors = None
         if self._dense is not None and not self._dense.why_not():
             vectors = self._dense.vectors_of(numbers)
-        return OfWords(found, around, numbers, vectors, corpus, self._waiting(owner))
+        return OfWords(bm25, around, numbers, vectors, corpus, self._waiting(owner))
 
     def _by_meaning(
         self,
         question: Question,
-        wanted: Wanted,
+        scope: Wanted,
         passing: Passing,
         narrowed: _Narrowed,
     ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
@@ -202,33 +200,33 @@ class CandidateSource:
             return None, {}, reason
         try:
             vector = query_vector(self._dense.embed_queries(question.texts))
-            few, known = narrowed.numbers.result(), narrowed.vectors.result()
-            if few is not None and known is not None:
-                return vector, _best([(few, known)], vector, wanted.count), None
-            return vector, self._offered(self._dense, vector, wanted, passing), None
+            few, few_vectors = narrowed.numbers.result(), narrowed.vectors.result()
+            if few is not None and few_vectors is not None:
+                return vector, _best([(few, few_vectors)], vector, scope.count), None
+            return vector, self._offered(self._dense, vector, scope, passing), None
         except RondoError as error:
             return None, {}, error.problem().in_words()
 
     def _offered(
-        self, dense: DenseSide, vector: Vectors, wanted: Wanted, passing: Passing
+        self, dense: DenseSide, vector: Vectors, scope: Wanted, passing: Passing
     ) -> Mapping[int, float]:
         """What the vector index offers, as far as it passes the filters."""
-        if wanted.filters == _EVERYTHING:
-            return dict(dense.nearest(vector, owner=wanted.owner, limit=wanted.count))
-        asked = SIFTED_AT_FIRST * wanted.count
+        if scope.filters == _EVERYTHING:
+            return dict(dense.nearest(vector, owner=scope.owner, limit=scope.count))
+        asked = SIFTED_AT_FIRST * scope.count
         while True:
-            offered = dense.nearest(vector, owner=wanted.owner, limit=asked)
+            offered = dense.nearest(vector, owner=scope.owner, limit=asked)
             passed = passing.among([each.number for each in offered])
-            kept = [each for each in offered if each.number in passed][: wanted.count]
-            if len(kept) == wanted.count or len(offered) < asked:
+            kept = [each for each in offered if each.number in passed][: scope.count]
+            if len(kept) == scope.count or len(offered) < asked:
                 return dict(kept)
             if asked >= self._sifted_at_most:
                 # What passes is far from the query, all of it: rare, and worth the time.
                 chunks = _chunks(passing.first(-1), self._filtered_exactly)
-                known = ((chunk, dense.vectors_of(chunk)) for chunk in chunks)
-                return _best(known, vector, wanted.count)
+                batches = ((chunk, dense.vectors_of(chunk)) for chunk in chunks)
+                return _best(batches, vector, scope.count)
             # As many as hold half more than enough, if as large a share of the next ones passes.
-            enough = 3 * wanted.count * asked // max(1, 2 * len(kept))
+            enough = 3 * scope.count * asked // max(1, 2 * len(kept))
             asked = min(self._sifted_at_most, max(2 * asked, enough))
 
 
@@ -244,11 +242,11 @@ def _best(
 ) -> Mapping[int, float]:
     """The best of these segments by exact cosines."""
     best: list[tuple[float, int]] = []
-    for numbers, known in chunks:
-        cosines = known.matrix @ vector.ravel()
-        cosines[~known.known] = -np.inf
+    for numbers, vectors in chunks:
+        cosines = vectors.matrix @ vector.ravel()
+        cosines[~vectors.present] = -np.inf
         top = np.argsort(-cosines, kind="stable")[:count].tolist()
-        best += [(float(cosines[row]), numbers[row]) for row in top if known.known[row]]
+        best += [(float(cosines[row]), numbers[row]) for row in top if vectors.present[row]]
         best = sorted(best, reverse=True)[:count]
     return {number: cosine for cosine, number in best}
 

@@ -83,8 +83,8 @@ async def _newer_than_the_ledger(
     asked = {ref.run_loop_id for ref in refs}
     loops = {state.id: state.run_loop() for state in live.open_states(owner) if state.id in asked}
     elsewhere = [ref for ref in refs if ref.run_loop_id not in loops]
-    known = await anyio.to_thread.run_sync(lambda: ledger.segments.at(elsewhere, owner=owner))
-    for run_loop_id in {ref.run_loop_id for ref in elsewhere if ref not in known}:
+    remembered = await anyio.to_thread.run_sync(lambda: ledger.segments.at(elsewhere, owner=owner))
+    for run_loop_id in {ref.run_loop_id for ref in elsewhere if ref not in remembered}:
         run_loop = await live.load(run_loop_id)
         if run_loop is not None and run_loop.owner == owner:
             loops[run_loop_id] = run_loop
@@ -136,16 +136,16 @@ class _Expansion:
         for ref in refs:
             by_loop[ref.run_loop_id].append(ref)
         focuses: dict[AnchorRef, Segment] = {}
-        for run_loop_id, wanted in by_loop.items():
+        for run_loop_id, loop_refs in by_loop.items():
             words = self._words(run_loop_id)
-            found = words.at(wanted) if words else {}
-            for ref in wanted:
-                if ref not in found:
+            segments = words.at(loop_refs) if words else {}
+            for ref in loop_refs:
+                if ref not in segments:
                     raise NotFoundError(
                         f"nothing is remembered at {ref}",
                         advice="Copy an anchor from the results of a memory search.",
                     )
-            focuses.update(found)
+            focuses.update(segments)
         return focuses
 
     def _window(self, focus: Segment, reach: Reach) -> Window:
@@ -206,10 +206,10 @@ class _LiveWords:
         self._segments = cache(lambda index: segments_of(run_loop, index))
 
     def at(self, refs: Iterable[AnchorRef]) -> Mapping[AnchorRef, Segment]:
-        wanted = frozenset(refs)
-        indexes = {each.iteration_index for each in wanted if each.iteration_index < self._count}
+        requested = frozenset(refs)
+        indexes = {each.iteration_index for each in requested if each.iteration_index < self._count}
         pieces = (piece for index in indexes for piece in self._segments(index))
-        return {piece.anchor.ref: piece for piece in pieces if piece.anchor.ref in wanted}
+        return {piece.anchor.ref: piece for piece in pieces if piece.anchor.ref in requested}
 
     def before(self, ref: AnchorRef) -> Iterator[Segment]:
         yield from (

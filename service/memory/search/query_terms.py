@@ -46,11 +46,11 @@ def read_question(query: str) -> Question:
         own = "\n".join(asking)
         last = "\n".join(text for _, text in turns[-2:])
         texts = (own,) if own == last else (own, last)
-        wanted = query_terms(own)
+        terms = query_terms(own)
     else:
-        texts, wanted = (query,), query_terms(query)
-    telling = [term for term in wanted if term not in STOP_WORDS]
-    return Question(texts, tuple(telling or wanted))
+        texts, terms = (query,), query_terms(query)
+    telling = [term for term in terms if term not in STOP_WORDS]
+    return Question(texts, tuple(telling or terms))
 
 
 def query_vector(vectors: Vectors) -> Vectors:
@@ -83,9 +83,9 @@ def rare_terms(terms: Sequence[str], frequency: Mapping[str, int]) -> list[str]:
     >>> rare_terms(["the", "whale", "of", "zebra"], {"the": 9_000, "whale": 3, "of": 8_000})
     ['whale']
     """
-    known = sorted((frequency[term], term) for term in terms if frequency.get(term, 0) > 0)
+    by_frequency = sorted((frequency[term], term) for term in terms if frequency.get(term, 0) > 0)
     taken, places = list[str](), 0
-    for count, term in known:
+    for count, term in by_frequency:
         places += count
         if taken and places > POSTINGS:
             break

@@ -80,7 +80,7 @@ class Ranked(NamedTuple):
     `relevance`."""
     related: bool
     """Whether it is sure enough, or holds all words of the question."""
-    found: Found
+    hit: Found
     """What that was judged by."""
     scores: dict[str, float]
     """What each part adds to the score, by name: ``meaning`` of the passage itself,
@@ -114,30 +114,30 @@ def rank(
     >>> one = Passage(AnchorRef("a", 0, 0), asked, "where did you spend your holiday", 0.80)
     >>> two = Passage(AnchorRef("a", 0, 1), said, "we sail to iceland in may", 0.86)
     >>> other = Passage(AnchorRef("b", 0, 0), "Buy milk.", "buy milk", 0.78)
-    >>> found = rank(
+    >>> ranked = rank(
     ...     Question(("holiday?",), ("holiday",)),
     ...     [InContext(one, after=[two]), InContext(other)],
     ...     Corpus(3, {"holiday": 1}),
     ... )
-    >>> [entry.ref.segment_index for entry in found if entry.ref.run_loop_id == "a"]
+    >>> [entry.ref.segment_index for entry in ranked if entry.ref.run_loop_id == "a"]
     [1, 0]
     """
-    known = _Known(candidates)
-    words = _words(question, corpus, known)
-    meaning = _meaning(known, words)
-    loops = _by_loop(known, words, meaning)
+    pool = _Known(candidates)
+    words = _words(question, corpus, pool)
+    meaning = _meaning(pool, words)
+    loops = _by_loop(pool, words, meaning)
     placed = [
-        _placed(place, known, words, meaning, loops[passage.ref.run_loop_id])
-        for place, passage in enumerate(known.passages)
+        _placed(place, pool, words, meaning, loops[passage.ref.run_loop_id])
+        for place, passage in enumerate(pool.passages)
         if passage.eligible
     ]
     placed.sort(key=lambda entry: (-entry.score, entry.ref))
-    found = [_found(entry, known, words) for entry in placed]
+    hits = [_found(entry, pool, words) for entry in placed]
     scores = [entry.score for entry in placed]
     return [
         Ranked(entry.ref, judged.relevance, judged.related, each, entry.scores, entry.score)
         for entry, each, judged in zip(
-            placed, found, judge(question, found, scores, corpus.segments, unrelated), strict=True
+            placed, hits, judge(question, hits, scores, corpus.segments, unrelated), strict=True
         )
     ]
 
@@ -176,10 +176,10 @@ class _Known:
 
 
 def _steps(beside: Sequence[int | None], count: int) -> Sequence[int | None]:
-    found: list[int | None] = list(range(len(beside)))
+    places: list[int | None] = list(range(len(beside)))
     for _ in range(count):
-        found = [None if place is None else beside[place] for place in found]
-    return found
+        places = [None if place is None else beside[place] for place in places]
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,20 +199,20 @@ class _Words:
         return sum(self.rarity[term] * much for term, much in self.strength[place].items())
 
 
-def _words(question: Question, corpus: Corpus, known: _Known) -> _Words:
+def _words(question: Question, corpus: Corpus, pool: _Known) -> _Words:
     idf = {term: _idf(corpus.frequency.get(term, 0), corpus.segments) for term in question.terms}
     total = sum(idf.values()) or 1.0
-    lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in known.passages]
+    lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in pool.passages]
     average = (fmean(lengths) if lengths else 0.0) or 1.0
     strength: list[dict[str, float]] = []
-    for passage, terms in zip(known.passages, lengths, strict=True):
+    for passage, terms in zip(pool.passages, lengths, strict=True):
         length = 1 + RANKING.length_share * (terms / average - 1)
         often = _count(idf, passage.terms)
         strength.append({term: _saturated(count / length) for term, count in often.items()})
     return _Words({term: weight / total for term, weight in idf.items()}, total, strength)
 
 
-def _count(wanted: Iterable[str], terms: str) -> dict[str, int]:
+def _count(query_terms: Iterable[str], terms: str) -> dict[str, int]:
     """How often terms, or terms that begin so, stand among these; those that do not are left out.
 
     >>> _count(["cat", "do*", "fish"], "cat dog do cat catfish")
@@ -220,7 +220,7 @@ def _count(wanted: Iterable[str], terms: str) -> dict[str, int]:
     """
     split: list[str] | None = None
     often: dict[str, int] = {}
-    for term in wanted:
+    for term in query_terms:
         start = term.removesuffix("*")
         if start not in terms:  # most are not, and this is the fastest way to know
             continue
@@ -244,9 +244,9 @@ def _saturated(count: float) -> float:
     return count * (RANKING.saturation + 1) / (count + RANKING.saturation)
 
 
-def _meaning(known: _Known, words: _Words) -> list[float]:
+def _meaning(pool: _Known, words: _Words) -> list[float]:
     """Of each passage, in standard deviations from the average one."""
-    cosines = [each.cosine for each in known.passages if each.cosine is not None]
+    cosines = [each.cosine for each in pool.passages if each.cosine is not None]
     average = fmean(cosines) if cosines else 0.0
     # A handful of passages says little about the spread: the usual one counts as some more of them.
     squares = sum((cosine - average) ** 2 for cosine in cosines)
@@ -256,7 +256,7 @@ def _meaning(known: _Known, words: _Words) -> list[float]:
         (passage.cosine - average) / spread
         if passage.cosine is not None
         else RANKING.meaning_by_words * words.own(place)
-        for place, passage in enumerate(known.passages)
+        for place, passage in enumerate(pool.passages)
     ]
 
 
@@ -270,10 +270,10 @@ class _Loop:
     """Which share of the question's words stands in any of them."""
 
 
-def _by_loop(known: _Known, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
+def _by_loop(pool: _Known, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
     held: dict[str, set[str]] = {}
     best: dict[str, float] = {}
-    for place, passage in enumerate(known.passages):
+    for place, passage in enumerate(pool.passages):
         loop = passage.ref.run_loop_id
         held.setdefault(loop, set()).update(words.strength[place])
         best[loop] = max(best.get(loop, -math.inf), meaning[place])
@@ -293,16 +293,16 @@ class _Placed(NamedTuple):
 
 
 def _placed(
-    place: int, known: _Known, words: _Words, meaning: Sequence[float], loop: _Loop
+    place: int, pool: _Known, words: _Words, meaning: Sequence[float], loop: _Loop
 ) -> _Placed:
-    passage = known.passages[place]
+    passage = pool.passages[place]
     parts = {
         "meaning": RANKING.meaning * meaning[place],
-        "meaning_nearby": _meaning_nearby(place, known, meaning),
+        "meaning_nearby": _meaning_nearby(place, pool, meaning),
         "meaning_of_loop": RANKING.meaning_of_loop * loop.meaning,
-        "words": RANKING.words * _words_in_window(place, known, words) if loop.words else 0.0,
+        "words": RANKING.words * _words_in_window(place, pool, words) if loop.words else 0.0,
         "words_of_loop": RANKING.words_of_loop * loop.words,
-        "question": RANKING.question if known.asking[place] else 0.0,
+        "question": RANKING.question if pool.asking[place] else 0.0,
         "time": RANKING.time * passage.time,
     }
     parts = {name: part for name, part in parts.items() if part}
@@ -310,9 +310,9 @@ def _placed(
     return _Placed(place, passage.ref, parts, score)
 
 
-def _found(entry: _Placed, known: _Known, words: _Words) -> Found:
+def _found(entry: _Placed, pool: _Known, words: _Words) -> Found:
     """What says that a passage is about the question."""
-    passage = known.passages[entry.place]
+    passage = pool.passages[entry.place]
     held = words.strength[entry.place]
     share = math.fsum(words.rarity[term] for term in held)
     return Found(
@@ -324,25 +324,25 @@ def _found(entry: _Placed, known: _Known, words: _Words) -> Found:
     )
 
 
-def _meaning_nearby(place: int, known: _Known, meaning: Sequence[float]) -> float:
+def _meaning_nearby(place: int, pool: _Known, meaning: Sequence[float]) -> float:
     total = 0.0
     for distance, weight in RANKING.meaning_nearby.items():
-        near = known.at[distance][place]
+        near = pool.at[distance][place]
         if near is not None:
             total += weight * meaning[near]
-    answered = known.at[-1][place]
-    if answered is not None and known.asking[answered]:
+    answered = pool.at[-1][place]
+    if answered is not None and pool.asking[answered]:
         total += RANKING.meaning_answered * meaning[answered]
     return total
 
 
-def _words_in_window(place: int, known: _Known, words: _Words) -> float:
+def _words_in_window(place: int, pool: _Known, words: _Words) -> float:
     window = words.strength[place]
     for distance, weight in RANKING.words_nearby.items():
-        near = known.at[distance][place]
+        near = pool.at[distance][place]
         if near is None or not words.strength[near]:
             continue
-        if distance == -1 and known.asking[near]:
+        if distance == -1 and pool.asking[near]:
             weight += RANKING.words_answered
         window = {**window}
         for term, much in words.strength[near].items():

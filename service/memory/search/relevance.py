@@ -73,7 +73,7 @@ class Evidence(NamedTuple):
 
 def judge(
     question: Question,
-    found: Sequence[Found],
+    hits: Sequence[Found],
     scores: Sequence[float],
     segments: int,
     unrelated: Unrelated | None,
@@ -82,16 +82,16 @@ def judge(
 
     Args:
         question: what was asked.
-        found: all hits, best first.
+        hits: all of them, best first.
         scores: theirs.
         segments: how many are remembered.
         unrelated: where cosines of unrelated texts lie; None when that is not known.
     """
-    if not found:
+    if not hits:
         return []
-    best = _best(question, found[:RELEVANCE_LOOKED_AT], segments, unrelated)
+    best = _best(question, hits[:RELEVANCE_LOOKED_AT], segments, unrelated)
     judged = []
-    for each, score in zip(found, scores, strict=True):
+    for each, score in zip(hits, scores, strict=True):
         relevance = _probability(best + RELEVANCE_FALLS * (score - scores[0]))
         # What holds all words is what somebody looks for who quotes.
         related = relevance >= RELATED_FROM or each.words >= _ALL
@@ -135,11 +135,11 @@ def _best(
     question: Question, best: Sequence[Found], segments: int, unrelated: Unrelated | None
 ) -> float:
     """The logit of the best hit. Those that still wait for their vectors speak by their words."""
-    known = logit(weigh(question, best, segments, unrelated))
+    overall = logit(weigh(question, best, segments, unrelated))
     waiting = [each for each in best if each.cosine is None]
     if not waiting or unrelated is None:
-        return known
-    return max(known, logit(weigh(question, waiting, segments, None)))
+        return overall
+    return max(overall, logit(weigh(question, waiting, segments, None)))
 
 
 def _words_asked(question: Question) -> float:

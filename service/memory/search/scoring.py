@@ -40,7 +40,7 @@ class Scorer:
         self._dense = dense
 
     def score(
-        self, question: Question, found: Candidates, timeliness: Timeliness, wanted: Wanted
+        self, question: Question, candidates: Candidates, timeliness: Timeliness, scope: Wanted
     ) -> list[ScoredRow]:
         """The candidates and those beside them that pass the filters, best first.
 
@@ -48,27 +48,27 @@ class Scorer:
             StorageError: the ledger cannot be read.
             EmbeddingError: the embedder is gone.
         """
-        around = self._around(found, wanted.owner)
+        around = self._around(candidates, scope.owner)
         rows = all_rows(around.values())
-        cosines = self._cosines(found, [*rows])
-        passages = self._passages(rows, cosines, timeliness, wanted)
+        cosines = self._cosines(candidates, [*rows])
+        passages = self._passages(rows, cosines, timeliness, scope)
         ranked = rank(
             question,
             [_in_context(each, passages) for each in around.values()],
-            found.of_words.corpus,
+            candidates.of_words.corpus,
             self._dense.unrelated if cosines and self._dense is not None else None,
         )
         by_ref = {row.ref: row for row in rows.values()}
-        bm25 = found.of_words.bm25
+        bm25 = candidates.of_words.bm25
         most = max(bm25.values(), default=0.0)
         return [_scored(each, by_ref[each.ref], cosines, bm25, most) for each in ranked]
 
-    def _around(self, found: Candidates, owner: str) -> Mapping[int, Around]:
-        known = found.of_words.around
+    def _around(self, candidates: Candidates, owner: str) -> Mapping[int, Around]:
+        near_words = candidates.of_words.around
         missing = self._ledger.segments.neighbours(
-            found.numbers - known.keys(), owner=owner, before=CONTEXT, after=CONTEXT
+            candidates.numbers - near_words.keys(), owner=owner, before=CONTEXT, after=CONTEXT
         )
-        every = {**known, **missing}
+        every = {**near_words, **missing}
         return {number: every[number] for number in sorted(every)}
 
     def _passages(
@@ -76,12 +76,12 @@ class Scorer:
         rows: Mapping[int, SegmentRow],
         cosines: Mapping[int, float],
         timeliness: Timeliness,
-        wanted: Wanted,
+        scope: Wanted,
     ) -> dict[int, Passage]:
         fits = dict(zip(rows, timeliness.fits(row.at for row in rows.values()), strict=True))
         passing: Iterable[int] = rows
-        if wanted.filters != _EVERYTHING:
-            passing = self._ledger.segments.passing(wanted.owner, wanted.filters).among(rows)
+        if scope.filters != _EVERYTHING:
+            passing = self._ledger.segments.passing(scope.owner, scope.filters).among(rows)
         eligible = frozenset(passing)
         return {
             number: Passage(
@@ -95,26 +95,26 @@ class Scorer:
             for number, row in rows.items()
         }
 
-    def _cosines(self, found: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
-        if found.vector is None or self._dense is None:
+    def _cosines(self, candidates: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
+        if candidates.vector is None or self._dense is None:
             return {}
-        known = found.of_words
+        of_words = candidates.of_words
         cosines: dict[int, float] = {}
-        if known.vectors is not None:
-            cosines |= _cosines_of(known.numbers, known.vectors, found.vector)
+        if of_words.vectors is not None:
+            cosines |= _cosines_of(of_words.numbers, of_words.vectors, candidates.vector)
         missing = [number for number in numbers if number not in cosines]
-        return cosines | _cosines_of(missing, self._dense.vectors_of(missing), found.vector)
+        return cosines | _cosines_of(missing, self._dense.vectors_of(missing), candidates.vector)
 
 
 def _cosines_of(
     numbers: Sequence[int], of_numbers: KnownVectors, vector: Vectors
 ) -> dict[int, float]:
     cosines = (of_numbers.matrix @ vector.ravel()).tolist()
-    known = of_numbers.known.tolist()
+    present = of_numbers.present.tolist()
     return {
         number: cosine
-        for number, cosine, is_known in zip(numbers, cosines, known, strict=True)
-        if is_known
+        for number, cosine, is_present in zip(numbers, cosines, present, strict=True)
+        if is_present
     }
 
 
@@ -139,6 +139,6 @@ def _scored(
     if row.number in bm25:
         scores["bm25"] = bm25[row.number]
         scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0
-    if each.found.words:
-        scores |= {"held": each.found.words, "rarity": each.found.rarity}
+    if each.hit.words:
+        scores |= {"held": each.hit.words, "rarity": each.hit.rarity}
     return ScoredRow(row, each.relevance, each.related, scores)

@@ -98,32 +98,32 @@ class Searcher:
         """
         if search.filters.types is not None and not search.filters.types:
             return SearchResult(hits=(), mode="lexical", notice="No segment type was asked for.")
-        found, scored = self._find(search, 1)
+        candidates, scored = self._find(search, 1)
         shown = self._shown(search, scored)
-        if len(shown) < min(search.limit, len(scored)) and found.more:
+        if len(shown) < min(search.limit, len(scored)) and candidates.more:
             # Much is said again and again: what is not may stand further down.
-            found, scored = self._find(search, FOLD_WIDER)
+            candidates, scored = self._find(search, FOLD_WIDER)
             shown = self._shown(search, scored)
-        notices = [_notice(found)]
+        notices = [_notice(candidates)]
         if search.rerank:
             scored, problem = reranked(self._reranker, search.query, scored)
             shown = self._shown(search, scored)
             notices.append(problem)
         return SearchResult(
             hits=self._hits(search, shown, scored),
-            mode="lexical" if found.vector is None else "hybrid",
+            mode="lexical" if candidates.vector is None else "hybrid",
             notice=" ".join(filter(None, notices)) or None,
         )
 
-    def nearest(self, vectors: Vectors, wanted: Wanted) -> list[NearSegment]:
+    def nearest(self, vectors: Vectors, scope: Wanted) -> list[NearSegment]:
         """See `RecallReader.nearest`. Blocks.
 
         Raises:
             StorageError: the ledger or the index cannot be read.
         """
-        found = self._source.nearest(vectors, wanted)
-        pieces = self._ledger.segments.numbered(found, owner=wanted.owner)
-        return [NearSegment(pieces[each], found[each]) for each in found if each in pieces]
+        nearest = self._source.nearest(vectors, scope)
+        pieces = self._ledger.segments.numbered(nearest, owner=scope.owner)
+        return [NearSegment(pieces[each], nearest[each]) for each in nearest if each in pieces]
 
     def _find(self, search: Search, times: int) -> tuple[Candidates, list[ScoredRow]]:
         question = read_question(search.query)
@@ -131,19 +131,19 @@ class Searcher:
         seeds = max(SEEDS, search.limit)
         if search.rerank and self._reranker is not None:
             seeds = max(seeds, self._reranker.most)
-        wanted = Wanted(search.owner, search.filters, times * seeds)
-        found = self._source.gather(question, wanted, words=search.words)
+        scope = Wanted(search.owner, search.filters, times * seeds)
+        candidates = self._source.gather(question, scope, words=search.words)
         try:
-            scored = self._scorer.score(question, found, timeliness, wanted)
+            scored = self._scorer.score(question, candidates, timeliness, scope)
         except RondoError as error:
-            if found.vector is None:
+            if candidates.vector is None:
                 raise
             # The dense side was taken away in between.
-            found = replace(found, vector=None, why_words_only=error.problem().in_words())
-            scored = self._scorer.score(question, found, timeliness, wanted)
+            candidates = replace(candidates, vector=None, why_words_only=error.problem().in_words())
+            scored = self._scorer.score(question, candidates, timeliness, scope)
         if not search.words:
             scored.sort(key=lambda each: -each.scores.get("cosine", -1.0))
-        return found, scored
+        return candidates, scored
 
     def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:
         rows = [each.row for each in scored]
@@ -178,10 +178,10 @@ class Searcher:
         )
 
 
-def _notice(found: Candidates) -> str | None:
-    if found.why_words_only is not None:
-        return f"Searched by words only: {found.why_words_only}"
-    waiting = found.of_words.waiting
+def _notice(candidates: Candidates) -> str | None:
+    if candidates.why_words_only is not None:
+        return f"Searched by words only: {candidates.why_words_only}"
+    waiting = candidates.of_words.waiting
     if waiting:
         number = f"{waiting} or more" if waiting >= PENDING_COUNTED else str(waiting)
         return f"{number} segments have no vector yet and are found by words only."

@@ -211,7 +211,7 @@ class EmbeddingQueue:
         except EmbeddingError:
             if not self._takes_anything():
                 raise  # not one text is at fault, but the embedder
-            done = [found for piece in batch if (found := self._alone(piece))]
+            done = [embedded for piece in batch if (embedded := self._alone(piece))]
             taken = {piece.number for pieces, _ in done for piece in pieces}
             self._refused |= {p.number: p.owner for p in batch if p.number not in taken}
             return done

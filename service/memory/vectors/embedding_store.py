@@ -33,7 +33,7 @@ class KnownVectors(NamedTuple):
 
     matrix: Vectors
     """One row for each, of length 1; zeros where there is none."""
-    known: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
     """Which rows those of a vector are."""
 
 

@@ -158,8 +158,8 @@ class IndexKeeper:
             return True
         clean = self._rows.scrub_pending() and all(row.scrub >= request for row in rows)
         for place in self._places.values():
-            known = {row.id for row in rows if row.place == place.name}
-            place.remove_leftovers(known, damaged=clean)
+            generations = {row.id for row in rows if row.place == place.name}
+            place.remove_leftovers(generations, damaged=clean)
         if clean:
             self._rows.mark_scrubbed(request)
         self._tidy = True
@@ -216,12 +216,12 @@ class IndexKeeper:
             self.built_by = (active or building).embedder  # type: ignore[union-attr]
             self._scrub_unused(active, building)
         else:
-            known = self.states.count_vectors(configured)
+            stored_vectors = self.states.count_vectors(configured)
             self._rows.create(
                 configured,
                 self.place.name,
-                "building" if known else "active",
-                "rebuilding" if known else "embedding",
+                "building" if stored_vectors else "active",
+                "rebuilding" if stored_vectors else "embedding",
             )
 
     def _scrub_unused(self, *rows: Generation | None) -> None:

@@ -120,7 +120,7 @@ class IndexPlace(Protocol):
         """The names of what was set aside and is still there."""
         ...
 
-    def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
+    def remove_leftovers(self, generations: set[int], *, damaged: bool) -> None:
         """Delete what belongs to no known generation; what was set aside too, if asked to."""
         ...
 

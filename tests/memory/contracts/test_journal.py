@@ -84,7 +84,7 @@ async def test_an_empty_journal(open_journal: Open) -> None:
     assert journal.standing_approvals.of("me") == ()
     assert journal.histories.ids("me") == []
     assert journal.receipts.unfinished() == []
-    assert await journal.imports.known(["a"]) == {}
+    assert await journal.imports.existing(["a"]) == {}
     assert await journal.unmigrated() == []
     with pytest.raises(NotFoundError):
         await journal.replay("a")
@@ -242,7 +242,7 @@ async def test_imports_are_no_news_and_are_written_once(journal: Journal) -> Non
     assert HEARD[-1].kind == "imported"
     assert await journal.read(news=True) == []
     assert (await journal.replay("old")).run_loop() == body.run_loop
-    assert (await journal.imports.known(["old", "new"]))["old"].owner == "me"
+    assert (await journal.imports.existing(["old", "new"]))["old"].owner == "me"
     again = await journal.imports.append([new], owner="me")
     assert (again.states, again.missed) == ((), (new,))
     assert journal.histories.imported(["old"]) == {"old"}

@@ -175,11 +175,11 @@ def test_vectors_are_kept_beside_their_segments(ledger: Ledger) -> None:
     assert store.pending(by, beyond=0, limit=9) == []
     numbers = [each.number for each in waiting]
     known = store.vectors_of(by, [*reversed(numbers), 999], 2)
-    assert known.known.tolist() == [True] * 4 + [False]
+    assert known.present.tolist() == [True] * 4 + [False]
     assert np.allclose(known.matrix[:4], unit[::-1], atol=1e-3)
     ledger.forget("me", ["r"], [])
     assert store.count_vectors(by) == store.count_segments() == 2
-    assert not store.vectors_of(by, numbers[:2], 2).known.any()
+    assert not store.vectors_of(by, numbers[:2], 2).present.any()
 
 
 def test_a_place_and_what_is_pending_move_on_together(open_ledger: Open) -> None:

@@ -63,15 +63,15 @@ class Found:
 class Archive:
     """A file that is open for reading, within ``with``."""
 
-    def __init__(self, path: Path | None, stdin: IO[bytes], wanted: Format | None) -> None:
-        """Name it; `path` None: it comes from `stdin`. `wanted` None: the contents tell."""
+    def __init__(self, path: Path | None, stdin: IO[bytes], requested: Format | None) -> None:
+        """Name it; `path` None: it comes from `stdin`. `requested` None: the contents tell."""
         self._path = path
         self._stdin = stdin
-        self._wanted = wanted
+        self._requested = requested
         self._stack = ExitStack()
         self._sources: list[Source] = []
         self._begun: _Stream | None = None
-        self.format: Format = wanted or "rondo"
+        self.format: Format = requested or "rondo"
         self.size: int | None = None
         """In bytes, once it is unpacked; None where that cannot be known."""
         self.read = 0
@@ -85,7 +85,7 @@ class Archive:
         """
         try:
             self._open()
-            if self._wanted is None:
+            if self._requested is None:
                 self.format = self._look()
         except OSError as error:
             self._stack.close()
@@ -185,12 +185,12 @@ class Archive:
 
         self._sources = [opener(member) for member in members]
 
-    def _need(self, found: list[Any], wanted: str) -> None:
-        if not found:
+    def _need(self, members: list[Any], expected: str) -> None:
+        if not members:
             raise InvalidInputError(
                 f"{self._path} holds no conversations",
                 title="There is nothing to import",
-                advice=f"Give {wanted}, as the service lets you download it.",
+                advice=f"Give {expected}, as the service lets you download it.",
             )
 
     def _look(self) -> Format:

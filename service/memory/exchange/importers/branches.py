@@ -162,21 +162,21 @@ class _Tree:
 
     def _first_ones(self, node: Node) -> list[Node]:
         """A message, the first that followed it, the first that followed that, and so on."""
-        found = [node]
-        while after := self._children.get(found[-1].id):
-            found.append(after[0])
-        return found
+        path = [node]
+        while after := self._children.get(path[-1].id):
+            path.append(after[0])
+        return path
 
     def _question_before(self, node: Node) -> list[Node]:
         """From the last message of a person before this one; none if this is one."""
-        found: list[Node] = []
+        path: list[Node] = []
         at: Node | None = node
         while at is not None and not at.is_of_user:
             parent = self._parent(at)
             at = None if parent is None else self._nodes[parent]
             if at is not None:
-                found.append(at)
-        return found[::-1]
+                path.append(at)
+        return path[::-1]
 
     def _parent(self, node: Node) -> str | None:
         return node.parent if node.parent in self._nodes else None

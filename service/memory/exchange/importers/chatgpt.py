@@ -73,12 +73,12 @@ def _ordered_ids(entries: dict[str, dict[str, Any]]) -> list[str]:
 def _node(node_id: str, entry: dict[str, Any]) -> Node:
     parent = entry.get("parent")
     message = entry.get("message")
-    known = message if isinstance(message, dict) else {}
+    fields = message if isinstance(message, dict) else {}
     return Node(
         id=node_id,
         parent=parent if isinstance(parent, str) else None,
-        at=moment(known.get("create_time")),
-        pieces=tuple(_pieces(known)),
+        at=moment(fields.get("create_time")),
+        pieces=tuple(_pieces(fields)),
     )
 
 

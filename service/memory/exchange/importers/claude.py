@@ -117,31 +117,31 @@ def _of_block(block: dict[str, Any]) -> Iterator[Piece]:
 def _result(content: object) -> str:
     if isinstance(content, str):
         return text_of(content)
-    found = []
+    parts = []
     for each in objects(content):
         if each.get("type") == "image":
-            found.append(file_marker("image", text_of(each.get("file_name"))))
+            parts.append(file_marker("image", text_of(each.get("file_name"))))
         elif words := text_of(each.get("text")):
             links = (text_of(each.get("title")), text_of(each.get("url")))
-            found.append(paragraphs(*links, words))
+            parts.append(paragraphs(*links, words))
         else:
-            found.append(as_json(each))
-    if content and not found:
+            parts.append(as_json(each))
+    if content and not parts:
         return as_json(content)
-    return paragraphs(*found)
+    return paragraphs(*parts)
 
 
 def _files(message: dict[str, Any]) -> Iterator[str]:
     """Attachments by their text, and files by their names, each once."""
-    told: set[str] = set()
+    seen_names: set[str] = set()
     for each in objects(message.get("attachments")):
         name = text_of(each.get("file_name"))
-        told.add(name)
+        seen_names.add(name)
         text = text_of(each.get("extracted_content"))
         yield attached_text(name, text) if text else file_marker("file", name)
     for each in (*objects(message.get("files")), *objects(message.get("files_v2"))):
         name = text_of(each.get("file_name"))
-        if name not in told or not name:
+        if name not in seen_names or not name:
             kind = "image" if each.get("file_kind") == "image" else "file"
             yield file_marker(kind, name)
-        told.add(name)
+        seen_names.add(name)

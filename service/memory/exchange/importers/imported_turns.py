@@ -107,22 +107,22 @@ class _Turns:
         self._open = now = _Open(at)
         return now
 
-    def _new_id(self, wanted: str) -> str:
-        call_id, number = wanted, 1
+    def _new_id(self, preferred: str) -> str:
+        call_id, number = preferred, 1
         while call_id in self._call_ids:
             number += 1
-            call_id = f"{wanted}-{number}"
+            call_id = f"{preferred}-{number}"
         self._call_ids.add(call_id)
         return call_id
 
     def _add_result(self, now: _Open, piece: Piece, place: str) -> None:
         call_id = piece.call_id or _awaited(now, piece.name) or place
-        for index, known in enumerate(now.results):
-            if known.id == call_id:  # a call has one result, which may come in parts
-                now.results[index] = known.model_copy(
+        for index, earlier in enumerate(now.results):
+            if earlier.id == call_id:  # a call has one result, which may come in parts
+                now.results[index] = earlier.model_copy(
                     update={
-                        "content": paragraphs(known.content, piece.text),
-                        "is_error": known.is_error or piece.is_error,
+                        "content": paragraphs(earlier.content, piece.text),
+                        "is_error": earlier.is_error or piece.is_error,
                     }
                 )
                 return
@@ -148,8 +148,8 @@ def _awaited(now: _Open, name: str) -> str:
     answered = {result.id for result in now.results}
     waiting = [call for call in now.calls if call.id not in answered] or now.calls
     named = [call for call in waiting if call.name == name or call.name.startswith(f"{name}.")]
-    found = (named or waiting)[-1:]
-    return found[0].id if found else ""
+    last = (named or waiting)[-1:]
+    return last[0].id if last else ""
 
 
 def words_of(iterations: Iterable[Iteration]) -> set[tuple[object, ...]]:

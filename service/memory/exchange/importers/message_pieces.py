@@ -68,18 +68,18 @@ class Conversation:
 
 def conversation(
     source: str,
-    found: object,
+    source_id: object,
     *,
     title: object,
     nodes: Sequence[Node] | str,
     current: object,
     created_at: object,
 ) -> Conversation:
-    """A conversation of this source that has the id `found` there.
+    """A conversation of this source that has the id `source_id` there.
 
     Args:
         source: the service, in one word.
-        found: its id, and so on: as they stand in the archive, whatever they are.
+        source_id: its id, and so on: as they stand in the archive, whatever they are.
         title: of it.
         nodes: its messages; or why there are none, in words.
         current: the last message of the branch that is shown.
@@ -88,7 +88,7 @@ def conversation(
     Raises:
         BadConversationError: it has no id, or no messages.
     """
-    there = text_of(found).strip()
+    there = text_of(source_id).strip()
     if not there:
         raise BadConversationError("it has no id")
     if isinstance(nodes, str):

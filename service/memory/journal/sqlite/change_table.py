@@ -47,13 +47,13 @@ class ChangeTable(ChangeFeed):
         Raises:
             StorageError: the file cannot be read or written.
         """
-        found = self._file.select("SELECT id FROM journal_id")
-        if not found:
+        rows = self._file.select("SELECT id FROM journal_id")
+        if not rows:
             with self._file.transaction(durable=True) as db:
                 db.execute("INSERT INTO journal_id VALUES (?)", (new_id(),))
                 self._take_over_grown_imports(db)
-            found = self._file.select("SELECT id FROM journal_id")
-        self._journal_id = found[0][0]
+            rows = self._file.select("SELECT id FROM journal_id")
+        self._journal_id = rows[0][0]
         newest = self._file.select("SELECT number, hash FROM changes ORDER BY number DESC LIMIT 1")
         self._last, self._hash = newest[0] if newest else (0, _FIRST_HASH)
 

@@ -56,23 +56,23 @@ class EventReads:
         """What could not be read since the start, and what to do; None as long as all could."""
         return self._file.damage
 
-    async def read(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+    async def read(self, **filters: Unpack[WantedEvents]) -> list[Event]:
         """See `EventReader.read`."""
-        work = partial(self.read_blocking, **wanted)
+        work = partial(self.read_blocking, **filters)
         return await to_thread.run_sync(work, limiter=self._threads)
 
-    def read_blocking(self, **wanted: Unpack[WantedEvents]) -> list[Event]:
+    def read_blocking(self, **filters: Unpack[WantedEvents]) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
-        where = Where("seq > ?", wanted.get("after", 0))
-        where.add("run_loop_id = ?", wanted.get("run_loop_id"))
-        where.add("owner = ?", wanted.get("owner"))
-        kind = wanted.get("kind")
+        where = Where("seq > ?", filters.get("after", 0))
+        where.add("run_loop_id = ?", filters.get("run_loop_id"))
+        where.add("owner = ?", filters.get("owner"))
+        kind = filters.get("kind")
         # Not read as JSON: earlier versions could write numbers that SQLite does not read.
         where.add("instr(body, ?) = 1", kind and f'{{"type":"{kind}"')
-        where.add("body NOT LIKE ?", f"{IMPORTED}%" if wanted.get("news") else None)
-        text = wanted.get("holding")
+        where.add("body NOT LIKE ?", f"{IMPORTED}%" if filters.get("news") else None)
+        text = filters.get("holding")
         where.add("instr(body, ?) > 0", text and json.dumps(text, ensure_ascii=False)[1:-1])
-        limit = wanted.get("limit")
+        limit = filters.get("limit")
         rows = self._file.select(
             f"SELECT seq, owner, run_loop_id, at, body FROM events {where} ORDER BY seq LIMIT ?",
             (*where.values, -1 if limit is None else limit),
@@ -88,8 +88,8 @@ class EventReads:
 
         def work() -> dict[str, list[EventBody]]:
             rows = self._file.select(
-                "SELECT run_loop_id, seq, owner, body FROM json_each(?) AS wanted"
-                " JOIN events ON events.run_loop_id = wanted.value"
+                "SELECT run_loop_id, seq, owner, body FROM json_each(?) AS ids"
+                " JOIN events ON events.run_loop_id = ids.value"
                 f" WHERE body LIKE '{_DECIDED}%' OR body LIKE '{_MOVED}%' ORDER BY seq",
                 (json.dumps(list(run_loop_ids)),),
             )

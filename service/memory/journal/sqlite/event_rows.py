@@ -68,31 +68,31 @@ class EventRows:
 
 
 def write(
-    db: sqlite3.Connection, commit: Commit, wanted: Append, before: RunLoopState | None
+    db: sqlite3.Connection, commit: Commit, append: Append, before: RunLoopState | None
 ) -> None:
     """Within a transaction: write events, and what is told of them elsewhere in the file."""
-    same_as = dict(enumerate(wanted.same_as))
+    same_as = dict(enumerate(append.same_as))
     rows = [
         (
             *(e.seq, e.owner, e.run_loop_id, millis_of(e.at)),
             kept_as(e.body, other)
             if (other := same_as.get(index))
-            else kept(e.body, commit.told.get(index, ())),
+            else kept(e.body, commit.quotations.get(index, ())),
         )
         for index, e in enumerate(commit.events)
     ]
     insert(db, "INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
-    for index, original in wanted.taking_over.items():
+    for index, original in append.taking_over.items():
         _hand_over(db, original, commit.events[index])
     project(db, commit.state, before)
     usage_table.project(db, commit.events)
-    if wanted.granting:
-        approval_table.grant(db, wanted.granting)
+    if append.granting:
+        approval_table.grant(db, append.granting)
     first = rows[0][0] or 0
-    if wanted.delivering is not None:
-        inbox_table.deliver(db, wanted.delivering, commit.state.id, first)
-    if wanted.redelivering:
-        inbox_table.redeliver(db, wanted.redelivering, commit.state.id, first)
+    if append.delivering is not None:
+        inbox_table.deliver(db, append.delivering, commit.state.id, first)
+    if append.redelivering:
+        inbox_table.redeliver(db, append.redelivering, commit.state.id, first)
 
 
 def _hand_over(db: sqlite3.Connection, original: Event, now: Event) -> None:

@@ -47,7 +47,7 @@ class HistorySearch:
 
     def holding(self, owner: str, forms: Iterable[str]) -> list[str]:
         """See `Histories.holding`."""
-        found: dict[str, None] = {}
+        run_loop_ids: dict[str, None] = {}
         for form in forms:
             # LIKE takes capitals as small letters in ASCII alone; any character stands for others.
             wide = "".join(each if each.isascii() or not _has_case(each) else "_" for each in form)
@@ -60,8 +60,8 @@ class HistorySearch:
                 " WHERE owner = ? AND body LIKE ? ESCAPE '!'",
                 (owner, f"%{pattern}%"),
             )
-            found.update(dict.fromkeys(row[0] for row in rows))
-        return list(found)
+            run_loop_ids.update(dict.fromkeys(row[0] for row in rows))
+        return list(run_loop_ids)
 
     def unread_state(self, run_loop_id: str) -> RunLoopState:
         """What lists tell of a run loop whose history cannot be read."""

@@ -70,12 +70,12 @@ class ImportRows:
         self._threads = threads
         self._numbering = numbering
 
-    async def known(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
-        """See `Imports.known`."""
+    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
+        """See `Imports.existing`."""
         rows = await to_thread.run_sync(
             self._file.select,
             "SELECT loops.id, loops.owner, events.seq, coalesce(events.body, '')"
-            " FROM json_each(?) AS wanted JOIN run_loops AS loops ON loops.id = wanted.value"
+            " FROM json_each(?) AS ids JOIN run_loops AS loops ON loops.id = ids.value"
             " LEFT JOIN events ON events.seq ="
             " (SELECT max(seq) FROM events WHERE run_loop_id = loops.id)",
             (json.dumps(list(run_loop_ids)),),
@@ -138,14 +138,14 @@ def _newest(db: sqlite3.Connection, run_loop_id: str) -> int | None:
 
 
 def _write_one(
-    db: sqlite3.Connection, wanted: Import, *, owner: str, at: datetime, seq: int
+    db: sqlite3.Connection, loop: Import, *, owner: str, at: datetime, seq: int
 ) -> RunLoopState:
-    event = Event(seq=seq, at=at, owner=owner, run_loop_id=wanted.run_loop_id, body=wanted.body)
+    event = Event(seq=seq, at=at, owner=owner, run_loop_id=loop.run_loop_id, body=loop.body)
     # Folding comes before writing: what cannot be folded is never written.
-    state = evolve(wanted.grown_from, event) if wanted.grown_from else begin(event)
+    state = evolve(loop.grown_from, event) if loop.grown_from else begin(event)
     db.execute(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
-        (seq, owner, wanted.run_loop_id, millis_of(at), wanted.written),
+        (seq, owner, loop.run_loop_id, millis_of(at), loop.written),
     )
     project(db, state)
     return state

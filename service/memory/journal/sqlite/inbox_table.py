@@ -85,18 +85,18 @@ class InboxTable:
     ) -> Receipt:
         with self._file.transaction(durable=True) as db:
             if key is not None:
-                known = db.execute(
+                row = db.execute(
                     "SELECT message_id, request_hash FROM inbox"
                     " WHERE owner = ? AND idempotency_key = ?",
                     (entry.owner, key),
                 ).fetchone()
-                if known is not None and known[1] != request_hash:
+                if row is not None and row[1] != request_hash:
                     raise ConflictError(
                         f"the idempotency key {key!r} was used for another message",
                         advice="Use a new key for a new message.",
                     )
-                if known is not None:
-                    return Receipt(known[0], replayed=True, parts=_parts_of(db, known[0]))
+                if row is not None:
+                    return Receipt(row[0], replayed=True, parts=_parts_of(db, row[0]))
             _store(db, entry, key, request_hash, self._clock())
             for part in parts:
                 _store(db, part, None, None, self._clock())
@@ -109,8 +109,8 @@ class InboxTable:
 
     async def waiting(self, message_id: str) -> InboxEntry | None:
         """A message, if it is in no run loop yet and can be read."""
-        found = await self._waiting("AND message_id = ?", message_id)
-        return found[0] if found else None
+        entries = await self._waiting("AND message_id = ?", message_id)
+        return entries[0] if entries else None
 
     async def _waiting(self, clause: str, *values: str) -> list[InboxEntry]:
         rows = await to_thread.run_sync(

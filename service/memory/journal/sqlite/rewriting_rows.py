@@ -50,12 +50,12 @@ class RewritingRows:
         self,
         after: RunLoopState,
         bodies: Mapping[int, EventBody],
-        told: Mapping[int, Sequence[Told]],
+        quotations: Mapping[int, Sequence[Told]],
     ) -> None:
         """See `Rewriter.rewrite_loop`."""
         self._db.executemany(
             "UPDATE events SET body = ? WHERE seq = ? AND run_loop_id = ?",
-            [(kept(body, told.get(seq, ())), seq, after.id) for seq, body in bodies.items()],
+            [(kept(body, quotations.get(seq, ())), seq, after.id) for seq, body in bodies.items()],
         )
         project(self._db, after)
         self.changed.append(after)

@@ -100,7 +100,7 @@ class RunLoopTable:
             " ORDER BY created_at DESC, id DESC LIMIT ?",
             (*where.values, limit),
         )
-        return [found for row in rows if (found := _summary(row)) is not None]
+        return [summary for row in rows if (summary := _summary(row)) is not None]
 
     async def oldest(
         self,

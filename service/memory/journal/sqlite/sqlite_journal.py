@@ -162,7 +162,7 @@ class SqliteJournal(EventReads):
             ended = await self.replay(run_loop_id)
             if ended.status not in RESUMABLE:
                 raise ConflictError(f"run loop {run_loop_id} is {ended.status}")
-        wanted = Append(
+        append = Append(
             run_loop_id,
             bodies,
             owner,
@@ -172,15 +172,15 @@ class SqliteJournal(EventReads):
             granting=granting,
             read_at=read_at,
         )
-        [wanted] = await appends.traced([wanted], self._trace, self, self._threads)
+        [append] = await appends.traced([append], self._trace, self, self._threads)
         if not durable and not self._lock.locked():
-            return self._commit([wanted])[0]
-        return (await run_to_end(self._append_in_turn([wanted], durable=durable)))[0]
+            return self._commit([append])[0]
+        return (await run_to_end(self._append_in_turn([append], durable=durable)))[0]
 
-    async def append_together(self, *wanted: Append) -> list[Commit]:
+    async def append_together(self, *batch: Append) -> list[Commit]:
         """See `Journal.append_together`."""
-        wanted_with_references = await appends.traced(wanted, self._trace, self, self._threads)
-        return await run_to_end(self._append_in_turn(wanted_with_references, durable=True))
+        with_references = await appends.traced(batch, self._trace, self, self._threads)
+        return await run_to_end(self._append_in_turn(with_references, durable=True))
 
     @property
     def lost_words_at(self) -> int:
@@ -195,51 +195,51 @@ class SqliteJournal(EventReads):
             self._last_seq = imported[-1].last_seq or self._last_seq
             self._publish(imported)
 
-    async def _append_in_turn(self, wanted: Sequence[Append], *, durable: bool) -> list[Commit]:
+    async def _append_in_turn(self, batch: Sequence[Append], *, durable: bool) -> list[Commit]:
         async with self._lock:
             if not durable:
-                return self._commit(wanted)
-            commits = self._prepare_all(wanted)
-            write = partial(self._write, commits, wanted, durable=True)
+                return self._commit(batch)
+            commits = self._prepare_all(batch)
+            write = partial(self._write, commits, batch, durable=True)
             await to_thread.run_sync(write, limiter=self._threads)
-            return self._take_over(commits, wanted)
+            return self._take_over(commits, batch)
 
-    def _commit(self, wanted: Sequence[Append]) -> list[Commit]:
-        commits = self._prepare_all(wanted)
-        self._write(commits, wanted, durable=False)
-        return self._take_over(commits, wanted)
+    def _commit(self, batch: Sequence[Append]) -> list[Commit]:
+        commits = self._prepare_all(batch)
+        self._write(commits, batch, durable=False)
+        return self._take_over(commits, batch)
 
-    def _prepare_all(self, wanted: Sequence[Append]) -> list[Commit]:
+    def _prepare_all(self, batch: Sequence[Append]) -> list[Commit]:
         commits = list[Commit]()
         last_seq = self._last_seq
-        for number, each in enumerate(wanted, start=self.changes.last + 1):
+        for number, each in enumerate(batch, start=self.changes.last + 1):
             commits.append(self._prepare(each, last_seq, number))
             last_seq = commits[-1].state.last_seq
         return commits
 
-    def _prepare(self, wanted: Append, last_seq: int, number: int) -> Commit:
-        state = self._states.get(wanted.run_loop_id)
-        if wanted.read_at not in (None, self.lost_words_at):
+    def _prepare(self, append: Append, last_seq: int, number: int) -> Commit:
+        state = self._states.get(append.run_loop_id)
+        if append.read_at not in (None, self.lost_words_at):
             raise ConflictError("words were forgotten while this was on its way")
-        if wanted.ended is not None:
-            if state or wanted.ended.last_seq != self._newest(wanted.run_loop_id):
-                raise ConflictError(f"run loop {wanted.run_loop_id} was taken up meanwhile")
-            state = wanted.ended
-        if state is None and wanted.owner is None:
-            raise ConflictError(f"run loop {wanted.run_loop_id} has ended")
-        expected = wanted.if_last_seq
+        if append.ended is not None:
+            if state or append.ended.last_seq != self._newest(append.run_loop_id):
+                raise ConflictError(f"run loop {append.run_loop_id} was taken up meanwhile")
+            state = append.ended
+        if state is None and append.owner is None:
+            raise ConflictError(f"run loop {append.run_loop_id} has ended")
+        expected = append.if_last_seq
         if expected is not None and (state is None or state.last_seq != expected):
-            raise ConflictError(f"run loop {wanted.run_loop_id} has gone on meanwhile")
+            raise ConflictError(f"run loop {append.run_loop_id} has gone on meanwhile")
         forgotten = self._forgotten if self.lost_words_at else None
-        return stamped(wanted, state, last_seq, number, forgotten, self)
+        return stamped(append, state, last_seq, number, forgotten, self)
 
     def _newest(self, run_loop_id: str) -> int | None:
         query = "SELECT max(seq) FROM events WHERE run_loop_id = ?"
         rows = self._file.select(query, (run_loop_id,))
         return rows[0][0] if rows else None
 
-    def _take_over(self, commits: list[Commit], wanted: Sequence[Append]) -> list[Commit]:
-        for commit, each in zip(commits, wanted, strict=True):
+    def _take_over(self, commits: list[Commit], batch: Sequence[Append]) -> list[Commit]:
+        for commit, each in zip(commits, batch, strict=True):
             self._last_seq = commit.state.last_seq
             self._replace(commit.state)
             if each.granting:
@@ -281,9 +281,9 @@ class SqliteJournal(EventReads):
         finally:
             self._tidying = None
 
-    def _write(self, commits: Sequence[Commit], wanted: Sequence[Append], *, durable: bool) -> None:
+    def _write(self, commits: Sequence[Commit], batch: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
-            for commit, each in zip(commits, wanted, strict=True):
+            for commit, each in zip(commits, batch, strict=True):
                 write(db, commit, each, self._states.get(commit.run_loop_id))
             self.changes.write(db, commits)
 

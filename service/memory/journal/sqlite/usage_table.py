@@ -86,16 +86,16 @@ class UsageTable:
         """
         rows = self._file.select("SELECT coalesce(max(seq), 0) FROM usage")
         last = rows[0][0]
-        while found := self._file.select(
+        while page := self._file.select(
             "SELECT seq, owner, at, run_loop_id, body FROM events"
             # Bodies begin with their type, as pydantic writes them.
             """ WHERE seq > ? AND body LIKE '{"type":"usage"%' ORDER BY seq LIMIT ?""",
             (last, _BATCH),
         ):
-            lines = [line for row in found if (line := _line_of(row)) is not None]
+            lines = [line for row in page if (line := _line_of(row)) is not None]
             with self._file.transaction(durable=False) as db:
                 db.executemany(_INSERT, lines)
-            last = found[-1][0]
+            last = page[-1][0]
 
     async def add(self, usage: Usage, *, owner: str, at: datetime) -> None:
         """See `UsageLedger.add`."""

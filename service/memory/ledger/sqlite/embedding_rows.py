@@ -83,12 +83,16 @@ class SqliteEmbeddings:
             while True:
                 db.execute("INSERT OR IGNORE INTO embedders(identity) VALUES (?)", (name,))
                 number: int
-                number, known = db.execute(
+                number, stored_probe = db.execute(
                     "SELECT e.id, p.vector FROM embedders e"
                     " LEFT JOIN embedder_probes p ON p.embedder = e.id WHERE e.identity = ?",
                     (name,),
                 ).fetchone()
-                if probe is None or known is None or _is_same(as_matrix([known]), probe):
+                if (
+                    probe is None
+                    or stored_probe is None
+                    or _is_same(as_matrix([stored_probe]), probe)
+                ):
                     break
                 other += 1
                 name = f"{identity} other={other}"
@@ -130,17 +134,17 @@ class SqliteEmbeddings:
         """The vectors of segments, in the order of `numbers`, which may be any."""
         first = embedder << _SHIFT
         rows = self._file.select(
-            "SELECT wanted.key, vector"
-            " FROM json_each(?) AS wanted CROSS JOIN vectors v ON v.id = wanted.value",
+            "SELECT ids.key, vector"
+            " FROM json_each(?) AS ids CROSS JOIN vectors v ON v.id = ids.value",
             (json.dumps([first + number for number in numbers]),),
         )
         matrix = np.zeros((len(numbers), dimension), dtype=np.float32)
-        known = np.zeros(len(numbers), dtype=np.bool_)
+        present = np.zeros(len(numbers), dtype=np.bool_)
         if rows:
             places = [row[0] for row in rows]
             matrix[places] = as_matrix([row[1] for row in rows])
-            known[places] = True
-        return KnownVectors(matrix, known)
+            present[places] = True
+        return KnownVectors(matrix, present)
 
     def to_index(
         self, generation: int, embedder: int, *, beyond: int, limit: int
@@ -166,8 +170,8 @@ class SqliteEmbeddings:
         if len(numbers) > count:
             numbers = [numbers[round(i * (len(numbers) - 1) / (count - 1))] for i in range(count)]
         rows = self._file.select(
-            "SELECT s.id, s.owner, v.vector FROM json_each(?) AS wanted"
-            " CROSS JOIN segments s ON s.id = wanted.value JOIN vectors v ON v.id = ? + s.id",
+            "SELECT s.id, s.owner, v.vector FROM json_each(?) AS ids"
+            " CROSS JOIN segments s ON s.id = ids.value JOIN vectors v ON v.id = ? + s.id",
             (json.dumps(numbers), embedder << _SHIFT),
         )
         return [IndexEntry(*row) for row in rows]

@@ -107,14 +107,14 @@ class PassingRows:
         """
         if not self._filters.metadata:
             return None
-        found = [row[0] for row in self._file.select(_DISTINCT_METADATA, (self._owner,) * 2)]
-        if len(found) > DISTINCT_METADATA:
+        distinct = [row[0] for row in self._file.select(_DISTINCT_METADATA, (self._owner,) * 2)]
+        if len(distinct) > DISTINCT_METADATA:
             return None
-        wanted = [_has("m.value", *each) for each in self._filters.metadata.items()]
+        clauses = [_has("m.value", *each) for each in self._filters.metadata.items()]
         passing = self._file.select(
             "SELECT m.value FROM json_each(?) m"
-            f" WHERE {' AND '.join(condition for condition, _ in wanted)}",
-            (json.dumps(found), *(value for _, values in wanted for value in values)),
+            f" WHERE {' AND '.join(condition for condition, _ in clauses)}",
+            (json.dumps(distinct), *(value for _, values in clauses for value in values)),
         )
         others, values = conditions(self._owner, replace(self._filters, metadata={}))
         return (
@@ -170,9 +170,9 @@ def _as_float(value: int) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _check(wanted: object) -> None:
+def _check(value: object) -> None:
     try:
-        json.dumps(wanted, ensure_ascii=False, allow_nan=False).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"the filters hold what no memory can hold: {error}",

@@ -34,28 +34,28 @@ class FullTextIndex:
         self._frequencies = _Frequencies(file)
 
     def search(
-        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
+        self, terms: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
     ) -> list[Scored]:
         """See `LexicalIndex.search`. Takes time in proportion to the terms' frequencies."""
-        expression = match_expression(wanted)
+        expression = match_expression(terms)
         if expression is None:
             return []
         condition, values = conditions(owner, filters)
         # Segments are looked up in the order of rank, so only as many as it takes: without a LIMIT
         # in the inner query SQLite would look up all of them first.
         rows = self._file.select(
-            "SELECT s.id, found.score FROM ("
+            "SELECT s.id, hits.score FROM ("
             "   SELECT rowid, -bm25(words) AS score FROM words WHERE words MATCH ?"
             "   ORDER BY score DESC, rowid DESC LIMIT -1"
-            " ) found CROSS JOIN segments s ON s.id = found.rowid"
+            " ) hits CROSS JOIN segments s ON s.id = hits.rowid"
             f" WHERE {condition} LIMIT ?",
             (expression, *values, limit),
         )
         return [Scored(*row) for row in rows]
 
-    def holding_all(self, wanted: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
+    def holding_all(self, terms: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
         """See `LexicalIndex.holding_all`."""
-        expression = " ".join(f'"{term}"' for term in wanted)
+        expression = " ".join(f'"{term}"' for term in terms)
         if not expression:
             return []
         rows = self._file.select(
@@ -69,7 +69,7 @@ class FullTextIndex:
         """Keep no words in the process's memory."""
         self._frequencies.clear()
 
-    def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
+    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int]:
         """In how many segments, of all owners, each term stands.
 
         For common ones it may be a tenth out of date.
@@ -77,7 +77,7 @@ class FullTextIndex:
         Raises:
             StorageError: the index cannot be read.
         """
-        return self._frequencies.of(wanted, self.count())
+        return self._frequencies.of(terms, self.count())
 
     def count(self) -> int:
         """How many segments, of all owners, are indexed; known at once.
@@ -100,28 +100,28 @@ class _Frequencies:
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
-        self._known: dict[str, int] = {}
+        self._cached: dict[str, int] = {}
         self._segments = 0
         self._changing = threading.Lock()
 
-    def of(self, wanted: Iterable[str], segments: int) -> dict[str, int]:
+    def of(self, terms: Iterable[str], segments: int) -> dict[str, int]:
         with self._changing:
             if abs(segments - self._segments) > FREQUENCIES_OUTDATED_BY * self._segments:
-                self._known, self._segments = {}, segments
-            known = self._known
-        found: dict[str, int] = {}
-        for term in wanted:
-            count = known.get(term)
+                self._cached, self._segments = {}, segments
+            cached = self._cached
+        counts: dict[str, int] = {}
+        for term in terms:
+            count = cached.get(term)
             if count is None:
                 count = self._count(term)
-                if count >= COMMON_WORD and len(known) < _KEPT:
-                    known[term] = count
-            found[term] = count
-        return found
+                if count >= COMMON_WORD and len(cached) < _KEPT:
+                    cached[term] = count
+            counts[term] = count
+        return counts
 
     def clear(self) -> None:
         with self._changing:
-            self._known, self._segments = {}, 0
+            self._cached, self._segments = {}, 0
 
     def _count(self, term: str) -> int:
         if term.endswith("*"):

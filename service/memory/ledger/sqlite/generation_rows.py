@@ -71,8 +71,8 @@ class SqliteGenerations:
 
     def live(self) -> tuple[Generation | None, Generation | None]:
         """The active one, and the one that is being built."""
-        found = {row.state: row for row in self.all()}
-        return found.get("active"), found.get("building")
+        by_state = {row.state: row for row in self.all()}
+        return by_state.get("active"), by_state.get("building")
 
     def create(
         self, embedder: int, place: str, state: Literal["active", "building"], purpose: Purpose

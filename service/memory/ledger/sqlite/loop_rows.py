@@ -196,7 +196,7 @@ def _replace_segments(
     metadata: str | None,
 ) -> int:
     """Let an iteration have these segments; those that are there just so keep their numbers."""
-    known = {
+    existing = {
         tuple(content): number
         for number, *content in db.execute(
             "SELECT id, segment, type, timestamp, text_hash, call_id, metadata FROM segments"
@@ -204,9 +204,9 @@ def _replace_segments(
             (*loop, iteration),
         )
     }
-    wanted = {_content(piece, metadata): piece for piece in segments}
-    gone = {content: number for content, number in known.items() if content not in wanted}
-    new = [(content, piece) for content, piece in wanted.items() if content not in known]
+    by_content = {_content(piece, metadata): piece for piece in segments}
+    gone = {content: number for content, number in existing.items() if content not in by_content}
+    new = [(content, piece) for content, piece in by_content.items() if content not in existing]
     if gone:
         _remove_segments(db, list(gone.values()))
     for (*_, text_hash, _call_id, _metadata), piece in new:
@@ -310,12 +310,12 @@ def _bring_up_to_date(db: sqlite3.Connection, run_loop: RunLoop) -> None:
         "SELECT iteration, digest FROM iterations WHERE owner = ? AND run_loop_id = ?",
         (run_loop.owner, run_loop.id),
     )
-    known = dict(rows.fetchall())
+    digests = dict(rows.fetchall())
     tail = {index: written(run_loop.id, each) for index, each in enumerate(run_loop.iterations)}
     pieces = {
         index: segments_of(run_loop, index)
         for index, each in tail.items()
-        if known.get(index) != each.digest
+        if digests.get(index) != each.digest
     }
     row = loop_row(run_loop, [each.digest for each in tail.values()])
     write(db, run_loop, row, tail, pieces)

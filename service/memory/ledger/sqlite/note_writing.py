@@ -18,10 +18,10 @@ from service.storage.sqlite_file import Row
 def write_note(db: sqlite3.Connection, owner: str, note: NewSentences, moment: str) -> int:
     """Add sentences on one subject, but for those that cite what is gone or are there; how many."""
     key = subject_key(note.subject)
-    known = db.execute(
+    row = db.execute(
         "SELECT id, subject FROM notes WHERE owner = ? AND subject_key = ?", (owner, key)
     ).fetchone()
-    note_id, subject = known or (new_id(), note.subject)
+    note_id, subject = row or (new_id(), note.subject)
     numbers: dict[str, int] = {
         text: number
         for number, text in db.execute(
@@ -36,7 +36,7 @@ def write_note(db: sqlite3.Connection, owner: str, note: NewSentences, moment: s
             _is_there(db, each) for each in (*sentence.cited, *sentence.leaning)
         ):
             continue
-        if not known and not added:
+        if not row and not added:
             db.execute(
                 "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)",
                 (note_id, owner, note.kind, note.subject, key, moment),
@@ -59,10 +59,10 @@ def write_note(db: sqlite3.Connection, owner: str, note: NewSentences, moment: s
 
 def _is_there(db: sqlite3.Connection, cited: UnreadSegment) -> bool:
     """Whether a segment is still as it was read."""
-    found = db.execute(
+    rows = db.execute(
         "SELECT 1 FROM segments WHERE id = ? AND text_hash = ?", (cited.number, cited.text_hash)
     )
-    return found.fetchone() is not None
+    return rows.fetchone() is not None
 
 
 def _insert_sentence(

@@ -58,7 +58,7 @@ class PendingTable:
         ]
 
     def take_in(
-        self, found: Sequence[Pending], place: Checkpoint | None, *, anew: bool = False
+        self, pending: Sequence[Pending], place: Checkpoint | None, *, anew: bool = False
     ) -> None:
         """See `PendingRunLoops.take_in`."""
         with self._writing, self._file.transaction(durable=False) as db:
@@ -67,7 +67,7 @@ class PendingTable:
             db.executemany(
                 "INSERT INTO pending VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET"
                 " change = excluded.change, lost_words = max(lost_words, excluded.lost_words)",
-                found,
+                pending,
             )
             db.execute("DELETE FROM checkpoint")
             if place is not None:

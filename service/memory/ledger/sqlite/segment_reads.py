@@ -54,16 +54,16 @@ class SqliteSegments:
 
     def at(self, refs: Iterable[AnchorRef], *, owner: str) -> Mapping[AnchorRef, Segment]:
         """The segments at these anchors; those that this owner does not have are left out."""
-        wanted = json.dumps([[*ref] for ref in refs])
+        refs_json = json.dumps([[*ref] for ref in refs])
         rows = self._file.select(
             f"SELECT {SEGMENT_COLUMNS}"
-            " FROM (SELECT value FROM json_each(?)) AS wanted CROSS JOIN segments"
-            " WHERE owner = ? AND run_loop_id = json_extract(wanted.value, '$[0]')"
-            " AND iteration = json_extract(wanted.value, '$[1]')"
-            " AND segment = json_extract(wanted.value, '$[2]')",
-            (wanted, owner),
+            " FROM (SELECT value FROM json_each(?)) AS refs CROSS JOIN segments"
+            " WHERE owner = ? AND run_loop_id = json_extract(refs.value, '$[0]')"
+            " AND iteration = json_extract(refs.value, '$[1]')"
+            " AND segment = json_extract(refs.value, '$[2]')",
+            (refs_json, owner),
         )
-        return {found.anchor.ref: found for found in map(segment_from_row, rows)}
+        return {segment.anchor.ref: segment for segment in map(segment_from_row, rows)}
 
     def numbered(self, numbers: Iterable[int], *, owner: str) -> Mapping[int, Segment]:
         """The segments in these rows; those that this owner does not have are left out."""
@@ -94,8 +94,8 @@ class SqliteSegments:
             focus: (_numbers(earlier), _numbers(later))
             for focus, earlier, later in self._file.select(NEIGHBOURS, values)
         }
-        wanted = {*beside, *(n for sides in beside.values() for side in sides for n in side)}
-        rows = self.rows(wanted, owner=owner, words=words)
+        needed = {*beside, *(n for sides in beside.values() for side in sides for n in side)}
+        rows = self.rows(needed, owner=owner, words=words)
         # What was replaced between the two queries is not there any more.
         return {
             number: Around(
@@ -165,7 +165,7 @@ class SqliteSegments:
             " ORDER BY run_loop_id, iteration, segment",
             (json.dumps([[*each] for each in iterations]), owner),
         )
-        found: dict[AnchorRef, tuple[Anchor, ...]] = {}
+        by_ref: dict[AnchorRef, tuple[Anchor, ...]] = {}
         texts = [
             (text, [_anchor(row) for row in pieces])
             for text, pieces in groupby(rows, key=lambda row: row[:4])
@@ -177,8 +177,8 @@ class SqliteSegments:
                     (call_pieces, result_pieces[0]),
                     (result_pieces, call_pieces[0]),
                 ):
-                    found.update({p.ref: (partner,) for p in pieces if p.ref in asked})
-        return found
+                    by_ref.update({p.ref: (partner,) for p in pieces if p.ref in asked})
+        return by_ref
 
 
 def _place(row: SegmentRow) -> AnchorRef:

@@ -205,11 +205,11 @@ class SqliteLedger:
         row = loop_row(run_loop, digests)
         pieces: dict[int, Sequence[Segment]] = {}
         if row.digest != stored:
-            known = self._iteration_digests(key, first) if stored is not None else {}
+            stored_digests = self._iteration_digests(key, first) if stored is not None else {}
             pieces = {
                 index: cut(run_loop, index)
                 for index, each in tail.items()
-                if known.get(index) != each.digest
+                if stored_digests.get(index) != each.digest
             }
         archived = _Archived(row.digest, run_loop.iterations, digests)
         return _Prepared(run_loop, stored, row, tail, pieces, archived)
@@ -267,8 +267,8 @@ class SqliteLedger:
             "SELECT summary FROM run_loops WHERE owner = ? AND predecessor_id = ?",
             (owner, run_loop_id),
         )
-        found = [RunLoopSummary.model_validate_json(summary) for (summary,) in rows]
-        return sorted(found, key=lambda each: (epoch(each.created_at), each.id))
+        summaries = [RunLoopSummary.model_validate_json(summary) for (summary,) in rows]
+        return sorted(summaries, key=lambda each: (epoch(each.created_at), each.id))
 
     def finished(self, run_loop_ids: Iterable[str]) -> frozenset[str]:
         """Which of these run loops, of whatever owner, are remembered and can change no more."""

@@ -61,25 +61,25 @@ class SqliteNotes:
         """See `NoteStore.search`."""
         if not self.any():
             return []
-        wanted = content_terms(query)
-        if not wanted:
+        terms = content_terms(query)
+        if not terms:
             return []
-        found = self._matches(wanted, owner)
-        if not found:
+        matches = self._matches(terms, owner)
+        if not matches:
             return []
-        marks = ", ".join("?" * len(found))
+        marks = ", ".join("?" * len(matches))
         named: dict[str, bool] = {}
         scores: dict[str, float] = defaultdict(float)
         chosen: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for sentence, note, subject in self._file.select(
             "SELECT s.id, n.id, n.subject FROM note_sentences s JOIN notes n ON n.id = s.note"
             f" WHERE s.id IN ({marks})",
-            tuple(found),
+            tuple(matches),
         ):
             if note not in named:
                 about = content_terms(subject)
-                named[note] = bool(about) and about <= wanted
-            share, score = found[sentence]
+                named[note] = bool(about) and about <= terms
+            share, score = matches[sentence]
             if named[note] or share >= NOTE_LEAST_SHARE:
                 scores[note] = max(scores[note], score + named[note])
                 chosen[note].append((-score, sentence))
@@ -117,14 +117,14 @@ class SqliteNotes:
 
     def unread(self, owner: str, *, limit: int) -> list[UnreadSegment]:
         """What was said and not yet read for notes, in the order in which it came to memory."""
-        known = self._read_up_to.get(owner, 0)
+        read_up_to = self._read_up_to.get(owner, 0)
         columns = ", ".join(f"s.{name}" for name in SEGMENT_COLUMNS.split(", "))
         rows = self._file.select(
             f"SELECT s.id, s.text_hash, {columns} {_UNREAD} ORDER BY s.id LIMIT ?",
-            (owner, known, limit),
+            (owner, read_up_to, limit),
         )
         if rows:
-            self._read_up_to[owner] = max(known, rows[0][0] - 1)
+            self._read_up_to[owner] = max(read_up_to, rows[0][0] - 1)
         return [UnreadSegment(row[0], row[1], segment_from_row(row[2:])) for row in rows]
 
     def unread_count(self, owner: str, *, most: int) -> int:
@@ -163,23 +163,23 @@ class SqliteNotes:
 
     def remove(self, note_id: str, *, owner: str) -> MemoryNote:
         """See `NoteStore.remove`."""
-        found = self._notes("n.owner = ? AND n.id = ?", (owner, note_id), order="s.id")
-        if not found:
+        notes = self._notes("n.owner = ? AND n.id = ?", (owner, note_id), order="s.id")
+        if not notes:
             raise NotFoundError(
                 f"there is no note {note_id}", advice="`rondo memory notes` lists them."
             )
         with self._writing, self._file.transaction(durable=False) as db:
             db.execute("DELETE FROM note_sentences WHERE note = ?", (note_id,))
-        return found[0]
+        return notes[0]
 
     # --- helpers
 
-    def _matches(self, wanted: Collection[str], owner: str) -> dict[int, tuple[float, float]]:
+    def _matches(self, terms: Collection[str], owner: str) -> dict[int, tuple[float, float]]:
         """By sentence: which share of the wanted terms it has, and the same weighed by rarity."""
         rows = self._file.select(
             "SELECT term, sentence FROM note_terms"
             " WHERE owner = ? AND term IN (SELECT value FROM json_each(?))",
-            (owner, json.dumps(sorted(wanted))),
+            (owner, json.dumps(sorted(terms))),
         )
         spread = Counter(term for term, _ in rows)
         weights = {term: 1 / math.log2(1 + count) for term, count in spread.items()}
@@ -188,7 +188,7 @@ class SqliteNotes:
         for term, sentence in rows:
             counts[sentence] += 1
             weighed[sentence] += weights[term]
-        total = len(wanted)
+        total = len(terms)
         best = sorted(weighed, key=lambda number: -weighed[number])[: 100 * NOTES_FOUND]
         return {number: (counts[number] / total, weighed[number] / total) for number in best}
 

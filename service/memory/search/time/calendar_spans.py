@@ -128,11 +128,11 @@ class Calendar:
         """
         for year in range(self.today.year, self.today.year - 9, -1):
             try:
-                found = date(year, month, day)
+                latest = date(year, month, day)
             except ValueError:
                 continue
-            if found <= self.today:
-                return self.days(found)
+            if latest <= self.today:
+                return self.days(latest)
         raise ValueError(f"there is no {month}-{day}")
 
     def year(self, year: int) -> TimeRange:
@@ -145,10 +145,10 @@ class Calendar:
 
     def latest_season(self, name: str, *, or_present: bool) -> TimeRange:
         """The last such season that is over, or the present one."""
-        found = self.season(name, self.today.year)
-        while (found.since if or_present else found.until) > self.now:
-            found = self.season(name, found.since.year - 1)
-        return found
+        latest = self.season(name, self.today.year)
+        while (latest.since if or_present else latest.until) > self.now:
+            latest = self.season(name, latest.since.year - 1)
+        return latest
 
     def part(self, days: TimeRange, part: str) -> TimeRange:
         """A part of the first day of a stretch."""

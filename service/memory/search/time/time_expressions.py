@@ -109,8 +109,8 @@ def times(query: str, now: datetime) -> list[TimeRange]:
     if now.tzinfo is None:
         raise ValueError("`now` has no time zone")
     text = unicodedata.normalize("NFKC", query[:DATES_READ_IN])
-    found = _joined(text, _apart(_all(text, Calendar(now))))
-    return list(dict.fromkeys(_bounded(text, each, now) for each in found))[:DATES_READ]
+    stretches = _joined(text, _apart(_all(text, Calendar(now))))
+    return list(dict.fromkeys(_bounded(text, each, now) for each in stretches))[:DATES_READ]
 
 
 def asks_for_latest(query: str) -> bool:
@@ -130,10 +130,10 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Found]:
                 yield _Found(match.start(core), match.end(core), each)
 
 
-def _apart(found: Iterator[_Found]) -> list[_Found]:
+def _apart(stretches: Iterator[_Found]) -> list[_Found]:
     """Of those that overlap the longest, in the order of the text."""
     kept: list[_Found] = []
-    for each in sorted(found, key=lambda one: (one.start - one.end, one.start)):
+    for each in sorted(stretches, key=lambda one: (one.start - one.end, one.start)):
         if all(
             each.end <= other.start
             or other.end <= each.start
@@ -145,10 +145,10 @@ def _apart(found: Iterator[_Found]) -> list[_Found]:
     return sorted(kept, key=lambda one: one.start)
 
 
-def _joined(text: str, found: list[_Found]) -> list[_Found]:
+def _joined(text: str, stretches: list[_Found]) -> list[_Found]:
     """With "from … to …", "between … and …", "…到…" made one."""
     joined: list[_Found] = []
-    for each in found:
+    for each in stretches:
         before = joined[-1] if joined else None
         if before and before.end <= each.start:
             between = text[before.end : each.start]
@@ -170,14 +170,14 @@ def _of_the_same_year(since: datetime, last: TimeRange) -> datetime | None:
     return since if since < last.until else None
 
 
-def _bounded(text: str, found: _Found, now: datetime) -> TimeRange:
+def _bounded(text: str, stretch: _Found, now: datetime) -> TimeRange:
     """What "since", "before" and "after" make of a stretch."""
-    ahead, behind = text[: found.start], text[found.end : found.end + 4]
-    since, until = found.range
+    ahead, behind = text[: stretch.start], text[stretch.end : stretch.end + 4]
+    since, until = stretch.range
     if (_AFTER.search(ahead) or _AFTER_BEHIND.match(behind)) and until < now:
         return TimeRange(until, now)
     if (_SINCE.search(ahead) or _SINCE_BEHIND.match(behind)) and since < now:
         return TimeRange(since, now)
     if _BEFORE.search(ahead) or _BEFORE_BEHIND.match(behind):
         return TimeRange(_MOST_DISTANT, since)
-    return found.range
+    return stretch.range

@@ -88,14 +88,14 @@ class ChromaIndex:
         if collection is None:
             return []
         with self._in_use("read"):
-            found = collection.query(
+            nearest = collection.query(
                 query_embeddings=vector.reshape(1, -1), n_results=limit, include=["distances"]
             )
-        distances = found["distances"]
+        distances = nearest["distances"]
         assert distances is not None
         return [
             Nearest(int(number), 1.0 - distance)
-            for number, distance in zip(found["ids"][0], distances[0], strict=True)
+            for number, distance in zip(nearest["ids"][0], distances[0], strict=True)
         ]
 
     def delete(self, numbers: Sequence[int], *, owner: str | None) -> None:
@@ -118,16 +118,16 @@ class ChromaIndex:
 
     def numbers(self) -> set[int]:
         """See `VectorIndex.numbers`."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         with self._in_use("read"):
             for collection in list(self._collections.values()):
                 offset = 0
                 while page := collection.get(limit=self._largest_batch, offset=offset, include=[])[
                     "ids"
                 ]:
-                    found.update(map(int, page))
+                    numbers.update(map(int, page))
                     offset += len(page)
-        return found
+        return numbers
 
     def close(self) -> None:
         """See `VectorIndex.close`."""

@@ -75,19 +75,19 @@ class EmbeddedPlace:
         """See `IndexPlace.identity`."""
         with self.errors("read"):
             try:
-                found = (self._path(generation) / _DATABASE).stat()
+                stat = (self._path(generation) / _DATABASE).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return ""
-            return f"{found.st_dev} {found.st_ino}"
+            return f"{stat.st_dev} {stat.st_ino}"
 
     def fingerprint(self, generation: int) -> str:
         """See `IndexPlace.fingerprint`: names, sizes and times, not what is in them."""
         path = self._path(generation)
         digest = hashlib.sha256()
         for file in sorted(path.rglob("*")):
-            found = file.stat()
+            stat = file.stat()
             if not file.is_dir():
-                line = f"{file.relative_to(path)} {found.st_size} {found.st_mtime_ns}\n"
+                line = f"{file.relative_to(path)} {stat.st_size} {stat.st_mtime_ns}\n"
                 digest.update(line.encode())
         return digest.hexdigest()
 
@@ -119,13 +119,13 @@ class EmbeddedPlace:
         """See `IndexPlace.set_aside_before`."""
         return sorted(path.name for path in self._folder.glob("*.damaged-*"))
 
-    def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
+    def remove_leftovers(self, generations: set[int], *, damaged: bool) -> None:
         """See `IndexPlace.remove_leftovers`. What another Rondo left here goes too."""
         if not self._folder.is_dir():
             return
         with self.errors("tidied up"):
             for path in self._folder.iterdir():
-                if path.name.isdecimal() and int(path.name) in known:
+                if path.name.isdecimal() and int(path.name) in generations:
                     continue
                 if damaged or not re.fullmatch(r"\d+\.damaged-.*", path.name):
                     _remove(path)
@@ -208,9 +208,9 @@ class RemotePlace:
         """See `IndexPlace.set_aside_before`."""
         return []
 
-    def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
+    def remove_leftovers(self, generations: set[int], *, damaged: bool) -> None:
         """See `IndexPlace.remove_leftovers`. Other people's collections stay."""
-        ours, kept = f"rondo-{self._instance()}-", tuple(map(self._prefix, known))
+        ours, kept = f"rondo-{self._instance()}-", tuple(map(self._prefix, generations))
         self._remove(lambda name: name.startswith(ours) and not name.startswith(kept))
 
     @contextmanager
