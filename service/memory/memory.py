@@ -33,7 +33,7 @@ from service.memory.journal import event_log
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
 from service.memory.journal.imported_loops import Import, Written
-from service.memory.migration.journal_migration import migrate
+from service.memory.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
 from service.memory.short_term import ShortTermMemory

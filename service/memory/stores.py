@@ -1,7 +1,8 @@
 """Which engines stand behind memory's protocols: the one place where they are chosen and made.
 
 SQLite holds the journal and the ledger, Chroma the vector index. Whoever uses memory knows the
-protocols alone.
+protocols alone. What can be told of a data folder's stores while a daemon may be at work is read
+from outside: nothing is opened for writing, and no store need be of this version.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from service.config import MemorySettings
+from service.domain.errors import StorageError
 from service.memory.journal.appends import Forgotten
 from service.memory.journal.protocol import Journal
+from service.memory.journal.sqlite import change_table, journal_form
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
+from service.memory.ledger.sqlite import pending_table
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger, count_run_loops
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder, LiveRunLoops
@@ -22,6 +27,7 @@ from service.memory.tracing import trace
 from service.memory.vectors.chroma.chroma_places import chroma_places
 from service.memory.vectors.index_worker import IndexWorker
 from service.storage.clock import local_now
+from service.storage.sqlite_file import looking_into
 
 JOURNAL_FILE = "journal.sqlite3"
 LEDGER_FILE = "memory.sqlite3"
@@ -69,3 +75,58 @@ def remembered_run_loops(folder: Path) -> int:
     """How many run loops the ledger of a data folder holds, of whatever version; 0 where it cannot
     be read. Blocks."""
     return count_run_loops(folder / LEDGER_FILE)
+
+
+STORES = (JOURNAL_FILE, LEDGER_FILE)
+"""Their names in the folder; the first is the truth of which all else is made."""
+
+
+class ReaderLag(NamedTuple):
+    """How far long-term memory is behind the journal."""
+
+    changes: int
+    """Those that it has not read."""
+    since: float | None
+    """When the oldest of them was made, in seconds since the epoch."""
+    waiting: int
+    """Run loops that are listed and could be archived."""
+    problem: str | None
+    """Why one of them was not."""
+
+
+def damage_of(folder: Path, store: str) -> str | None:
+    """What is wrong with a store, in words; None where every page of it is whole. Blocks."""
+    try:
+        with looking_into(folder / store) as db:
+            rows = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
+    except StorageError as error:
+        return error.detail
+    words = " ".join(" ".join(rows).split())
+    return None if words == "ok" else words[:200]
+
+
+def journal_copies(folder: Path) -> list[Path]:
+    """The copies that were kept of the journal as it was before its form changed."""
+    return journal_form.copies(folder / JOURNAL_FILE)
+
+
+def reader_lag(folder: Path) -> ReaderLag | None:
+    """How far long-term memory is behind; None before there is anything. Blocks.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    journal, ledger = folder / JOURNAL_FILE, folder / LEDGER_FILE
+    if not (journal.exists() and ledger.exists()):
+        return None
+    with looking_into(ledger) as db:
+        place, pending = pending_table.looked_into(db)
+    with looking_into(journal) as db:
+        changes, oldest, at_work = change_table.looked_into(db, after=place)
+    waiting = [problem for run_loop_id, problem in pending if run_loop_id not in at_work]
+    return ReaderLag(
+        changes,
+        None if oldest is None else oldest / 1000,
+        len(waiting),
+        next(filter(None, waiting), None),
+    )

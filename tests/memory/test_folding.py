@@ -6,7 +6,7 @@ import pytest
 
 from service.domain.anchors import AnchorRef, SegmentType
 from service.memory.ledger.protocol import SegmentRow
-from service.memory.search.folding import fold
+from service.memory.search.searching import fold
 
 LONG = (
     "Well, Ann told Bob that the boat leaves the harbour of Lisbon at 9:30 on the 12th of May, with"

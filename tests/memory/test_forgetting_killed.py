@@ -22,7 +22,7 @@ _forkserver = multiprocessing.get_context("forkserver")
 _forkserver.set_forkserver_preload(["tests.memory.test_forgetting"])
 
 NOT_YET_DECIDED = [
-    ("service.memory.forgetting.journal_side", "remove", "after"),
+    ("service.memory.forgetting.selective_redaction", "remove", "after"),
     ("service.memory.journal.sqlite.receipt_table", "write", "after"),
 ]
 DECIDED = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.cli.doctor.findings import Finding
 from service.config import Settings
-from service.memory.store_checks import damage_of, journal_copies
+from service.memory.stores import damage_of, journal_copies
 
 _ADVICE = {
     "journal.sqlite3": "Stop the daemon, and restore journal.sqlite3 from a backup: it is the truth"

@@ -10,7 +10,7 @@ from service.cli.daemon.stream_items import read_as
 from service.cli.doctor.findings import Finding
 from service.config import Settings
 from service.domain.errors import StorageError
-from service.memory.store_checks import ReaderLag, reader_lag
+from service.memory.stores import ReaderLag, reader_lag
 from service.wire.memory_bodies import Stats
 
 _LONG_TERM = "long-term memory"

@@ -20,8 +20,7 @@ from service.domain.history.events import (
 from service.domain.history.human_input import InputReceived
 from service.domain.history.redaction import redacted
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.openings import goal_told_by
-from service.memory.forgetting.words import redactions
+from service.memory.forgetting.words import goal_told_by, redactions
 from service.memory.journal.kept_words import Copied
 from service.memory.journal.protocol import Journal
 

@@ -30,7 +30,7 @@ from service.domain.history.own_part import closed_part
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
-from service.memory.forgetting import journal_side
+from service.memory.forgetting import selective_redaction as journal_side
 from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan

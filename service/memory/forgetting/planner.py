@@ -24,12 +24,10 @@ from service.memory.forgetting.histories import History
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Change, Plan, Selection
 from service.memory.forgetting.provenance import Provenance, Shown, shown_by
-from service.memory.forgetting.recognition import Traits
-from service.memory.forgetting.said_elsewhere import SaidElsewhere
+from service.memory.forgetting.recognition import SaidElsewhere, Traits
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.appends import quotes
-from service.memory.journal.kept_routes import goals_told
-from service.memory.journal.kept_words import Copied, json_of, kept
+from service.memory.journal.kept_words import Copied, goals_told, json_of, kept
 from service.memory.journal.protocol import Journal
 
 _PAGE = 1000

@@ -1,11 +1,12 @@
-"""Events without what tells forgotten words; what a person typed in them stays.
+"""Events without what tells forgotten words, and the one transaction that carries a plan out.
 
 A text that tells some of the words goes whole: what stands beside them mostly tells them again.
+What a person typed in an event stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from service.domain.conversation.messages import (
     ContentPart,
@@ -16,11 +17,13 @@ from service.domain.conversation.messages import (
     ThinkPart,
     ToolCall,
 )
-from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace
+from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS, PartOfPlace, Removed
 from service.domain.history import events, human_input
 from service.domain.history.redaction import redacted
 from service.domain.run_loops import Iteration
+from service.memory.forgetting.plan import Plan
 from service.memory.forgetting.words import strings_in
+from service.memory.journal.rewriting import Rewriter
 
 Tells = Callable[[str], bool]
 """Whether a text tells some of the words."""
@@ -181,3 +184,41 @@ def part_of(body: events.EventBody) -> tuple[PartOfPlace, str]:
         ):
             return "problem", body.problem.detail or body.problem.title
     return "answer", ""
+
+
+def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -> Removed:
+    """Within a transaction: carry a plan out.
+
+    Args:
+        rewriter: of the journal.
+        plan: made from the journal as it is now.
+        unreadable_messages: ids of messages in the inbox that nobody can read.
+
+    Returns:
+        What has gone; of long-term memory nothing yet.
+    """
+    owner = plan.owner
+    gone = [rewriter.remove_loop(each, owner=owner) for each in plan.whole]
+    messages = sum(each.messages for each in gone)
+    approvals = sum(each.approvals for each in gone)
+    rewritten = 0
+    for run_loop_id, change in plan.changes.items():
+        bodies = {seq: b for seq, b in change.bodies.items() if seq not in change.rendered}
+        rewriter.rewrite_loop(change.after, bodies, change.quotations)
+        rewritten += len(bodies)
+        messages += rewriter.remove_messages(
+            change.message_ids, owner=owner, run_loop_id=run_loop_id
+        )
+        approvals += rewriter.remove_approvals(
+            owner=owner, scopes=change.approvals, run_loop_id=run_loop_id
+        )
+    if plan.selection.everything:
+        messages += rewriter.remove_messages(unreadable_messages, owner=owner)
+        approvals += rewriter.remove_approvals(owner=owner)
+    return Removed(
+        events=sum(each.events for each in gone),
+        rewritten=rewritten,
+        messages=messages,
+        usage=sum(each.usage for each in gone),
+        approvals=approvals,
+    )

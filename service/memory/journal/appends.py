@@ -29,8 +29,7 @@ from service.domain.history.references import Reference, Told, carried
 from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Commit
 from service.memory.journal.event_reader import EventReader
-from service.memory.journal.kept_routes import goals_told
-from service.memory.journal.kept_words import json_of
+from service.memory.journal.kept_words import goals_told, json_of
 from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.clock import millis_of, moment_of
 

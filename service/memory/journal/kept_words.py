@@ -6,6 +6,8 @@ What is gone is rendered as the mark. A row that quotes nothing costs a look for
 
 A row may also be as another one throughout, but for when it happened: `SAME_AS`. While that one is
 there, its body is the row's. One whose words were moved names where they are as well: `WENT_TO`.
+What the router tells of other run loops is kept by their ids: whoever reads a decision, or a
+question where a message belongs, is told what those run loops are about as of now.
 
 The states of active loops, which the journal holds, hold words that were rendered once. They are
 replaced by whatever takes words away, see `Rewriting`.
@@ -19,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from service.domain.history.events import BODY, Event, EventBody, RouteDecided
+from service.domain.history.human_input import InputRequired
 from service.domain.history.redaction import without_words
 from service.domain.history.references import (
     KEY,
@@ -39,7 +42,48 @@ from service.domain.history.references import (
 )
 from service.domain.history.references import Words as Parts
 from service.domain.routes import goal_as_named
-from service.memory.journal.kept_routes import goals_told
+
+
+def goals_told(body: EventBody) -> tuple[Told, ...]:
+    """Where an event tells goals, as the router writes them.
+
+    >>> from service.domain.routes import Route, RouteCandidate
+    >>> garden = RouteCandidate(run_loop_id="a", goal="Plant tulips", probability=0.9)
+    >>> reason = "it goes on with “Plant tulips”: it replies to what was said there last"
+    >>> route = Route(decision="join", run_loop_id="a", confidence=0.9, method="words",
+    ...     reason=reason, candidates=(garden,))
+    >>> _, why = goals_told(RouteDecided(message_id="m", route=route))
+    >>> why.field, why.words[:2]
+    ('route.reason', ('it goes on with “', Goal(goal_of='a')))
+    """
+    if isinstance(body, RouteDecided):
+        return tuple(_in_route(body))
+    if isinstance(body, InputRequired) and body.about == "route":
+        return tuple(_in_question(body))
+    return ()
+
+
+def _in_route(body: RouteDecided) -> Iterator[Told]:
+    route = body.route
+    for place, each in enumerate(route.candidates):
+        yield Told(field=f"route.candidates.{place}.goal", words=(Goal(goal_of=each.run_loop_id),))
+    # Two may be about the same: the one that was chosen is quoted.
+    for each in sorted(route.candidates, key=lambda c: c.run_loop_id != route.run_loop_id):
+        before, quote, after = route.reason.partition(f"“{each.goal}”")
+        if quote:
+            words = (f"{before}“", Goal(goal_of=each.run_loop_id), f"”{after}")
+            yield Told(field="route.reason", words=words)
+            return
+
+
+def _in_question(body: InputRequired) -> Iterator[Told]:
+    # The last option is a new topic.
+    for place, (option, its) in enumerate(zip(body.options, body.run_loop_ids, strict=False)):
+        goal = Goal(goal_of=its)
+        is_like_another = option.endswith(suffix := f" · {its}")
+        words = (goal, suffix) if is_like_another else (goal,)
+        yield Told(field=f"options.{place}", words=words)
+
 
 SAME_AS = "same_as"
 """Under which a kept body names the event whose body it has."""

@@ -1,13 +1,18 @@
-"""Scoring: candidates with what stands around them, put into order by the formula of `ranking`."""
+"""Scoring: candidates with what stands around them, put into order by the formula of `ranking`.
+
+A reranker, where the settings name one, takes a second, slower look at the best.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from service.domain.errors import RondoError
 from service.memory.ledger.protocol import Around, Ledger, SegmentRow
 from service.memory.memory_tuning import CONTEXT
 from service.memory.protocol import SearchFilters, Vectors
+from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, Wanted, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
@@ -142,3 +147,29 @@ def _scored(
     if each.hit.words:
         scores |= {"held": each.hit.words, "rarity": each.hit.rarity}
     return ScoredRow(row, each.relevance, each.related, scores)
+
+
+def reranked(
+    reranker: Reranker | None, query: str, scored: Sequence[ScoredRow]
+) -> tuple[list[ScoredRow], str | None]:
+    """The same segments in the reranker's order, those that it was not given behind.
+
+    Returns:
+        The segments; and in words why they are as they were, where that is so.
+    """
+    if reranker is None:
+        return list(scored), "Not reranked: no reranker is configured (memory.reranker.kind)."
+    given, rest = scored[: reranker.most], scored[reranker.most :]
+    if not given:
+        return [], None
+    try:
+        scores = reranker.scores(query, [each.row.text for each in given])
+    except RondoError as error:
+        return list(scored), f"Not reranked: {error.problem().in_words()}"
+    again = [
+        replace(each, relevance=score, scores={**each.scores, "rerank": score})
+        for each, score in zip(given, scores, strict=True)
+    ]
+    again.sort(key=lambda each: -each.relevance)
+    least = again[-1].relevance
+    return again + [replace(each, relevance=min(each.relevance, least)) for each in rest], None

@@ -15,8 +15,7 @@ import anyio
 
 from service.domain.history.events import Event
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
-from service.memory.migration.journal_migration import migrate
-from service.memory.migration.quoting_rows import QuotingRows
+from service.memory.journal_migration import QuotingRows, migrate
 
 DEAD = 9
 

@@ -33,17 +33,16 @@ from service.memory.journal.rewriting import Rewriter
 from service.memory.journal.sqlite import (
     approval_table,
     change_table,
-    event_rows,
     inbox_table,
     journal_form,
     receipt_table,
     run_loop_table,
     usage_table,
 )
+from service.memory.journal.sqlite import event_table as event_rows
 from service.memory.journal.sqlite.approval_table import ApprovalTable
 from service.memory.journal.sqlite.change_table import ChangeTable
-from service.memory.journal.sqlite.event_reads import EventReads
-from service.memory.journal.sqlite.event_rows import write
+from service.memory.journal.sqlite.event_table import EventReads, write
 from service.memory.journal.sqlite.import_rows import ImportRows
 from service.memory.journal.sqlite.inbox_table import InboxTable
 from service.memory.journal.sqlite.receipt_table import ReceiptTable

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from service.domain.anchors import Anchor, MemoryNote, NoteSentence
 from service.domain.errors import NotFoundError
 from service.memory.ledger.notes import NewSentences, UnreadSegment
-from service.memory.ledger.sqlite.note_writing import (
+from service.memory.ledger.sqlite.note_tables import (
     write_note,
 )
 from service.memory.ledger.sqlite.segment_reads import SEGMENT_COLUMNS, segment_from_row

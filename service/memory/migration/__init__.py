@@ -1,1 +1,0 @@
-"""Bringing journals of older versions into the form of today, at the start."""
