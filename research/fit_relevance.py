@@ -23,7 +23,7 @@ from service.domain.anchors import MemoryHit
 from service.memory.embedders import create_embedder
 from service.memory.ledger.terms import terms
 from service.memory.search.query_terms import read_question
-from service.memory.search.relevance import Evidence, Found, weigh
+from service.memory.search.relevance import Evidence, RelevanceHit, weigh
 from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
 
 _NEAR_COUNTS = 0.3
@@ -62,9 +62,9 @@ def _row(answer: Answer, unrelated: Unrelated | None) -> list[float]:
     return [each or 0.0 for each in evidence]
 
 
-def _found(hit: MemoryHit) -> Found:
+def _found(hit: MemoryHit) -> RelevanceHit:
     scores = hit.scores or {}
-    return Found(
+    return RelevanceHit(
         content=hit.content,
         terms=sum(1 for _ in terms(hit.content)),
         cosine=scores.get("cosine"),

@@ -30,9 +30,9 @@ from service.domain.history.events import (
     RunLoopStarted,
 )
 from service.domain.history.redaction import redacted
-from service.domain.history.references import Goal, Told
+from service.domain.history.references import Goal, Quotation
 from service.memory.forgetting.histories import History, history_of
-from service.memory.journal.kept_words import goals_told, handed_over, kept, kept_as
+from service.memory.journal.kept_words import goal_quotations, handed_over, kept, kept_as
 from service.memory.journal.protocol import Journal
 from service.memory.tracing import Tracer
 
@@ -169,7 +169,7 @@ class QuotingRows:
         rows = dict[int, str]()
         tracers = {owner: Tracer(self._journal, owner) for owner in {e.owner for e in events}}
         for event in events:
-            quotations = tracers[event.owner].told_by(event.body, event.run_loop_id)
+            quotations = tracers[event.owner].quotations_of(event.body, event.run_loop_id)
             if quotations := self._journal.words.checked(event.body, quotations, event.owner):
                 rows[event.seq or 0] = kept(event.body, quotations)
         return rows
@@ -190,8 +190,8 @@ class RouteRows:
         return {seq: kept(body, its) for seq, (body, its) in by_seq.items() if its}
 
 
-def _quotations(event: Event) -> tuple[Told, ...]:
-    quotations = goals_told(event.body)
+def _quotations(event: Event) -> tuple[Quotation, ...]:
+    quotations = goal_quotations(event.body)
     if not isinstance(event.body, RouteDecided) or any(
         e.field == "route.reason" for e in quotations
     ):
@@ -202,7 +202,7 @@ def _quotations(event: Event) -> tuple[Told, ...]:
         return quotations
     # Versions before named it otherwise there than among the candidates.
     words = (quote[1], Goal(goal_of=route.run_loop_id), quote[3])
-    return (*quotations, Told(field="route.reason", words=words))
+    return (*quotations, Quotation(field="route.reason", words=words))
 
 
 _BETWEEN_LINES = 1000  # run loops

@@ -21,7 +21,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.ledger.protocol import Ledger
 from service.memory.protocol import LiveRunLoops, NearSegment, SearchFilters, Unit, Vectors
 from service.memory.rerankers.protocol import Reranker
-from service.memory.search.candidates import Wanted
+from service.memory.search.candidates import SearchScope
 from service.memory.search.expansion import as_context, expand_many
 from service.memory.search.searching import Search, Searcher
 from service.memory.search.windows import Reach
@@ -165,7 +165,7 @@ class LongTermReads:
         Raises:
             StorageError: the ledger or the index cannot be read.
         """
-        scope = Wanted(owner, SearchFilters(types=types), limit)
+        scope = SearchScope(owner, SearchFilters(types=types), limit)
         return await anyio.to_thread.run_sync(self._searcher.nearest, vectors, scope)
 
     async def expand(

@@ -26,7 +26,7 @@ from service.domain.history.events import (
     ToolFinished,
 )
 from service.domain.history.human_input import InputReceived
-from service.domain.history.references import Goal, Quote, Reference, Told, Words, texts_in
+from service.domain.history.references import Goal, Quotation, Quote, Reference, Words, texts_in
 from service.domain.text import MARK, quoted
 from service.memory.forgetting.histories import History, history_of
 from service.memory.journal.event_reader import EventReader
@@ -74,10 +74,12 @@ class _Stretch(NamedTuple):
 
 def trace(
     bodies: Sequence[EventBody], run_loop_id: str, owner: str, journal: EventReader
-) -> dict[int, tuple[Told, ...]]:
+) -> dict[int, tuple[Quotation, ...]]:
     """By their places: what those of a run loop's events that quote are made of. Blocks."""
     tracer = Tracer(journal, owner)
-    quotations = {index: tracer.told_by(body, run_loop_id) for index, body in enumerate(bodies)}
+    quotations = {
+        index: tracer.quotations_of(body, run_loop_id) for index, body in enumerate(bodies)
+    }
     return {index: each for index, each in quotations.items() if each}
 
 
@@ -91,7 +93,7 @@ class Tracer:
         self._histories: dict[str, History | None] = {}
         self._holders: dict[tuple[str, str], list[Event]] = {}
 
-    def told_by(self, body: EventBody, run_loop_id: str) -> tuple[Told, ...]:
+    def quotations_of(self, body: EventBody, run_loop_id: str) -> tuple[Quotation, ...]:
         """Of the texts of a run loop's event that are told again: what each is made of."""
         if isinstance(body, MemoryRecalled):
             pieces = enumerate(body.recollections)
@@ -100,7 +102,7 @@ class Tracer:
                 for index, p in pieces
             ]
             return tuple(
-                Told(field=f"recollections.{index}.content", words=words)
+                Quotation(field=f"recollections.{index}.content", words=words)
                 for index, words in traced
                 if words
             )
@@ -109,7 +111,7 @@ class Tracer:
         made_of = self._result if body.name in MEMORY_TOOLS else partial(self._page, run_loop_id)
         texts = {"content": body.content, "whole": body.whole or ""}
         traced_texts = ((field, made_of(text)) for field, text in texts.items())
-        return tuple(Told(field=field, words=words) for field, words in traced_texts if words)
+        return tuple(Quotation(field=field, words=words) for field, words in traced_texts if words)
 
     def _page(self, run_loop_id: str, text: str) -> Words | None:
         """What a page of a long result is made of, which the same run loop reads on in."""

@@ -18,7 +18,7 @@ from service.domain.history.events import (
     RunLoopStarted,
     ToolFinished,
 )
-from service.domain.history.references import Quote, Reference, Told, Words
+from service.domain.history.references import Quotation, Quote, Reference, Words
 from service.memory.journal.appends import Append
 from service.memory.journal.kept_words import SAME_AS
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
@@ -53,7 +53,7 @@ async def source(journal: FiledJournal, *, owner: str = "me", run_loop_id: str =
     return journal.last_seq
 
 
-async def write(journal: FiledJournal, body: EventBody, *told: Told, owner: str = "me") -> int:
+async def write(journal: FiledJournal, body: EventBody, *told: Quotation, owner: str = "me") -> int:
     """A run loop in which something is told again; the number of that event."""
     await journal.append("other", RunLoopStarted(goal="other"), owner=owner)
     started = IterationStarted(index=0, message_ids=())
@@ -78,10 +78,10 @@ def result(content: str) -> ToolFinished:
     return ToolFinished(call_id="c", name="memory_search", content=content)
 
 
-def recalled(seq: int) -> tuple[MemoryRecalled, Told]:
+def recalled(seq: int) -> tuple[MemoryRecalled, Quotation]:
     body = MemoryRecalled(recollections=(piece("shed", 0, SAID),))
     body = MemoryRecalled.model_validate_json(body.model_dump_json())  # to the millisecond
-    return body, Told(field="recollections.0.content", words=(whole(seq),))
+    return body, Quotation(field="recollections.0.content", words=(whole(seq),))
 
 
 async def test_words_stand_in_one_row_and_are_read_in_both(journal: FiledJournal) -> None:
@@ -101,7 +101,9 @@ async def test_a_quote_is_rendered_line_by_line_between_words_of_its_own(
 ) -> None:
     said = await source(journal)
     cut = Reference(event=said, field=FIELD, start=4, end=8)
-    told = Told(field="content", words=("Found:\n", Quote(words=(whole(said),)), "\nA ", cut, "."))
+    told = Quotation(
+        field="content", words=("Found:\n", Quote(words=(whole(said),)), "\nA ", cut, ".")
+    )
     body = result("Found:\n> The shed opens with\n> 4711, and 门 too. 🙂\nA shed.")
     seq = await write(journal, body, told)
     assert "4711" not in row(journal, seq)
@@ -113,7 +115,7 @@ async def test_what_does_not_give_the_words_is_kept_in_words(journal: FiledJourn
     said = await source(journal)
     body = result("The shed opens otherwise.")
     wrong: Words = (Reference(event=said, field=FIELD, start=0, end=25),)
-    seq = await write(journal, body, Told(field="content", words=wrong))
+    seq = await write(journal, body, Quotation(field="content", words=wrong))
     assert "otherwise" in row(journal, seq)
     assert read(journal, seq) == body
 
@@ -125,7 +127,7 @@ async def test_what_is_gone_is_a_mark_and_a_piece_of_memory_goes(
     said = await source(journal)
     body, told = recalled(said)
     again = await write(journal, body, told)
-    told = Told(field="content", words=("It is: ", whole(said)))
+    told = Quotation(field="content", words=("It is: ", whole(said)))
     again_in_words = Append("other", [result(f"It is: {SAID}")], quotations={0: (told,)})
     await journal.append_together(again_in_words)
 

@@ -11,7 +11,7 @@ from service.domain.anchors import SearchResult
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder
 from service.memory.search.query_terms import read_question
-from service.memory.search.relevance import Found, judge
+from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, measured, unrelated_of
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
@@ -77,9 +77,9 @@ async def test_a_quote_is_about_it_while_it_still_waits_for_its_vector(tmp_path:
 def test_relevance_falls_along_the_order_and_a_hit_with_all_the_words_is_never_cut_off() -> None:
     question = read_question("padlock code")
     found = [
-        Found("Nothing of the kind.", 4, 0.75, 0.0, 0.0),
-        Found("The padlock has a code.", 5, None, 1.0, 3.0),
-        Found("Something else.", 2, 0.7, 0.0, 0.0),
+        RelevanceHit("Nothing of the kind.", 4, 0.75, 0.0, 0.0),
+        RelevanceHit("The padlock has a code.", 5, None, 1.0, 3.0),
+        RelevanceHit("Something else.", 2, 0.7, 0.0, 0.0),
     ]
     judged = judge(question, found, [9.0, 3.0, -90.0], 2_000, OF_THE_BUNDLED)
     assert [each.relevance for each in judged] == sorted(
@@ -95,7 +95,9 @@ def test_an_embedder_that_cannot_be_measured_leaves_it_to_the_words() -> None:
             super().__init__(fail_after=0)
 
     assert unrelated_of(Failing()) is None
-    found = judge(read_question("whale"), [Found("A whale.", 2, 0.2, 1.0, 5.0)], [1.0], 50, None)
+    found = judge(
+        read_question("whale"), [RelevanceHit("A whale.", 2, 0.2, 1.0, 5.0)], [1.0], 50, None
+    )
     assert found[0].related
 
 

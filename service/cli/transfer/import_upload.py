@@ -17,7 +17,7 @@ from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.phrases import counted
 from service.domain.exchange import LISTED_PROBLEMS, ImportProblem, ImportReport
-from service.memory.exchange.importers.archives import Archive, Format, Found
+from service.memory.exchange.importers.archives import Archive, ArchivedConversation, Format
 from service.memory.run_loop_lines import line_of
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class _Conversion:
         for conversation in self.archive.conversations():
             yield from self._lines(conversation)
 
-    def _lines(self, conversation: Found) -> Iterator[bytes]:
+    def _lines(self, conversation: ArchivedConversation) -> Iterator[bytes]:
         self.conversations += 1
         if conversation.problem is not None:
             self._fail(Trouble(conversation.number, conversation.title, conversation.problem))

@@ -6,7 +6,7 @@ elsewhere, and says behind the rest of its body what belongs into it:
 >>> kept = with_holes(
 ...     {"type": "tool.finished", "content": "> Hi.\\n\\nThat is all."},
 ...     [
-...         Told(
+...         Quotation(
 ...             field="content",
 ...             words=(
 ...                 Quote(words=(Reference(event=7, field="goal", start=0, end=3),)),
@@ -17,7 +17,7 @@ elsewhere, and says behind the rest of its body what belongs into it:
 ... )
 >>> kept["content"], kept["references"][0]["field"]
 ('', 'content')
->>> told_in(kept)[0].words[0]
+>>> quotations_in(kept)[0].words[0]
 Quote(words=(Reference(event=7, field='goal', start=0, end=3),))
 
 Whoever reads the journal renders them: `service.memory.journal.kept_words`. All here is pure.
@@ -73,7 +73,7 @@ Words = tuple[str | Reference | Goal | Quote, ...]
 """A text: what is said here, and what stands elsewhere, in order."""
 
 
-class Told(_Part):
+class Quotation(_Part):
     """A text of an event, and what it is made of."""
 
     field: str
@@ -81,7 +81,7 @@ class Told(_Part):
     words: Words
 
 
-_TOLD: TypeAdapter[tuple[Told, ...]] = TypeAdapter(tuple[Told, ...])
+_TOLD: TypeAdapter[tuple[Quotation, ...]] = TypeAdapter(tuple[Quotation, ...])
 
 Resolve = Callable[[Reference | Goal], str | None]
 """Gives the words that are referred to; None where they are gone."""
@@ -130,12 +130,12 @@ def texts_in(body: Any, field: str = "") -> Iterator[tuple[str, str]]:
                 yield from texts_in(each, f"{field}.{index}")
 
 
-def told_in(kept: Json) -> tuple[Told, ...]:
+def quotations_in(kept: Json) -> tuple[Quotation, ...]:
     """What a kept body says of its words."""
     return _TOLD.validate_python(kept.get(KEY, ()))
 
 
-def references_in(origins: Iterable[Told]) -> Iterator[Reference]:
+def references_in(origins: Iterable[Quotation]) -> Iterator[Reference]:
     """All references, in order."""
     for each in origins:
         for part in each.words:
@@ -143,12 +143,12 @@ def references_in(origins: Iterable[Told]) -> Iterator[Reference]:
             yield from (each for each in parts if isinstance(each, Reference))
 
 
-def goals_in(origins: Iterable[Told]) -> Iterator[str]:
+def goals_in(origins: Iterable[Quotation]) -> Iterator[str]:
     """The run loops whose goals are told."""
     return (part.goal_of for each in origins for part in each.words if isinstance(part, Goal))
 
 
-def with_holes(body: Json, origins: Sequence[Told]) -> dict[str, Any]:
+def with_holes(body: Json, origins: Sequence[Quotation]) -> dict[str, Any]:
     """A body's JSON as it is kept: without the words that stand elsewhere."""
     kept = copy.deepcopy(dict(body))
     for each in origins:
@@ -162,7 +162,7 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
     A piece of memory of which words are gone is left out: a mark tells a model nothing.
     """
     body = {name: copy.deepcopy(each) for name, each in kept.items() if name != KEY}
-    origins = told_in(kept)
+    origins = quotations_in(kept)
     for each in origins:
         _put(body, each.field, in_words(each.words, resolve)[0])
     if broken := _broken(origins, resolve):
@@ -171,11 +171,11 @@ def rendered(kept: Json, resolve: Resolve) -> dict[str, Any]:
     return body
 
 
-def told_in_rendered(kept: Json, resolve: Resolve) -> tuple[Told, ...]:
+def quotations_as_rendered(kept: Json, resolve: Resolve) -> tuple[Quotation, ...]:
     """What the texts of a kept body are made of as it is `rendered`: pieces may be left out."""
-    origins = told_in(kept)
+    origins = quotations_in(kept)
     broken = _broken(origins, resolve)
-    left = list[Told]()
+    left = list[Quotation]()
     for each in origins:
         index = _piece(each)
         if index is None:
@@ -186,7 +186,7 @@ def told_in_rendered(kept: Json, resolve: Resolve) -> tuple[Told, ...]:
     return tuple(left)
 
 
-def _broken(origins: Iterable[Told], resolve: Resolve) -> set[int]:
+def _broken(origins: Iterable[Quotation], resolve: Resolve) -> set[int]:
     """Which pieces of memory words are gone of."""
     pieces = ((each, _piece(each)) for each in origins)
     return {
@@ -196,13 +196,13 @@ def _broken(origins: Iterable[Told], resolve: Resolve) -> set[int]:
     }
 
 
-def _piece(origin: Told) -> int | None:
+def _piece(origin: Quotation) -> int | None:
     """Which piece of memory a text is that of, if it is one."""
     name, _, rest = origin.field.partition(".")
     return int(rest.partition(".")[0]) if name == "recollections" else None
 
 
-def carried(origins: Iterable[Told], before: Json, after: Json) -> tuple[Told, ...]:
+def carried(origins: Iterable[Quotation], before: Json, after: Json) -> tuple[Quotation, ...]:
     """What a body is still made of that has lost some of its words.
 
     Args:
@@ -210,7 +210,7 @@ def carried(origins: Iterable[Told], before: Json, after: Json) -> tuple[Told, .
         before: its JSON, with all words.
         after: the same, without some texts; pieces of memory may be gone.
 
-    >>> origins = (Told(field="recollections.1.content", words=("Hi.",)),)
+    >>> origins = (Quotation(field="recollections.1.content", words=("Hi.",)),)
     >>> pieces = [{"content": "Bye."}, {"content": "Hi."}]
     >>> left = carried(origins, {"recollections": pieces}, {"recollections": pieces[1:]})
     >>> left[0].field

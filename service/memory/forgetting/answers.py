@@ -141,7 +141,7 @@ class Answers:
         return Answer(event, untold != body, untold, bare)
 
     def _telling(self, traits: Traits) -> Tells:
-        return lambda text: bool(text) and traits.told_in(text, self._is_common)
+        return lambda text: bool(text) and traits.revealed_in(text, self._is_common)
 
     def _said(self, body: EventBody, seq: int, tells: Tells) -> EventBody:
         shown = self._provenance.handed_on.get(seq, frozenset())

@@ -20,7 +20,7 @@ from service.domain.history.events import (
 from service.domain.history.human_input import InputReceived
 from service.domain.history.redaction import redacted
 from service.memory.forgetting.histories import History, history_of
-from service.memory.forgetting.words import goal_told_by, redactions
+from service.memory.forgetting.words import opening_events, redactions
 from service.memory.journal.kept_words import Copied
 from service.memory.journal.protocol import Journal
 
@@ -148,7 +148,7 @@ class Descent:
         for seq, event in new.items():
             doomed.bodies[seq] = redacted(event.body)
             doomed.kinds.add(kind)
-        if goal_told_by(doomed.history) & new.keys():
+        if opening_events(doomed.history) & new.keys():
             first = doomed.history.events[0]
             doomed.bodies[first.seq or 0] = redacted(first.body)
         return bool(new)

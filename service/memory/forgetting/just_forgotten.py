@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from service.domain.history.events import EventBody
-from service.domain.history.references import Told, carried
+from service.domain.history.references import Quotation, carried
 from service.memory.forgetting.pieces import Ref, in_words, without_pieces
 from service.memory.forgetting.plan import Plan
 from service.memory.journal.event_reader import EventReader
@@ -44,7 +44,7 @@ class JustForgotten:
         return frozenset(each for each in run_loop_ids if self._whole.get(each, 0) > since)
 
     def without_forgotten(
-        self, body: EventBody, quotations: Sequence[Told], owner: str, journal: EventReader
+        self, body: EventBody, quotations: Sequence[Quotation], owner: str, journal: EventReader
     ) -> EventBody:
         """See `Forgotten`."""
         if not (self._whole or self._single or self._answers):

@@ -11,7 +11,7 @@ from service.domain.conversation.tool_definitions import MEMORY_EXPAND, MEMORY_T
 from service.domain.errors import BadAnchorError
 from service.domain.history.events import EventBody, MemoryRecalled, Recollection, ToolFinished
 from service.domain.history.redaction import redacted
-from service.domain.history.references import Told
+from service.domain.history.references import Quotation
 from service.domain.run_loops import Iteration
 from service.domain.text import MARK
 
@@ -42,7 +42,7 @@ def pieces_in(body: EventBody) -> frozenset[Ref]:
     return refs
 
 
-def in_words(body: EventBody, quotations: Sequence[Told]) -> frozenset[Ref]:
+def in_words(body: EventBody, quotations: Sequence[Quotation]) -> frozenset[Ref]:
     """The pieces of an event that are kept in words, and not as references.
 
     Args:
@@ -69,13 +69,15 @@ def _anchored(text: str) -> Iterator[Ref]:
             continue
 
 
-def _pieces_in_words(body: MemoryRecalled, quotations: Sequence[Told]) -> list[Recollection]:
+def _pieces_in_words(body: MemoryRecalled, quotations: Sequence[Quotation]) -> list[Recollection]:
     fields = {each.field for each in quotations}
     pieces = enumerate(body.recollections)
     return [each for index, each in pieces if f"recollections.{index}.content" not in fields]
 
 
-def without_pieces(body: EventBody, gone: frozenset[Ref], quotations: Sequence[Told]) -> EventBody:
+def without_pieces(
+    body: EventBody, gone: frozenset[Ref], quotations: Sequence[Quotation]
+) -> EventBody:
     """What memory gave, without the words that it holds of these pieces.
 
     A tool's result goes whole, as it tells of them.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from service.domain.forgetting_terms import CopyKind, PlaceThatSaw
 from service.domain.history.events import EventBody
-from service.domain.history.references import Told
+from service.domain.history.references import Quotation
 from service.domain.history.state import RunLoopState
 from service.memory.forgetting.recognition import Traits
 
@@ -43,7 +43,7 @@ class Change:
     """By their numbers: events that lose words, as they will be."""
     rendered: frozenset[int] = frozenset()
     """Those of them that only refer to what goes: they are read without it, and not written."""
-    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Quotation]] = field(default_factory=dict)
     """Of those that are written: which texts are left that stand elsewhere."""
     kinds: set[CopyKind] = field(default_factory=set)
     """Why it holds copies; nothing where only what was named goes."""

@@ -17,7 +17,7 @@ from service.domain.forgetting_terms import CopyKind
 from service.domain.history.events import Event, EventBody
 from service.domain.history.fold import fold
 from service.domain.history.human_input import InputReceived
-from service.domain.history.references import Told, carried
+from service.domain.history.references import Quotation, carried
 from service.memory.forgetting.answers import Answers
 from service.memory.forgetting.descent import Descent, Doomed
 from service.memory.forgetting.histories import History
@@ -27,7 +27,7 @@ from service.memory.forgetting.provenance import Provenance, Shown, shown_by
 from service.memory.forgetting.recognition import SaidElsewhere, Traits
 from service.memory.forgetting.words import first_words, traits_of
 from service.memory.journal.appends import quotes
-from service.memory.journal.kept_words import Copied, goals_told, json_of, kept
+from service.memory.journal.kept_words import Copied, goal_quotations, json_of, kept
 from service.memory.journal.protocol import Journal
 
 _PAGE = 1000
@@ -56,7 +56,7 @@ class _Planning(Descent):
         self._known_traits: dict[Ref, Traits] = {}
         self._referring: dict[int, Event] = {}
         """By number: the events of run loops that stay which refer to others."""
-        self._quotations: dict[int, tuple[Told, ...]] = {}
+        self._quotations: dict[int, tuple[Quotation, ...]] = {}
         """What these are made of."""
 
     def plan(self) -> Plan:
@@ -151,7 +151,7 @@ class _Planning(Descent):
                 for event in page:
                     if event.run_loop_id in self._whole:
                         continue
-                    if quotes(event.body) or goals_told(event.body):
+                    if quotes(event.body) or goal_quotations(event.body):
                         quoting[event.seq or 0] = event
                     if (sight := shown_by(event)) is not None:
                         shown.append(sight)
@@ -227,7 +227,7 @@ class _Planning(Descent):
         doomed.rendered.add(seq)
         return True
 
-    def _left(self, event: Event) -> tuple[Told, ...]:
+    def _left(self, event: Event) -> tuple[Quotation, ...]:
         """Which texts of an event, as it will be written, stand elsewhere."""
         doomed, seq = self._staying.get(event.run_loop_id), event.seq or 0
         quotations = self._quotations.get(seq, ())

@@ -6,11 +6,11 @@ of words that is said nowhere else, a whole sentence. It is meant for texts whos
 demonstrably seen the words; anywhere else a single word is no evidence.
 
 >>> traits = Traits.of(["The code of the shed's padlock is 4711."])
->>> traits.told_in("You said 47-11, I think.", is_common=lambda *terms: False)
+>>> traits.revealed_in("You said 47-11, I think.", is_common=lambda *terms: False)
 True
->>> traits.told_in("It is 4,711.", is_common=lambda *terms: True)
+>>> traits.revealed_in("It is 4,711.", is_common=lambda *terms: True)
 True
->>> traits.told_in("I do not know the code.", is_common=lambda *terms: terms == ("code",))
+>>> traits.revealed_in("I do not know the code.", is_common=lambda *terms: terms == ("code",))
 False
 """
 
@@ -107,7 +107,7 @@ class Traits:
             frozenset(each for each in self.sentences if stands_in(each, line)),
         )
 
-    def told_in(self, text: str, is_common: IsCommon) -> bool:
+    def revealed_in(self, text: str, is_common: IsCommon) -> bool:
         """Whether a text tells the words, or a part of them.
 
         Args:

@@ -26,7 +26,7 @@ from service.memory.forgetting.pieces import results_of_others
 from service.memory.forgetting.recognition import Traits
 
 
-def goal_told_by(history: History) -> frozenset[int]:
+def opening_events(history: History) -> frozenset[int]:
     """The numbers of these events.
 
     A loop is opened by its first message. A fork may begin with another goal than the loop that it
@@ -57,11 +57,13 @@ def goal_told_by(history: History) -> frozenset[int]:
 
 def opens_with(history: History, gone: frozenset[int]) -> bool:
     """Whether the goal with which the loop began is of the words of some of its iterations."""
-    told_by = goal_told_by(history)
-    if not told_by:
+    openings = opening_events(history)
+    if not openings:
         return 0 in gone
     imported = {e.seq for e in history.events if isinstance(e.body, RunLoopImported)}
-    return any(0 in gone if s in imported else history.iteration_of.get(s) in gone for s in told_by)
+    return any(
+        0 in gone if s in imported else history.iteration_of.get(s) in gone for s in openings
+    )
 
 
 def _telling(goal: str, together: list[Event]) -> list[Event]:

@@ -25,11 +25,11 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import begin, evolve
 from service.domain.history.human_input import InputRequired
-from service.domain.history.references import Reference, Told, carried
+from service.domain.history.references import Quotation, Reference, carried
 from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Commit
 from service.memory.journal.event_reader import EventReader
-from service.memory.journal.kept_words import goals_told, json_of
+from service.memory.journal.kept_words import goal_quotations, json_of
 from service.memory.journal.standing_approvals import StandingApproval
 from service.storage.clock import millis_of, moment_of
 
@@ -67,7 +67,7 @@ class Append:
     taking_over: Mapping[int, Event] = field(default_factory=dict)
     """By the place of a body: an event of another loop, whose words it holds from now on; that one
     refers to it. Needs `read_at`."""
-    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Quotation]] = field(default_factory=dict)
     """By the place of a body: which of its texts stand elsewhere, and are kept as references. What
     does not give a text character for character is kept in words."""
 
@@ -94,16 +94,16 @@ def copies_of(run_loop_id: str, events: Sequence[Event], *, owner: str, read_at:
     )
 
 
-def _goal_of(opening: Event) -> Iterator[Told]:
+def _goal_of(opening: Event) -> Iterator[Quotation]:
     """Where the goal of a fork may stand: in the event in whose place its first one is."""
     if isinstance(opening.body, RunLoopStarted) and opening.seq is not None:
         for field_ in ("goal", "run_loop.goal"):
             end = len(opening.body.goal)
             words = (Reference(event=opening.seq, field=field_, start=0, end=end),)
-            yield Told(field="goal", words=words)
+            yield Quotation(field="goal", words=words)
 
 
-Trace = Callable[[Sequence[EventBody], str, str, EventReader], Mapping[int, Sequence[Told]]]
+Trace = Callable[[Sequence[EventBody], str, str, EventReader], Mapping[int, Sequence[Quotation]]]
 """Finds of events of a run loop and owner, by their places, which texts stand elsewhere. Blocks."""
 
 
@@ -148,7 +148,7 @@ class Forgotten(Protocol):
     """Knows what was forgotten since the start, by whoever is about to write it once more."""
 
     def without_forgotten(
-        self, body: EventBody, quotations: Sequence[Told], owner: str, journal: EventReader
+        self, body: EventBody, quotations: Sequence[Quotation], owner: str, journal: EventReader
     ) -> EventBody:
         """What memory gave, or the router said, without what was forgotten on the way."""
         ...
@@ -180,7 +180,7 @@ def stamped(
         if isinstance(body, TRANSIENT):
             raise ValueError(f"{body.type} is transient and is not journaled")
         is_copy = any(append.same_as[index : index + 1])
-        if not is_copy and (goals := goals_told(body)):
+        if not is_copy and (goals := goal_quotations(body)):
             quotations[index] = (*quotations.get(index, ()), *goals)
         if forgotten is not None and not is_copy and isinstance(body, _QUOTING):
             whole, its = body, quotations.get(index, ())

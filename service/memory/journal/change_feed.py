@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import anyio
 
 from service.domain.history.events import Event
-from service.domain.history.references import Told
+from service.domain.history.references import Quotation
 from service.domain.history.state import RunLoopState
 
 ChangeKind = Literal["appended", "imported", "rewritten", "removed"]
@@ -52,7 +52,7 @@ class Commit(Change):
 
     events: tuple[Event, ...]
     state: RunLoopState
-    quotations: Mapping[int, Sequence[Told]] = field(default_factory=dict)
+    quotations: Mapping[int, Sequence[Quotation]] = field(default_factory=dict)
     """By the place of an event: which of its texts are kept as references."""
 
     @property

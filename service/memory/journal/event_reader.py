@@ -13,7 +13,7 @@ from service.memory.journal.kept_words import Words
 from service.memory.journal.rewriting import Histories
 
 
-class WantedEvents(TypedDict, total=False):
+class EventSelection(TypedDict, total=False):
     """Which events are to be read: those to which all of this applies. What is left out, or None,
     keeps none out."""
 
@@ -147,7 +147,7 @@ class EventReader(Protocol):
         """The state of an active loop; None when it is not active."""
         ...
 
-    async def read(self, **filters: Unpack[WantedEvents]) -> list[Event]:
+    async def read(self, **filters: Unpack[EventSelection]) -> list[Event]:
         """Events in order, of one loop or of all; those that are not wanted are not parsed.
 
         Raises:
@@ -156,7 +156,7 @@ class EventReader(Protocol):
         """
         ...
 
-    def read_blocking(self, **filters: Unpack[WantedEvents]) -> list[Event]:
+    def read_blocking(self, **filters: Unpack[EventSelection]) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
         ...
 

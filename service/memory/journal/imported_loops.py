@@ -18,7 +18,7 @@ IMPORTED = '{"type":"run_loop.imported"'
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExistingLoop:
     """What the journal has under an id."""
 
     owner: str
@@ -55,7 +55,7 @@ class Written:
 class Imports(Protocol):
     """Looks loops up, and writes them."""
 
-    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
+    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, ExistingLoop]:
         """What is here under these ids, of any owner; those that are new are left out.
 
         Raises:

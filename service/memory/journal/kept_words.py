@@ -26,25 +26,25 @@ from service.domain.history.redaction import without_words
 from service.domain.history.references import (
     KEY,
     Goal,
+    Quotation,
     Reference,
     Resolve,
-    Told,
     goals_in,
     in_words,
+    quotations_as_rendered,
+    quotations_in,
     references_in,
     rendered,
     stretch,
     text_at,
     texts_in,
-    told_in,
-    told_in_rendered,
     with_holes,
 )
 from service.domain.history.references import Words as Parts
 from service.domain.routes import goal_as_named
 
 
-def goals_told(body: EventBody) -> tuple[Told, ...]:
+def goal_quotations(body: EventBody) -> tuple[Quotation, ...]:
     """Where an event tells goals, as the router writes them.
 
     >>> from service.domain.routes import Route, RouteCandidate
@@ -52,7 +52,7 @@ def goals_told(body: EventBody) -> tuple[Told, ...]:
     >>> reason = "it goes on with “Plant tulips”: it replies to what was said there last"
     >>> route = Route(decision="join", run_loop_id="a", confidence=0.9, method="words",
     ...     reason=reason, candidates=(garden,))
-    >>> _, why = goals_told(RouteDecided(message_id="m", route=route))
+    >>> _, why = goal_quotations(RouteDecided(message_id="m", route=route))
     >>> why.field, why.words[:2]
     ('route.reason', ('it goes on with “', Goal(goal_of='a')))
     """
@@ -63,26 +63,28 @@ def goals_told(body: EventBody) -> tuple[Told, ...]:
     return ()
 
 
-def _in_route(body: RouteDecided) -> Iterator[Told]:
+def _in_route(body: RouteDecided) -> Iterator[Quotation]:
     route = body.route
     for place, each in enumerate(route.candidates):
-        yield Told(field=f"route.candidates.{place}.goal", words=(Goal(goal_of=each.run_loop_id),))
+        yield Quotation(
+            field=f"route.candidates.{place}.goal", words=(Goal(goal_of=each.run_loop_id),)
+        )
     # Two may be about the same: the one that was chosen is quoted.
     for each in sorted(route.candidates, key=lambda c: c.run_loop_id != route.run_loop_id):
         before, quote, after = route.reason.partition(f"“{each.goal}”")
         if quote:
             words = (f"{before}“", Goal(goal_of=each.run_loop_id), f"”{after}")
-            yield Told(field="route.reason", words=words)
+            yield Quotation(field="route.reason", words=words)
             return
 
 
-def _in_question(body: InputRequired) -> Iterator[Told]:
+def _in_question(body: InputRequired) -> Iterator[Quotation]:
     # The last option is a new topic.
     for place, (option, its) in enumerate(zip(body.options, body.run_loop_ids, strict=False)):
         goal = Goal(goal_of=its)
         is_like_another = option.endswith(suffix := f" · {its}")
         words = (goal, suffix) if is_like_another else (goal,)
-        yield Told(field=f"options.{place}", words=words)
+        yield Quotation(field=f"options.{place}", words=words)
 
 
 SAME_AS = "same_as"
@@ -134,7 +136,7 @@ class Words:
 
     def of(self, words: Parts, owner: str) -> str:
         """A text of this owner's, whole; the mark stands for what is gone."""
-        rendering = self._read([Told(field="", words=words)])
+        rendering = self._read([Quotation(field="", words=words)])
         return in_words(words, rendering.resolving(owner))[0]
 
     def bodies(
@@ -174,13 +176,13 @@ class Words:
         """An owner's events that have their words from another one."""
         return self._rows.copies(owner)
 
-    def quotations(self, seqs: Iterable[int]) -> dict[int, tuple[Told, ...]]:
+    def quotations(self, seqs: Iterable[int]) -> dict[int, tuple[Quotation, ...]]:
         """By number: what the texts of these events, as they are read, are made of elsewhere."""
         rows = self._rows.at(sorted(seqs))
         quoting = {seq: (owner, json.loads(body)) for seq, owner, _, body in rows if _quotes(body)}
         rendering = self._rendering(quoting)
         quotations = {
-            seq: told_in_rendered(body, rendering.resolving(owner))
+            seq: quotations_as_rendered(body, rendering.resolving(owner))
             for seq, (owner, body) in quoting.items()
         }
         return {seq: each for seq, each in quotations.items() if each}
@@ -198,7 +200,7 @@ class Words:
         self._read_goals(rendering, goals, without)
         return rendering
 
-    def as_read(self, body: EventBody, quotations: Sequence[Told], owner: str) -> EventBody:
+    def as_read(self, body: EventBody, quotations: Sequence[Quotation], owner: str) -> EventBody:
         """An event that is about to be written, with the words that there are now."""
         if not quotations:
             return body
@@ -206,7 +208,9 @@ class Words:
         now = rendered(with_holes(json_of(body), quotations), resolve)
         return body if now == json_of(body) else BODY.validate_python(now)
 
-    def checked(self, body: EventBody, quotations: Sequence[Told], owner: str) -> tuple[Told, ...]:
+    def checked(
+        self, body: EventBody, quotations: Sequence[Quotation], owner: str
+    ) -> tuple[Quotation, ...]:
         """Of what an event is said to be made of, what gives its texts character for character.
 
         Goals are always what they are by now.
@@ -224,7 +228,7 @@ class Words:
             if each not in words or in_words(each.words, resolve)[0] == text_at(written, each.field)
         )
 
-    def _read(self, quotations: Sequence[Told]) -> _Rendering:
+    def _read(self, quotations: Sequence[Quotation]) -> _Rendering:
         rendering = _Rendering({})
         self._read_into(rendering, {each.event for each in references_in(quotations)}, {}, ())
         self._read_goals(rendering, {}, (), quotations)
@@ -235,10 +239,10 @@ class Words:
         rendering: _Rendering,
         instead: Mapping[str, str],
         without: Container[str],
-        quotations: Iterable[Told] = (),
+        quotations: Iterable[Quotation] = (),
     ) -> None:
         run_loop_ids = {
-            each for _, body in rendering.kept.values() for each in goals_in(told_in(body))
+            each for _, body in rendering.kept.values() for each in goals_in(quotations_in(body))
         }
         run_loop_ids.update(goals_in(quotations))
         if run_loop_ids:
@@ -312,7 +316,7 @@ class _Rendering:
         return self.body(seq) if whose == owner else None
 
 
-def kept(body: EventBody, quotations: Sequence[Told] = ()) -> str:
+def kept(body: EventBody, quotations: Sequence[Quotation] = ()) -> str:
     """A body as it is written: with references in the places of words that stand elsewhere."""
     if not quotations:
         return body.model_dump_json()
@@ -326,7 +330,7 @@ def kept_as(body: EventBody, seq: int) -> str:
     What the router tells are no words of its own; so they stay.
     """
     bare = without_words(body)
-    quotations = goals_told(bare) if isinstance(bare, RouteDecided) else ()
+    quotations = goal_quotations(bare) if isinstance(bare, RouteDecided) else ()
     return with_link(kept(bare, quotations), SAME_AS, seq)
 
 
@@ -348,7 +352,7 @@ def _quotes(body: str) -> bool:
 def _named(body: Mapping[str, Any]) -> Iterator[int]:
     """The events that a kept body needs."""
     if KEY in body:
-        yield from (each.event for each in references_in(told_in(body)))
+        yield from (each.event for each in references_in(quotations_in(body)))
     if isinstance(body.get(SAME_AS), int):
         yield body[SAME_AS]
 
@@ -358,10 +362,10 @@ def handed_over(body: EventBody, now: Event) -> str:
     seq = now.seq or 0
     if body == now.body:
         return kept_as(body, seq)
-    return with_link(kept(body, tuple(_told_there(body, now))), WENT_TO, seq)
+    return with_link(kept(body, tuple(_standing_quotations(body, now))), WENT_TO, seq)
 
 
-def _told_there(body: EventBody, now: Event) -> Iterator[Told]:
+def _standing_quotations(body: EventBody, now: Event) -> Iterator[Quotation]:
     """Where a body's words stand in that other event, which tells some things otherwise."""
     bare, there = json_of(without_words(body)), json_of(now.body)
     for field, text in texts_in(json_of(body)):
@@ -372,4 +376,4 @@ def _told_there(body: EventBody, now: Event) -> Iterator[Told]:
         if place is not None:
             name, start = place
             words = (Reference(event=now.seq or 0, field=name, start=start, end=start + len(text)),)
-            yield Told(field=field, words=words)
+            yield Quotation(field=field, words=words)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from service.domain.forgetting_terms import ForgetReceipt
 from service.domain.history.events import EventBody
-from service.domain.history.references import Told
+from service.domain.history.references import Quotation
 from service.domain.history.state import RunLoopState
 
 
@@ -48,7 +48,7 @@ class Rewriter(Protocol):
         self,
         after: RunLoopState,
         bodies: Mapping[int, EventBody],
-        quotations: Mapping[int, Sequence[Told]],
+        quotations: Mapping[int, Sequence[Quotation]],
     ) -> None:
         """Let events of a run loop be as these.
 

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchScope:
     """Whose segments are looked for, which of them, and how many candidates each side offers."""
 
     owner: str
@@ -68,7 +68,7 @@ class Candidates:
     why_words_only: str | None = None
     """In words, when they had none though they should have."""
     more: bool = False
-    """Whether a larger `Wanted.count` may bring more."""
+    """Whether a larger `SearchScope.count` may bring more."""
 
 
 class CandidateSource:
@@ -94,7 +94,7 @@ class CandidateSource:
         """Let the threads go. What is under way ends first."""
         self._threads.shutdown()
 
-    def gather(self, question: Question, scope: Wanted, *, words: bool = True) -> Candidates:
+    def gather(self, question: Question, scope: SearchScope, *, words: bool = True) -> Candidates:
         """The best segments for a question, by words and by meaning.
 
         Args:
@@ -124,7 +124,7 @@ class CandidateSource:
         )
         return Candidates(numbers, vector, of_words, reason, more)
 
-    def nearest(self, vectors: Vectors, scope: Wanted) -> dict[int, NDArray[np.float32]]:
+    def nearest(self, vectors: Vectors, scope: SearchScope) -> dict[int, NDArray[np.float32]]:
         """The segments nearest to any of some vectors, with their own vectors.
 
         Nothing where vectors cannot be searched now.
@@ -171,7 +171,7 @@ class CandidateSource:
         few = narrowed.result()
         return None if few is None else self._dense.vectors_of(few)
 
-    def _by_words(self, question: Question, scope: Wanted | None, owner: str) -> OfWords:
+    def _by_words(self, question: Question, scope: SearchScope | None, owner: str) -> OfWords:
         """What the words offer; nothing where nothing is wanted of them."""
         index = self._ledger.words
         corpus = Corpus(index.count(), index.frequencies(question.terms))
@@ -189,7 +189,7 @@ class CandidateSource:
     def _by_meaning(
         self,
         question: Question,
-        scope: Wanted,
+        scope: SearchScope,
         passing: Passing,
         narrowed: _Narrowed,
     ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
@@ -208,7 +208,7 @@ class CandidateSource:
             return None, {}, error.problem().in_words()
 
     def _offered(
-        self, dense: DenseSide, vector: Vectors, scope: Wanted, passing: Passing
+        self, dense: DenseSide, vector: Vectors, scope: SearchScope, passing: Passing
     ) -> Mapping[int, float]:
         """What the vector index offers, as far as it passes the filters."""
         if scope.filters == _EVERYTHING:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from service.domain.anchors import AnchorRef
 from service.memory.memory_tuning import RANKING
 from service.memory.search.query_terms import Question
-from service.memory.search.relevance import Found, judge
+from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
 
 SCORE_DIGITS = 3
@@ -80,7 +80,7 @@ class Ranked(NamedTuple):
     `relevance`."""
     related: bool
     """Whether it is sure enough, or holds all words of the question."""
-    hit: Found
+    hit: RelevanceHit
     """What that was judged by."""
     scores: dict[str, float]
     """What each part adds to the score, by name: ``meaning`` of the passage itself,
@@ -122,7 +122,7 @@ def rank(
     >>> [entry.ref.segment_index for entry in ranked if entry.ref.run_loop_id == "a"]
     [1, 0]
     """
-    pool = _Known(candidates)
+    pool = _Pool(candidates)
     words = _words(question, corpus, pool)
     meaning = _meaning(pool, words)
     loops = _by_loop(pool, words, meaning)
@@ -142,7 +142,7 @@ def rank(
     ]
 
 
-class _Known:
+class _Pool:
     """The passages of a search, each once and by its place among them, and which stand side by
     side."""
 
@@ -184,7 +184,7 @@ def _steps(beside: Sequence[int | None], count: int) -> Sequence[int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the words say. Passages are meant by their places in `_Known.passages`."""
+    """What the words say. Passages are meant by their places in `_Pool.passages`."""
 
     rarity: Mapping[str, float]
     """Of each term, as a share: all together are 1."""
@@ -199,7 +199,7 @@ class _Words:
         return sum(self.rarity[term] * much for term, much in self.strength[place].items())
 
 
-def _words(question: Question, corpus: Corpus, pool: _Known) -> _Words:
+def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     idf = {term: _idf(corpus.frequency.get(term, 0), corpus.segments) for term in question.terms}
     total = sum(idf.values()) or 1.0
     lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in pool.passages]
@@ -244,7 +244,7 @@ def _saturated(count: float) -> float:
     return count * (RANKING.saturation + 1) / (count + RANKING.saturation)
 
 
-def _meaning(pool: _Known, words: _Words) -> list[float]:
+def _meaning(pool: _Pool, words: _Words) -> list[float]:
     """Of each passage, in standard deviations from the average one."""
     cosines = [each.cosine for each in pool.passages if each.cosine is not None]
     average = fmean(cosines) if cosines else 0.0
@@ -270,7 +270,7 @@ class _Loop:
     """Which share of the question's words stands in any of them."""
 
 
-def _by_loop(pool: _Known, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
+def _by_loop(pool: _Pool, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
     held: dict[str, set[str]] = {}
     best: dict[str, float] = {}
     for place, passage in enumerate(pool.passages):
@@ -293,7 +293,7 @@ class _Placed(NamedTuple):
 
 
 def _placed(
-    place: int, pool: _Known, words: _Words, meaning: Sequence[float], loop: _Loop
+    place: int, pool: _Pool, words: _Words, meaning: Sequence[float], loop: _Loop
 ) -> _Placed:
     passage = pool.passages[place]
     parts = {
@@ -310,12 +310,12 @@ def _placed(
     return _Placed(place, passage.ref, parts, score)
 
 
-def _found(entry: _Placed, pool: _Known, words: _Words) -> Found:
+def _found(entry: _Placed, pool: _Pool, words: _Words) -> RelevanceHit:
     """What says that a passage is about the question."""
     passage = pool.passages[entry.place]
     held = words.strength[entry.place]
     share = math.fsum(words.rarity[term] for term in held)
-    return Found(
+    return RelevanceHit(
         content=passage.content,
         terms=passage.terms.count(" ") + bool(passage.terms),
         cosine=passage.cosine,
@@ -324,7 +324,7 @@ def _found(entry: _Placed, pool: _Known, words: _Words) -> Found:
     )
 
 
-def _meaning_nearby(place: int, pool: _Known, meaning: Sequence[float]) -> float:
+def _meaning_nearby(place: int, pool: _Pool, meaning: Sequence[float]) -> float:
     total = 0.0
     for distance, weight in RANKING.meaning_nearby.items():
         near = pool.at[distance][place]
@@ -336,7 +336,7 @@ def _meaning_nearby(place: int, pool: _Known, meaning: Sequence[float]) -> float
     return total
 
 
-def _words_in_window(place: int, pool: _Known, words: _Words) -> float:
+def _words_in_window(place: int, pool: _Pool, words: _Words) -> float:
     window = words.strength[place]
     for distance, weight in RANKING.words_nearby.items():
         near = pool.at[distance][place]

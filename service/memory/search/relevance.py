@@ -39,7 +39,7 @@ from service.memory.vectors.unrelated_cosines import Unrelated
 _ALL = 0.999
 
 
-class Found(NamedTuple):
+class RelevanceHit(NamedTuple):
     """A hit, as evidence."""
 
     content: str
@@ -73,7 +73,7 @@ class Evidence(NamedTuple):
 
 def judge(
     question: Question,
-    hits: Sequence[Found],
+    hits: Sequence[RelevanceHit],
     scores: Sequence[float],
     segments: int,
     unrelated: Unrelated | None,
@@ -100,7 +100,7 @@ def judge(
 
 
 def weigh(
-    question: Question, best: Sequence[Found], segments: int, unrelated: Unrelated | None
+    question: Question, best: Sequence[RelevanceHit], segments: int, unrelated: Unrelated | None
 ) -> Evidence:
     """What the best hits say; at least one."""
     asked_in = script_of(question.texts[0])
@@ -132,7 +132,7 @@ def logit(evidence: Evidence) -> float:
 
 
 def _best(
-    question: Question, best: Sequence[Found], segments: int, unrelated: Unrelated | None
+    question: Question, best: Sequence[RelevanceHit], segments: int, unrelated: Unrelated | None
 ) -> float:
     """The logit of the best hit. Those that still wait for their vectors speak by their words."""
     overall = logit(weigh(question, best, segments, unrelated))
@@ -147,7 +147,7 @@ def _words_asked(question: Question) -> float:
     return sum(0.5 if unicodedata.category(term[0]) == "Lo" else 1.0 for term in question.terms)
 
 
-def _nearness(each: Found, cosine: float, asked_in: Script, unrelated: Unrelated) -> float:
+def _nearness(each: RelevanceHit, cosine: float, asked_in: Script, unrelated: Unrelated) -> float:
     said_in = script_of(each.content)
     if asked_in != said_in:
         spread = unrelated.across

@@ -13,7 +13,7 @@ from service.memory.ledger.protocol import Around, Ledger, SegmentRow
 from service.memory.memory_tuning import CONTEXT
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
-from service.memory.search.candidates import Candidates, Wanted, all_rows
+from service.memory.search.candidates import Candidates, SearchScope, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.time.time_expressions import Timeliness
@@ -45,7 +45,7 @@ class Scorer:
         self._dense = dense
 
     def score(
-        self, question: Question, candidates: Candidates, timeliness: Timeliness, scope: Wanted
+        self, question: Question, candidates: Candidates, timeliness: Timeliness, scope: SearchScope
     ) -> list[ScoredRow]:
         """The candidates and those beside them that pass the filters, best first.
 
@@ -81,7 +81,7 @@ class Scorer:
         rows: Mapping[int, SegmentRow],
         cosines: Mapping[int, float],
         timeliness: Timeliness,
-        scope: Wanted,
+        scope: SearchScope,
     ) -> dict[int, Passage]:
         fits = dict(zip(rows, timeliness.fits(row.at for row in rows.values()), strict=True))
         passing: Iterable[int] = rows

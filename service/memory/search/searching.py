@@ -43,7 +43,7 @@ from service.memory.memory_tuning import (
 )
 from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
-from service.memory.search.candidates import Candidates, CandidateSource, Wanted
+from service.memory.search.candidates import Candidates, CandidateSource, SearchScope
 from service.memory.search.query_terms import read_question
 from service.memory.search.scoring import ScoredRow, Scorer, reranked
 from service.memory.search.time.time_expressions import Timeliness
@@ -172,7 +172,7 @@ class Searcher:
             notice=" ".join(filter(None, notices)) or None,
         )
 
-    def nearest(self, vectors: Vectors, scope: Wanted) -> list[NearSegment]:
+    def nearest(self, vectors: Vectors, scope: SearchScope) -> list[NearSegment]:
         """See `RecallReader.nearest`. Blocks.
 
         Raises:
@@ -188,7 +188,7 @@ class Searcher:
         seeds = max(SEEDS, search.limit)
         if search.rerank and self._reranker is not None:
             seeds = max(seeds, self._reranker.most)
-        scope = Wanted(search.owner, search.filters, times * seeds)
+        scope = SearchScope(search.owner, search.filters, times * seeds)
         candidates = self._source.gather(question, scope, words=search.words)
         try:
             scored = self._scorer.score(question, candidates, timeliness, scope)

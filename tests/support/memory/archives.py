@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from service.domain.run_loops import RunLoop
-from service.memory.exchange.importers.archives import Archive, Format, Found
+from service.memory.exchange.importers.archives import Archive, ArchivedConversation, Format
 
 FIXTURES = Path(__file__).parents[3] / "data" / "fixtures"
 CHATGPT = FIXTURES / "chatgpt" / "conversations.json"
 CLAUDE = FIXTURES / "claude" / "conversations.json"
 
 
-def read(path: Path, wanted: Format | None = None) -> list[Found]:
+def read(path: Path, wanted: Format | None = None) -> list[ArchivedConversation]:
     """All that an archive holds."""
     with Archive(path, sys.stdin.buffer, wanted) as archive:
         return list(archive.conversations())
 
 
-def loops(found: list[Found]) -> dict[str, RunLoop]:
+def loops(found: list[ArchivedConversation]) -> dict[str, RunLoop]:
     """The run loops by their ids, each once."""
     by_id: dict[str, RunLoop] = {}
     for each in found:

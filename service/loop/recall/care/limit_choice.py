@@ -71,7 +71,7 @@ def own_words(sentence: str) -> str:
     return left if _SAYS.search(left) else sentence
 
 
-def told_in(parts: Sequence[str], text: str) -> list[str]:
+def quoted_from(parts: Sequence[str], text: str) -> list[str]:
     """What is quoted of a text for these sentences of it: all from the first to the last of them.
 
     Where that is long, each by itself. What takes back stands beside what it takes back: "I said I
@@ -176,7 +176,7 @@ async def _limits(pieces: Sequence[Segment], model: CareModel, embed: EmbedQueri
         if not mine:
             continue
         limit_sentences = [parts[n][1] for n in mine]
-        quoted = told_in(limit_sentences, piece.content)
+        quoted = quoted_from(limit_sentences, piece.content)
         if len(quoted) == 1:
             limits.append(_Limit(piece.anchor, quoted[0], tuple(limit_sentences), vectors[mine]))
         else:

@@ -50,7 +50,7 @@ _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplem
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArchivedConversation:
     """A conversation of an archive, or why it cannot be read."""
 
     number: int
@@ -112,7 +112,7 @@ class Archive:
             while chunk := stream.read(_CHUNK_BYTES):
                 yield chunk
 
-    def conversations(self) -> Iterator[Found]:
+    def conversations(self) -> Iterator[ArchivedConversation]:
         """The conversations of an archive of another service, one after another.
 
         One that cannot be read is told, and the others follow. Where the file itself breaks off,
@@ -134,25 +134,27 @@ class Archive:
                     number -= 1
                     break
                 except UnparsableError as error:
-                    yield Found(number, "", (), str(error))
+                    yield ArchivedConversation(number, "", (), str(error))
                     break
                 except (ijson.JSONError, ValueError) as error:
                     words = f"the file is damaged or breaks off here: {_short(error)}"
-                    yield Found(number, "", (), words)
+                    yield ArchivedConversation(number, "", (), words)
                     break
                 yield self._found(number, value)
 
-    def _found(self, number: int, value: object) -> Found:
+    def _found(self, number: int, value: object) -> ArchivedConversation:
         if not isinstance(value, dict):
-            return Found(number, "", (), "it is not a conversation")
+            return ArchivedConversation(number, "", (), "it is not a conversation")
         title = str(value.get("title") or value.get("name") or "")
         try:
-            return Found(number, title, tuple(run_loops_of(READERS[self.format](value))))
+            return ArchivedConversation(
+                number, title, tuple(run_loops_of(READERS[self.format](value)))
+            )
         except BadConversationError as error:
-            return Found(number, title, (), str(error))
+            return ArchivedConversation(number, title, (), str(error))
         except Exception as error:  # noqa: BLE001  one odd conversation keeps none of the others out
             words = f"it is of a form that is not known ({type(error).__name__}: {_short(error)})"
-            return Found(number, title, (), words)
+            return ArchivedConversation(number, title, (), words)
 
     def _open(self) -> None:
         if self._path is None:

@@ -17,7 +17,7 @@ from service.domain.history.fold import fold
 from service.domain.history.state import RunLoopState
 from service.memory.journal.appends import Append
 from service.memory.journal.change_feed import Commit
-from service.memory.journal.event_reader import WantedEvents
+from service.memory.journal.event_reader import EventSelection
 from service.memory.journal.imported_loops import IMPORTED
 from service.memory.journal.kept_words import (
     SAME_AS,
@@ -158,12 +158,12 @@ class EventReads:
         """What could not be read since the start, and what to do; None as long as all could."""
         return self._file.damage
 
-    async def read(self, **filters: Unpack[WantedEvents]) -> list[Event]:
+    async def read(self, **filters: Unpack[EventSelection]) -> list[Event]:
         """See `EventReader.read`."""
         work = partial(self.read_blocking, **filters)
         return await to_thread.run_sync(work, limiter=self._threads)
 
-    def read_blocking(self, **filters: Unpack[WantedEvents]) -> list[Event]:
+    def read_blocking(self, **filters: Unpack[EventSelection]) -> list[Event]:
         """As `read`, in the calling thread, whichever that is."""
         where = Where("seq > ?", filters.get("after", 0))
         where.add("run_loop_id = ?", filters.get("run_loop_id"))

@@ -20,7 +20,7 @@ from service.domain.history.events import Event
 from service.domain.history.fold import begin, evolve
 from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change
-from service.memory.journal.imported_loops import Import, Known, Written
+from service.memory.journal.imported_loops import ExistingLoop, Import, Written
 from service.memory.journal.sqlite.change_table import ChangeTable
 from service.memory.journal.sqlite.run_loop_table import project
 from service.storage.clock import millis_of, moment_of
@@ -70,7 +70,7 @@ class ImportRows:
         self._threads = threads
         self._numbering = numbering
 
-    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, Known]:
+    async def existing(self, run_loop_ids: Iterable[str]) -> dict[str, ExistingLoop]:
         """See `Imports.existing`."""
         rows = await to_thread.run_sync(
             self._file.select,
@@ -81,7 +81,7 @@ class ImportRows:
             (json.dumps(list(run_loop_ids)),),
             limiter=self._threads,
         )
-        return {loop_id: Known(owner, seq, body) for loop_id, owner, seq, body in rows}
+        return {loop_id: ExistingLoop(owner, seq, body) for loop_id, owner, seq, body in rows}
 
     async def append(self, imports: Sequence[Import], *, owner: str) -> Written:
         """See `Imports.append`."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from service.domain.history.events import EventBody
-from service.domain.history.references import Told
+from service.domain.history.references import Quotation
 from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeKind, numbered
 from service.memory.journal.kept_words import kept
@@ -50,7 +50,7 @@ class RewritingRows:
         self,
         after: RunLoopState,
         bodies: Mapping[int, EventBody],
-        quotations: Mapping[int, Sequence[Told]],
+        quotations: Mapping[int, Sequence[Quotation]],
     ) -> None:
         """See `Rewriter.rewrite_loop`."""
         self._db.executemany(

@@ -90,7 +90,7 @@ _AFTER_BEHIND = re.compile(r"(?:之后|以后)")
 _BEFORE_BEHIND = re.compile(r"(?:之前|以前)")
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     start: int
     end: int
     range: TimeRange
@@ -118,7 +118,7 @@ def asks_for_latest(query: str) -> bool:
     return _LATEST.search(unicodedata.normalize("NFKC", query[:DATES_READ_IN])) is not None
 
 
-def _all(text: str, calendar: Calendar) -> Iterator[_Found]:
+def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
     for pattern, meaning in (*ENGLISH, *CHINESE):
         for match in pattern.finditer(text):
             try:
@@ -127,12 +127,12 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Found]:
                 continue
             core = "core" if "core" in pattern.groupindex else 0
             for each in meant:
-                yield _Found(match.start(core), match.end(core), each)
+                yield _Match(match.start(core), match.end(core), each)
 
 
-def _apart(stretches: Iterator[_Found]) -> list[_Found]:
+def _apart(stretches: Iterator[_Match]) -> list[_Match]:
     """Of those that overlap the longest, in the order of the text."""
-    kept: list[_Found] = []
+    kept: list[_Match] = []
     for each in sorted(stretches, key=lambda one: (one.start - one.end, one.start)):
         if all(
             each.end <= other.start
@@ -145,9 +145,9 @@ def _apart(stretches: Iterator[_Found]) -> list[_Found]:
     return sorted(kept, key=lambda one: one.start)
 
 
-def _joined(text: str, stretches: list[_Found]) -> list[_Found]:
+def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
     """With "from … to …", "between … and …", "…到…" made one."""
-    joined: list[_Found] = []
+    joined: list[_Match] = []
     for each in stretches:
         before = joined[-1] if joined else None
         if before and before.end <= each.start:
@@ -157,7 +157,7 @@ def _joined(text: str, stretches: list[_Found]) -> list[_Found]:
             since = _of_the_same_year(before.range.since, each.range)
             if _TO.fullmatch(between) and (from_there or not both) and since is not None:
                 whole = TimeRange(since, each.range.until)
-                joined[-1] = _Found(before.start, each.end, whole)
+                joined[-1] = _Match(before.start, each.end, whole)
                 continue
         joined.append(each)
     return joined
@@ -170,7 +170,7 @@ def _of_the_same_year(since: datetime, last: TimeRange) -> datetime | None:
     return since if since < last.until else None
 
 
-def _bounded(text: str, stretch: _Found, now: datetime) -> TimeRange:
+def _bounded(text: str, stretch: _Match, now: datetime) -> TimeRange:
     """What "since", "before" and "after" make of a stretch."""
     ahead, behind = text[: stretch.start], text[stretch.end : stretch.end + 4]
     since, until = stretch.range
