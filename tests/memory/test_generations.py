@@ -12,7 +12,7 @@ import pytest
 from anyio import from_thread
 
 from service.memory.ledger.sqlite.embedding_rows import SqliteEmbeddings
-from service.memory.ledger.sqlite.generation_rows import SqliteGenerations
+from service.memory.ledger.sqlite.generation_rows import SqliteIndexContents
 from service.memory.memory_tuning import EMBEDDING_BATCH
 from service.memory.stores import long_term_memory
 from service.memory.vectors.chroma.chroma_index import ChromaIndex
@@ -79,7 +79,7 @@ async def test_a_crash_between_two_steps_loses_nothing_and_doubles_nothing(
         elif where == "before the index":
             broken.setattr(ChromaIndex, "add", crash)
         else:
-            broken.setattr(SqliteGenerations, "mark_indexed", crash)
+            broken.setattr(SqliteIndexContents, "mark_indexed", crash)
         with pytest.raises(CrashError):
             await memory.embed_pending()
     await memory.aclose()

@@ -249,8 +249,8 @@ async def test_a_batch_that_reached_the_index_unmarked_is_not_doubled(tmp_path: 
         pass
     ledger = SqliteLedger(tmp_path / "memory.sqlite3")
     ledger.open()
-    generations = ledger.embedding.generations
-    generations.unmark_indexed(1, sorted(generations.indexed(1)))
+    contents = ledger.embedding.contents
+    contents.unmark_indexed(1, sorted(contents.indexed(1)))
     ledger.close()
     async with remembering(tmp_path, WordEmbedder()) as memory:
         found = anchors(await memory.search("tomatoes", owner="me", limit=50))

@@ -42,6 +42,7 @@ class EmbeddingQueue:
         self._keeper = keeper
         self._states = keeper.states
         self._rows = keeper.states.generations
+        self._contents, self._scrubs = keeper.states.contents, keeper.states.scrubs
         self._dense = dense
         self._asking = threading.Lock()
         self._embedded_up_to = 0
@@ -138,14 +139,14 @@ class EmbeddingQueue:
         Raises:
             StorageError: the ledger cannot be written.
         """
-        self._rows.request_scrub()
+        self._scrubs.request()
         self._keeper.wake()
 
     def count(self) -> int:
         """How many segments the index holds that is searched, or would be, of all owners."""
         active, building = self._rows.live()
         row = active or building
-        return self._rows.count_indexed(row.id) if row else 0
+        return self._contents.count_indexed(row.id) if row else 0
 
     def count_pending(self, owner: str) -> int:
         """How many of this owner's segments the index does not hold yet; 0 without an index.
@@ -158,7 +159,9 @@ class EmbeddingQueue:
             return 0
         done = max(active.done_up_to, active.complete_up_to.get(owner, 0))
         refused = [n for n, whose in dict(self._refused).items() if whose == owner and n <= done]
-        lacking = self._rows.lacking(active.row.id, beyond=done, owner=owner, most=PENDING_COUNTED)
+        lacking = self._contents.lacking(
+            active.row.id, beyond=done, owner=owner, most=PENDING_COUNTED
+        )
         active.complete_up_to[owner] = lacking.complete_up_to
         return min(PENDING_COUNTED, lacking.number + len(refused))
 
@@ -168,7 +171,7 @@ class EmbeddingQueue:
         row = building or active
         if row is None or row.embedder != self._embedder:
             return None
-        done, total = self._rows.count_indexed(row.id), self._states.count_segments()
+        done, total = self._contents.count_indexed(row.id), self._states.count_segments()
         if building is None and done + len(self._refused) >= total:
             return None
         doing = building.purpose if building else "embedding"
@@ -254,7 +257,7 @@ class EmbeddingQueue:
             self._report(generation, error)
             return True
         self._damaged = 0
-        self._rows.mark_indexed(row.id, [(entry.number, entry.owner) for entry in entries])
+        self._contents.mark_indexed(row.id, [(entry.number, entry.owner) for entry in entries])
         generation.done_up_to = entries[-1].number
         if generation is (self._keeper.building or self._keeper.active):
             self._pace.append((time.monotonic(), len(entries)))
@@ -262,7 +265,7 @@ class EmbeddingQueue:
 
     def _drop_unneeded(self, generation: OpenGeneration) -> bool:
         """Remove vectors of segments that are gone; whether there were any."""
-        unneeded = self._rows.unneeded(generation.row.id, limit=_DROPPED_AT_ONCE)
+        unneeded = self._contents.unneeded(generation.row.id, limit=_DROPPED_AT_ONCE)
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for each in unneeded:
             numbers[each.owner].append(each.number)
@@ -275,7 +278,7 @@ class EmbeddingQueue:
             self._report(generation, error)
             return True
         if unneeded:
-            self._rows.mark_dropped(generation.row.id, unneeded)
+            self._contents.mark_dropped(generation.row.id, unneeded)
         return bool(unneeded)
 
     def _report(self, generation: OpenGeneration, error: IndexDamagedError) -> None:

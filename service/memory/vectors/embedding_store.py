@@ -68,8 +68,8 @@ class Lacking(NamedTuple):
 
 
 class Generations(Protocol):
-    """Which generations there are, and which vectors each holds. The methods block; all raise
-    StorageError when the disk refuses."""
+    """Which generations of an index there are. The methods block; all raise StorageError when the
+    disk refuses."""
 
     def instance(self) -> str:
         """Names this ledger on a server that several share. Made once, at random."""
@@ -111,6 +111,11 @@ class Generations(Protocol):
     def purge(self, generation: int) -> bool:
         """Drop some rows of a retired one, and at last its own; whether there are more."""
         ...
+
+
+class IndexContents(Protocol):
+    """Which vectors each generation of an index holds. The methods block; all raise StorageError
+    when the disk refuses."""
 
     def mark_indexed(self, generation: int, entries: Sequence[tuple[int, str]]) -> None:
         """Note that an index holds the vectors of these segments, given as number and owner.
@@ -156,19 +161,24 @@ class Generations(Protocol):
         """Note that an index does not hold these vectors any more."""
         ...
 
-    def request_scrub(self) -> None:
+
+class ScrubRequests(Protocol):
+    """Requests to build the index anew, without the vectors of what was forgotten. The methods
+    block; all raise StorageError when the disk refuses."""
+
+    def request(self) -> None:
         """Have the index built anew from the vectors that remain, and its old files deleted."""
         ...
 
-    def scrub_requested(self) -> int:
+    def newest(self) -> int:
         """The number of the last request; 0 when there was none."""
         ...
 
-    def scrub_pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether a request is not carried out yet."""
         ...
 
-    def mark_scrubbed(self, request: int) -> None:
+    def settle(self, request: int) -> None:
         """Note that a request is carried out."""
         ...
 
@@ -179,7 +189,17 @@ class EmbeddingStore(Protocol):
 
     @property
     def generations(self) -> Generations:
-        """Which index holds which of the vectors."""
+        """Which generations of the index there are."""
+        ...
+
+    @property
+    def contents(self) -> IndexContents:
+        """Which of them holds which of the vectors."""
+        ...
+
+    @property
+    def scrubs(self) -> ScrubRequests:
+        """What is to be built anew since something was forgotten."""
         ...
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:

@@ -58,6 +58,7 @@ class IndexKeeper:
         self.built_by: int | None = None
         """Whose vectors the index holds, when that is not the embedder that is configured."""
         self._rows = states.generations
+        self._contents, self._scrubs = states.contents, states.scrubs
         self._configured: int | None = None
         self._stale = True
         self._tidy = False
@@ -142,7 +143,7 @@ class IndexKeeper:
         """Delete some of what is not needed any more; whether there may be more."""
         if self._tidy:
             return False
-        request = self._rows.scrub_requested()
+        request = self._scrubs.newest()
         rows = self._rows.all()
         for row in rows:
             if row.state == "retired":
@@ -156,12 +157,12 @@ class IndexKeeper:
         needed = {row.embedder for row in rows} | {self._configured or 0}
         if self._configured is not None and self.states.drop_vectors_of_others(needed):
             return True
-        clean = self._rows.scrub_pending() and all(row.scrub >= request for row in rows)
+        clean = self._scrubs.is_pending() and all(row.scrub >= request for row in rows)
         for place in self._places.values():
             generations = {row.id for row in rows if row.place == place.name}
             place.remove_leftovers(generations, damaged=clean)
         if clean:
-            self._rows.mark_scrubbed(request)
+            self._scrubs.settle(request)
         self._tidy = True
         return False
 
@@ -226,7 +227,7 @@ class IndexKeeper:
 
     def _scrub_unused(self, *rows: Generation | None) -> None:
         """Without its embedder an index is of no use: it goes, and is built when that is back."""
-        request = self._rows.scrub_requested()
+        request = self._scrubs.newest()
         for row in rows:
             if row is not None and row.scrub < request:
                 self._rows.replace(row.id, row.embedder, row.place, "rebuilding")
@@ -249,7 +250,7 @@ class IndexKeeper:
             if row is building:
                 self.building = opened
         if self.active is not None and self.building is None:
-            request = rows.scrub_requested()
+            request = self._scrubs.newest()
             if self.active.row.scrub < request:
                 rows.create(self.active.row.embedder, self.place.name, "building", "scrubbing")
                 return self._open_live()
@@ -257,7 +258,7 @@ class IndexKeeper:
 
     def _open(self, row: Generation) -> OpenGeneration | None:
         """Open one; None when it is damaged, and was given up."""
-        held = self._rows.count_held(row.id)
+        held = self._contents.count_held(row.id)
         there = self.place.exists(row.id)
         try:
             if held and not there:
@@ -310,13 +311,13 @@ class IndexKeeper:
 
     def _compare(self, row: Generation, index: VectorIndex) -> None:
         """After a crash: what is missing is put in again, what nothing stands behind goes."""
-        there, believed = index.numbers(), self._rows.indexed(row.id)
+        there, believed = index.numbers(), self._contents.indexed(row.id)
         log.info(
             "the vector index lacks %d vectors and holds %d too many",
             len(believed - there),
             len(there - believed),
         )
-        self._rows.unmark_indexed(row.id, sorted(believed - there))
+        self._contents.unmark_indexed(row.id, sorted(believed - there))
         index.delete(sorted(there - believed), owner=None)
 
     def _give_up(self, row: Generation, why: str) -> None:

@@ -132,7 +132,7 @@ class IndexWorker:
         Returns:
             Whether none is pending: False when the time is up, or it cannot go on now.
         """
-        pending = self._states.generations.scrub_pending
+        pending = self._states.scrubs.is_pending
         with anyio.move_on_after(within):
             if await anyio.to_thread.run_sync(pending):
                 self._keeper.wake()
@@ -164,16 +164,15 @@ class IndexWorker:
         """
         # Before the rest: what it names as loaded is then told as loaded, too.
         notice = self.dense.why_not() if self.dense else None
-        rows = self._states.generations
-        active, building = rows.live()
+        active, building = self._states.generations.live()
         present = active or building
         return IndexStats(
             place=self._keeper.place.name,
             generation=active.id if active else None,
             built_by=self._states.identity(present.embedder) if present else None,
             configured=self.dense.identity if self.dense else None,
-            indexed=rows.count_indexed(present.id) if present else 0,
-            scrub_pending=rows.scrub_pending(),
+            indexed=self._states.contents.count_indexed(present.id) if present else 0,
+            scrub_pending=self._states.scrubs.is_pending(),
             damaged=tuple(self._keeper.place.set_aside_before()),
             notice=notice,
             progress=self.queue.progress(),

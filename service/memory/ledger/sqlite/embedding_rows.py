@@ -17,6 +17,8 @@ import numpy as np
 from service.memory.ledger.sqlite.generation_rows import (
     GENERATIONS_SCHEMA,
     SqliteGenerations,
+    SqliteIndexContents,
+    SqliteScrubRequests,
     drop_indexed,
 )
 from service.memory.memory_tuning import SAME_EMBEDDER
@@ -73,7 +75,8 @@ class SqliteEmbeddings:
         self._file = file
         self._writing = writing
         self.generations = SqliteGenerations(file, writing)
-        """Which index holds which of the vectors."""
+        self.contents = SqliteIndexContents(file, writing)
+        self.scrubs = SqliteScrubRequests(file, writing)
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:
         """See `EmbeddingStore.embedder`."""

@@ -44,12 +44,14 @@ CREATE TABLE IF NOT EXISTS index_notes (name TEXT PRIMARY KEY, value) WITHOUT RO
 _DROPPED_AT_ONCE = 5000
 
 
-class SqliteGenerations:
-    """Reads and writes the rows of generations. The methods block."""
-
+class _Rows:
     def __init__(self, file: SqliteFile, writing: threading.Lock) -> None:
         self._file = file
         self._writing = writing
+
+
+class SqliteGenerations(_Rows):
+    """`Generations` in the ledger's file."""
 
     def instance(self) -> str:
         """Names this ledger on a server that several share. Made once, at random."""
@@ -123,6 +125,10 @@ class SqliteGenerations:
             self._file.checkpoint()
         return False
 
+
+class SqliteIndexContents(_Rows):
+    """`IndexContents` in the ledger's file."""
+
     def mark_indexed(self, generation: int, entries: Sequence[tuple[int, str]]) -> None:
         """See `Generations.mark_indexed`."""
         with self._writing:
@@ -165,7 +171,7 @@ class SqliteGenerations:
         return self.count_indexed(generation) + int(rows[0][0])
 
     def lacking(self, generation: int, *, beyond: int, owner: str, most: int) -> Lacking:
-        """See `Generations.lacking`."""
+        """See `IndexContents.lacking`."""
         # The plus keeps SQLite from walking through all of the owner's by an index.
         rows = self._file.select(
             "SELECT count(*), min(id), (SELECT max(id) FROM segments) FROM (SELECT id FROM segments"
@@ -192,20 +198,24 @@ class SqliteGenerations:
                 [(generation, each.number) for each in dropped],
             )
 
-    def request_scrub(self) -> None:
+
+class SqliteScrubRequests(_Rows):
+    """`ScrubRequests` in the ledger's file."""
+
+    def request(self) -> None:
         """Have the index built anew from the vectors that remain, and its old files deleted."""
         with self._writing, self._file.transaction(durable=True) as db:
             request_scrub(db)
 
-    def scrub_requested(self) -> int:
+    def newest(self) -> int:
         """The number of the last request; 0 when there was none."""
         return self._number("scrub")
 
-    def scrub_pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether a request is not carried out yet."""
         return self._number("scrub") > self._number("scrubbed")
 
-    def mark_scrubbed(self, request: int) -> None:
+    def settle(self, request: int) -> None:
         """Note that a request is carried out."""
         with self._writing, self._file.transaction(durable=True) as db:
             db.execute("INSERT OR REPLACE INTO index_notes VALUES ('scrubbed', ?)", (request,))
@@ -216,7 +226,7 @@ class SqliteGenerations:
 
 
 def request_scrub(db: sqlite3.Connection) -> None:
-    """The same as `SqliteGenerations.request_scrub`, within the caller's transaction."""
+    """The same as `SqliteScrubRequests.request`, within the caller's transaction."""
     db.execute(
         "INSERT INTO index_notes VALUES ('scrub', 1)"
         " ON CONFLICT (name) DO UPDATE SET value = value + 1"
