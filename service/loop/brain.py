@@ -42,7 +42,7 @@ Decide = Callable[[RunLoopState], Awaitable[Instruction]]
 
 
 def asks_nothing(call: ToolCall) -> Question | None:
-    """For a house without tools that ask a person."""
+    """For an agent without tools that ask a person."""
     return None
 
 

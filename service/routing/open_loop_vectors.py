@@ -1,4 +1,4 @@
-"""The vectors of what was said in open run loops: made once, ahead of time, and let go of.
+"""The vectors of what was said in open run loops: made once, ahead of time, and discarded in the end.
 
 A decision then waits for the vector of the message alone.
 """
@@ -95,7 +95,7 @@ class TurnVectors:
         return [said for said in dict.fromkeys(keys) if said not in self._vectors]
 
     async def _made(self, missing: Sequence[_Said], emptied: int) -> dict[_Said, Vector]:
-        """Vectors, kept unless words were let go of since there were so many `emptied`."""
+        """Vectors, kept unless the cache was emptied since it had been so `emptied` times."""
         if not missing:
             return {}
         vectors = await self._embed([embedded_text(*said) for said in missing])

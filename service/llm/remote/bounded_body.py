@@ -77,7 +77,7 @@ class StreamedBody(httpx2.AsyncByteStream):
                 yield chunk
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         await self._body.aclose()
 
     async def _next(self, source: AsyncIterator[bytes]) -> bytes | None:
@@ -162,7 +162,7 @@ class _WholeBody(httpx2.AsyncByteStream):
                 left -= len(chunk)
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         await self._body.aclose()
 
 
@@ -183,7 +183,7 @@ class _Decoded(httpx2.AsyncByteStream):
                     yield piece[at : at + _PIECE_BYTES]
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         await self._body.aclose()
 
 

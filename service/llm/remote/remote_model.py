@@ -97,7 +97,7 @@ class SdkStream(Protocol):
     def __aiter__(self) -> AsyncIterator[object]: ...
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         ...
 
 

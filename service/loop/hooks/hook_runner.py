@@ -165,7 +165,7 @@ POINTS = (
     "before_consolidation",
 )
 
-_NO_WORDS = "Not run: a check of this house does not allow it."
+_NO_WORDS = "Not run: a hook does not allow it."
 _FAILED = (
     "Not run: a check that comes before each tool call failed. Do without this tool, or tell the"
     " person."

@@ -53,7 +53,7 @@ class _Loaded(NamedTuple):
 class SentenceTransformerEmbedder:
     """An `Embedder` by sentence-transformers. The first call loads the model, once.
 
-    Safe to call from several threads: the model is only read, and its engine lets go of the
+    Safe to call from several threads: the model is only read, and its engine releases the
     interpreter's lock, so that a query need not wait for a batch of passages.
     """
 

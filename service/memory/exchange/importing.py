@@ -56,7 +56,7 @@ class Importing:
         """Name where it goes.
 
         Args:
-            memory: the memory of a running house.
+            memory: a memory at work.
             owner: whose the loops will be.
             source: where the file came from; in files of others, conversations can be renamed.
             dry_run: look at everything, and write nothing.

@@ -147,7 +147,7 @@ class ChangeFeed(ABC):
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Let go of a reader; nobody waits for it any more."""
+        """Remove a reader; nobody waits for it any more."""
         if self._subscriptions.get(subscription.name) is subscription:
             others = self._subscriptions.items()
             self._subscriptions = {name: each for name, each in others if each is not subscription}

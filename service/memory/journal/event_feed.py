@@ -70,7 +70,7 @@ class Mailbox:
         self._wake()
 
     def drop(self) -> None:
-        """Let go of what waits: the reader reads it from the journal, as it is there now."""
+        """Discard what waits: the reader reads it from the journal, as it is there now."""
         with self._lock:
             self._events.clear()
             self._lagged = True

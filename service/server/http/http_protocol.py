@@ -74,7 +74,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._silent.pop(self, None)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
