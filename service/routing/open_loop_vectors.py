@@ -1,4 +1,4 @@
-"""The vectors of what was said in open run loops: made once, ahead of time, and discarded in the end.
+"""The vectors of what was said in open run loops: made once, ahead of time, and discarded.
 
 A decision then waits for the vector of the message alone.
 """

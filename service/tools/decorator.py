@@ -78,7 +78,7 @@ class FunctionTool:
         A function that is not async runs in a worker thread, which nothing can stop: what may block
         for long belongs into an async function or a child process. When the call is cancelled, a
         thread with side effects is waited for, as long as the call may take, and its result is
-        given also then (in a cancelled scope of anyio's: shield what keeps it); others are abandoned.
+        given also then (in a cancelled scope of anyio's: shield what keeps it); others are left.
 
         Raises:
             ToolFailure: the arguments cannot be used, or the function says so.
