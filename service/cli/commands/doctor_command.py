@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.daemon.daemon_connection import json_option
+from service.cli.terminal.date_parameter import json_option
 
 if TYPE_CHECKING:
-    from service.cli.doctor.doctor_checks import Check
     from service.cli.doctor.findings import Finding, Verdict
+    from service.config import Settings
 
 _MARKS: dict[Verdict, tuple[str, str]] = {
     "ok": ("ok", "green"),
     "note": ("note", "yellow"),
     "broken": ("broken", "bold red"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A part of the setup, and how to look at it."""
+
+    name: str
+    look: Callable[[Settings], Finding]
+
+
+def all_checks() -> tuple[Check, ...]:
+    """The checks, in the order in which a person would fix things."""
+    from service.cli.doctor.database_checks import check_databases
+    from service.cli.doctor.doctor_checks import (
+        check_daemon,
+        check_data_folder,
+        check_notes,
+        check_settings,
+        check_token,
+    )
+    from service.cli.doctor.model_checks import (
+        check_embedder,
+        check_model,
+        check_vectors,
+        check_web,
+    )
+    from service.cli.doctor.reader_lag import check_readers
+
+    return (
+        Check("settings", check_settings),
+        Check("data folder", check_data_folder),
+        Check("databases", check_databases),
+        Check("daemon", check_daemon),
+        Check("token", check_token),
+        Check("language model", check_model),
+        Check("embedder", check_embedder),
+        Check("vector index", check_vectors),
+        Check("memory", check_readers),
+        Check("web search", check_web),
+        Check("notes", check_notes),
+    )
 
 
 @click.command()
@@ -26,7 +69,6 @@ def doctor(as_json: bool) -> None:
 
     A configured endpoint is asked for a few words. Exit code 1 when something needed is broken.
     """
-    from service.cli.doctor.doctor_checks import all_checks
     from service.cli.terminal.output import aside, print_json
     from service.config import usable_settings
 

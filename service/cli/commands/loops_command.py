@@ -8,8 +8,9 @@ import click
 
 from service.cli.commands.calibrate_command import calibrate
 from service.cli.commands.reroute_command import reroute
-from service.cli.daemon.daemon_connection import connect, json_option, patiently
+from service.cli.daemon.daemon_connection import connect, patiently
 from service.cli.daemon.stream_items import read_as
+from service.cli.terminal.date_parameter import json_option
 
 if TYPE_CHECKING:
     from service.cli.daemon.daemon_client import Daemon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from service.cli.daemon.daemon_connection import json_option
+from service.cli.terminal.date_parameter import json_option
 
 
 @click.group(invoke_without_command=True)

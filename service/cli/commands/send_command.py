@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.daemon.daemon_connection import connect, json_option, patiently
+from service.cli.daemon.daemon_connection import connect, patiently
+from service.cli.terminal.date_parameter import json_option
 
 if TYPE_CHECKING:
     from service.domain.run_loops import SendMode

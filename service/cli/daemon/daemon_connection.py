@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import time
 
-import click
-
 from service.cli.daemon.daemon_client import Broken, Daemon, OnBreak
 from service.cli.terminal.output import aside
 from service.config import Settings, load_settings
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-"""``--json`` of every command that shows something."""
 
 
 def connect(settings: Settings | None = None) -> Daemon:

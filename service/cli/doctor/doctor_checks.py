@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, DaemonNotRunningError
@@ -19,6 +17,9 @@ from service.cli.doctor.findings import Finding
 from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
 from service.domain.errors import ConfigurationError
 from service.wire.daemon_bodies import ReadyPart
+
+_LITTLE_SPACE = 1_000_000_000
+_NO_SPACE = 100_000_000
 
 
 def check_notes(settings: Settings) -> Finding:
@@ -38,44 +39,6 @@ def check_notes(settings: Settings) -> Finding:
         "ok",
         f"written after {chosen.idle_seconds:g} idle seconds, with at most"
         f" {chosen.max_tokens_per_day:,} tokens a day",
-    )
-
-
-_LITTLE_SPACE = 1_000_000_000
-_NO_SPACE = 100_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A part of the setup, and how to look at it."""
-
-    name: str
-    look: Callable[[Settings], Finding]
-
-
-def all_checks() -> tuple[Check, ...]:
-    """The checks, in the order in which a person would fix things."""
-    from service.cli.doctor.database_checks import check_databases
-    from service.cli.doctor.model_checks import (
-        check_embedder,
-        check_model,
-        check_vectors,
-        check_web,
-    )
-    from service.cli.doctor.reader_lag import check_readers
-
-    return (
-        Check("settings", check_settings),
-        Check("data folder", check_data_folder),
-        Check("databases", check_databases),
-        Check("daemon", check_daemon),
-        Check("token", check_token),
-        Check("language model", check_model),
-        Check("embedder", check_embedder),
-        Check("vector index", check_vectors),
-        Check("memory", check_readers),
-        Check("web search", check_web),
-        Check("notes", check_notes),
     )
 
 

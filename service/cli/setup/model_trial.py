@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.cli.setup.numbered_rows import waiting
 from service.cli.setup.setup_choice import Choice
 from service.cli.terminal.output import aside, one_line, plain
+from service.cli.terminal.waiting_line import waiting
 from service.config import Settings
 from service.domain.errors import RondoError
 from service.llm.discovery.local_programs import OLLAMA, window_now

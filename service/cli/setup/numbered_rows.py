@@ -11,7 +11,6 @@ from service.llm.discovery.providers import OfferedModel
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
 _NARROWEST = 16
 _BESIDE = 34  # cells for what stands beside a name, where there is not enough for both
@@ -25,12 +24,6 @@ class Row:
     note: str = ""
     words: str = ""
     """A sentence under it."""
-
-
-def waiting(words: str) -> Status:
-    """That something takes a while, in one line; for a ``with``."""
-    line = one_line(f"{words} …", max(aside().width - 4, _NARROWEST))
-    return aside().status(line, spinner="dots", spinner_style="dim")
 
 
 def size_in_words(size: int) -> str:

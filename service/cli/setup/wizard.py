@@ -11,12 +11,13 @@ from service.cli.setup import model_menu, typed_endpoint
 from service.cli.setup.found_models import Found, look
 from service.cli.setup.model_picker import pick
 from service.cli.setup.model_trial import show_failure, tried
-from service.cli.setup.numbered_rows import size_in_words, waiting
+from service.cli.setup.numbered_rows import size_in_words
 from service.cli.setup.settings_writing import edit_for, show_edit, write
 from service.cli.setup.setup_choice import Choice
 from service.cli.setup.setup_questions import LeftError, ask, ask_yes
 from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, plain
+from service.cli.terminal.waiting_line import waiting
 from service.config import Settings
 from service.domain.errors import LLMError, LLMStatusError, RondoError
 from service.domain.redirects import shown

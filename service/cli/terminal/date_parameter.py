@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""``--json`` of every command that shows something."""
 
 
 class DateParameter(click.ParamType[str]):
@@ -40,3 +48,21 @@ class DateParameter(click.ParamType[str]):
         since = spans[0].since.astimezone()
         aside().print(f"“{plain(given)}” begins {since:%Y-%m-%d %H:%M}.", style="dim")
         return since.isoformat()
+
+
+class NameAndValue(click.ParamType["tuple[str, JsonValue]"]):
+    """``name=value``; the value is JSON where it can be read so, else a text."""
+
+    name = "name=value"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, JsonValue]:
+        """Read it, or fail with words."""
+        name, equals, written = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is not of the form NAME=VALUE.", param, ctx)
+        try:
+            return name, json.loads(written)
+        except ValueError:
+            return name, written

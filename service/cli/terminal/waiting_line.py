@@ -6,9 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from service.cli.terminal.output import aside, one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+
+_NARROWEST = 16  # cells
+
+
+def waiting(words: str) -> Status:
+    """That something takes a while, in one line; for a ``with``."""
+    line = one_line(f"{words} …", max(aside().width - 4, _NARROWEST))
+    return aside().status(line, spinner="dots", spinner_style="dim")
 
 
 class WaitingLine:

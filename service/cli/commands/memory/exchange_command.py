@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from service.cli.daemon.daemon_connection import connect, json_option
-from service.cli.terminal.date_parameter import DateParameter
+from service.cli.daemon.daemon_connection import connect
+from service.cli.terminal.date_parameter import DateParameter, json_option
 
 
 @click.command("export")

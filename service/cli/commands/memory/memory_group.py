@@ -10,8 +10,9 @@ from service.cli.commands.memory.forget_command import forget
 from service.cli.commands.memory.notes_command import notes
 from service.cli.commands.memory.reindex_command import reindex
 from service.cli.commands.memory.search_command import search
-from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.daemon_connection import connect
 from service.cli.daemon.stream_items import read_as
+from service.cli.terminal.date_parameter import json_option
 
 
 @click.group()

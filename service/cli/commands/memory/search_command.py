@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.daemon.daemon_connection import connect, json_option
+from service.cli.daemon.daemon_connection import connect
 from service.cli.daemon.stream_items import body_of, read_as
-from service.cli.terminal.date_parameter import DateParameter
+from service.cli.terminal.date_parameter import DateParameter, NameAndValue, json_option
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 TYPES = ("user_message", "reasoning", "tool_call", "tool_result", "response")
-
-
-class NameAndValue(click.ParamType["tuple[str, JsonValue]"]):
-    """``name=value``; the value is JSON where it can be read so, else a text."""
-
-    name = "name=value"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, JsonValue]:
-        """Read it, or fail with words."""
-        name, equals, written = str(value).partition("=")
-        if not name or not equals:
-            self.fail(f"{value!r} is not of the form NAME=VALUE.", param, ctx)
-        try:
-            return name, json.loads(written)
-        except ValueError:
-            return name, written
 
 
 @click.command()
