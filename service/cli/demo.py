@@ -14,17 +14,15 @@ from pathlib import Path
 
 from service.cli.chat.conversation import Conversation
 from service.cli.chat.turn import Turn
-from service.cli.daemon.daemon_client import Daemon
-from service.cli.daemon.daemon_connection import patiently
+from service.cli.daemon.daemon_client import Daemon, patiently
 from service.cli.daemon.daemon_process import DaemonProcess, running_daemon
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.stream_items import read_as
 from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, out
 from service.cli.views.loop_tables import loops_table
-from service.cli.views.memory_views import print_hits
+from service.cli.views.memory_views import print_context, print_hits
 from service.cli.views.run_loop_ids import run_loops
-from service.cli.views.window_views import print_context
 from service.config import Settings, config_file, load_settings
 from service.domain.anchors import ExpandedContext, SearchResult
 from service.domain.errors import RondoError

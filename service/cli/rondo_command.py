@@ -1,28 +1,88 @@
 """The `rondo` command: which subcommands there are, and how errors are told.
 
+Subcommands are imported only when they are called: `rondo --help` is quick.
+
 Exit codes: 0 done; 1 an error, told in words on standard error; 2 wrong usage; 3 a run loop waits
 for a person; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import IO, Any
 
 import click
 
 from service import __version__
-from service.cli.lazy_group import LazyGroup, Subcommand
 from service.cli.terminal.standard_streams import as_utf8
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """Where a subcommand is found, and what the overview says of it."""
+
+    name: str
+    place: str
+    """``module:attribute``."""
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows the names and summaries of its subcommands without importing them."""
+
+    def __init__(self, *, name: str, summary: str, subcommands: Sequence[Subcommand]) -> None:
+        super().__init__(name=name, help=summary, no_args_is_help=True)
+        self._subcommands = {each.name: each for each in subcommands}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order in which they were given."""
+        return [*self._subcommands, *super().list_commands(ctx)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand that is meant.
+
+        Raises:
+            NoSuchCommand: there is none of that name; says which is like it.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            # click looks for similar names among the imported commands only
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(
+                error.command_name, possibilities=names, ctx=ctx
+            ) from None
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand, imported now; None when there is none of that name."""
+        subcommand = self._subcommands.get(cmd_name)
+        if subcommand is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = subcommand.place.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{subcommand.place} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview from the summaries."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(each.name, each.summary) for each in self._subcommands.values()])
+
 
 SUBCOMMANDS = (
     Subcommand("serve", "service.cli.commands.serve_command:serve", "Start the daemon."),
     Subcommand(
         "setup", "service.cli.commands.setup_command:setup", "Find a model, try it, use it."
     ),
-    Subcommand("chat", "service.cli.commands.chat_command:chat", "Talk with the assistant."),
+    Subcommand("chat", "service.cli.commands.chat_commands:chat", "Talk with the assistant."),
     Subcommand(
-        "send", "service.cli.commands.send_command:send", "Send one message, print the answer."
+        "send", "service.cli.commands.chat_commands:send", "Send one message, print the answer."
     ),
     Subcommand(
         "loops", "service.cli.commands.loops_command:loops", "List, watch and steer run loops."
@@ -32,11 +92,11 @@ SUBCOMMANDS = (
     ),
     Subcommand(
         "enhance",
-        "service.cli.commands.enhance_command:enhance",
+        "service.cli.commands.chat_commands:enhance",
         "Have answers looked over once more.",
     ),
     Subcommand(
-        "memory", "service.cli.commands.memory.memory_group:memory", "Search what is remembered."
+        "memory", "service.cli.commands.memory_command:memory", "Search what is remembered."
     ),
     Subcommand(
         "usage", "service.cli.commands.usage_command:usage", "Show tokens and what they cost."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.doctor.reader_lag import check_readers
+from service.cli.doctor_checks import check_readers
 from service.config import ServerSettings, Settings
 from service.domain.errors import StorageError
 from service.domain.history.events import IterationStarted

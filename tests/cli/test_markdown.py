@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from service.cli.daemon.daemon_process import DaemonProcess
-from service.cli.terminal.answer_writer import AnswerWriter
-from service.cli.terminal.markdown_stream import complete_blocks, open_fence
+from service.cli.terminal.answer_writer import AnswerWriter, complete_blocks, open_fence
 from tests.support.cli.commands import on_screen
 from tests.support.cli.screen import Screen
 from tests.support.cli.scripted_daemon import daemon_with, terminal_of

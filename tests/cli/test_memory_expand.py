@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from service.cli.views.window_views import print_window
+from service.cli.views.memory_views import print_window
 from service.domain.anchors import Anchor, ExpandedWindow, Segment
 from service.domain.run_loops import RunLoopSummary
 from tests.support.cli.commands import Terminal

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.doctor.doctor_checks import check_notes
-from service.cli.views.note_views import print_notes
+from service.cli.doctor_checks import check_notes
+from service.cli.views.memory_views import print_notes
 from service.config import ConsolidationSettings, LLMSettings, MemorySettings, Settings
 from service.domain.anchors import MemoryNote
 from tests.support.cli.commands import Terminal

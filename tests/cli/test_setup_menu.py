@@ -7,7 +7,7 @@ import pytest
 from service.cli.setup.found_models import Found, Own
 from service.cli.setup.model_menu import Entry, default_entry, sections
 from service.cli.setup.setup_choice import Choice
-from service.cli.setup.typed_endpoint import ask_address, candidates, whole_address
+from service.cli.setup.setup_questions import ask_address, candidates, whole_address
 from service.config import LLMSettings
 from service.llm.discovery.providers import (
     KeyFound,

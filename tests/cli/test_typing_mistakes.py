@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from service.cli.terminal.date_parameter import DateParameter
+from service.cli.commands.command_options import DateParameter
 from service.cli.views.run_loop_ids import resolve
 from tests.support.cli.commands import Terminal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from service.cli.views.route_views import message_lines, why_lines
+from service.cli.views.phrases import message_lines, why_lines
 from service.domain.routes import Route, RouteCandidate
 from service.wire.run_loop_bodies import DecidedRoute
 

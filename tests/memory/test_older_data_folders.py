@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from service.cli.doctor.database_checks import check_databases
+from service.cli.doctor_checks import check_databases
 from service.config import Settings
 from service.domain.errors import StorageError
 from service.domain.forgetting_terms import ForgetRequest

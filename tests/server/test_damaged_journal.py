@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.cli.doctor.database_checks import check_databases
+from service.cli.doctor_checks import check_databases
 from service.config import Settings
 from service.domain.history.events import RunLoopStarted
 from service.memory.memory import Memory

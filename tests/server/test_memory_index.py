@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from service.cli.doctor.model_checks import check_vectors
+from service.cli.model_checks import check_vectors
 from service.config import ServerSettings, Settings
 from tests.support.cli.commands import Terminal
 from tests.support.memory.indexing import assert_whole, other_embedder

@@ -17,16 +17,13 @@ from contextlib import suppress
 
 from service.cli.chat.chat_help import show_help, unknown
 from service.cli.chat.conversation import Conversation, Item, Items, only_watch
-from service.cli.chat.enhance_switch import enhance_in_words, switched
-from service.cli.chat.interjections import ELSEWHERE, MODES, Interjections
-from service.cli.chat.interrupts import CancelOnInterrupt
+from service.cli.chat.interjections import ELSEWHERE, MODES, CancelOnInterrupt, Interjections
 from service.cli.chat.route_corrections import KEYS, Mending, is_mend
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
-from service.cli.daemon.daemon_client import Broken, Daemon
-from service.cli.daemon.daemon_connection import patiently
+from service.cli.daemon.daemon_client import Broken, Daemon, patiently
 from service.cli.daemon.daemon_requests import loop_path
-from service.cli.daemon.daemon_settings import settings_told_by
+from service.cli.daemon.daemon_settings import enhance_in_words, settings_told_by, switched
 from service.cli.daemon.stream_items import SeenEvent, body_of, is_rest, read_as
 from service.cli.terminal.key_listener import can_listen, listening
 from service.cli.terminal.output import aside, one_line, out, plain, short_id

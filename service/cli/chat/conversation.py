@@ -1,9 +1,14 @@
-"""Sending a message from a terminal: following it, showing it, and asking what it asks."""
+"""Sending a message from a terminal: following it, showing it, and asking what it asks.
+
+While an answer is long in coming because the model is not ready yet, it is said so.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from types import TracebackType
 
 from service.cli.chat.human_questions import (
     SaidInsteadError,
@@ -13,23 +18,62 @@ from service.cli.chat.human_questions import (
     how_to_answer,
     show_request,
 )
-from service.cli.chat.model_wait import ExplainedWait
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
 from service.cli.daemon.daemon_client import Daemon, OnBreak
+from service.cli.daemon.daemon_errors import DaemonError
 from service.cli.daemon.stream_items import Note, SeenEvent, is_rest
 from service.cli.terminal.key_listener import forget_keys
-from service.cli.terminal.output import aside, out, short_id
+from service.cli.terminal.output import aside, out, plain, short_id
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.history.events import MessageMoved
 from service.domain.run_loops import SendMode
 from service.wire.send_bodies import Accepted
 
+_LOOK_EVERY_SECONDS = 2.0
 Item = Accepted | SeenEvent | Note
 Items = Generator[Item]
 Listen = Callable[[Items, TurnView], Items]
 """Gives the same items, up to the first that `is_rest`, and lets the person type meanwhile. Closes
 them."""
+
+
+class ExplainedWait:
+    """Within ``with``, the view's waiting line tells what the model is still doing.
+
+    Where no such line is shown, it is told once, beside the answer.
+    """
+
+    def __init__(self, daemon: Daemon, view: TurnView) -> None:
+        self._daemon = daemon
+        self._view = view
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_EVERY_SECONDS):
+            try:
+                llm = self._daemon.readiness().llm
+            except DaemonError:
+                return  # the stream itself will tell
+            if llm.ready:
+                return
+            words = plain(llm.detail)
+            if not self._view.waits_visibly:
+                aside().print(f"The message is kept; the model is not ready yet: {words}.")
+                return
+            self._view.explain_wait(words)
 
 
 def only_watch(items: Items, view: TurnView) -> Items:

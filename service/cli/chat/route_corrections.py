@@ -10,7 +10,7 @@ from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.stream_items import Json, Note, read_as
 from service.cli.terminal.output import one_line, short_id
-from service.cli.views.route_views import percent
+from service.cli.views.phrases import percent
 from service.cli.views.run_loop_ids import resolve
 from service.domain.errors import ConflictError, InvalidInputError, RondoError
 from service.domain.history.human_input import NEW_RUN_LOOP

@@ -19,8 +19,8 @@ from service.cli.views.phrases import (
     not_whole_in_words,
     part_in_words,
     route_in_words,
+    unsure_lines,
 )
-from service.cli.views.route_views import unsure_lines
 from service.domain.history.events import (
     CompactionFinished,
     CompactionStarted,

@@ -1,1 +1,1 @@
-"""The subcommands of `rondo`, a file for each."""
+"""The subcommands of `rondo`."""

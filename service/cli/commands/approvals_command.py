@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from service.cli.daemon.daemon_connection import connect
+from service.cli.commands.command_options import json_option
+from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import read_as
-from service.cli.terminal.date_parameter import json_option
 
 
 @click.group(invoke_without_command=True)

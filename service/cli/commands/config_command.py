@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.terminal.date_parameter import json_option
+from service.cli.commands.command_options import json_option
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.terminal.date_parameter import json_option
+from service.cli.commands.command_options import json_option
 
 if TYPE_CHECKING:
-    from service.cli.doctor.findings import Finding, Verdict
+    from service.cli.doctor_checks import Finding, Verdict
     from service.config import Settings
 
 _MARKS: dict[Verdict, tuple[str, str]] = {
@@ -31,21 +31,21 @@ class Check:
 
 def all_checks() -> tuple[Check, ...]:
     """The checks, in the order in which a person would fix things."""
-    from service.cli.doctor.database_checks import check_databases
-    from service.cli.doctor.doctor_checks import (
+    from service.cli.doctor_checks import (
         check_daemon,
         check_data_folder,
+        check_databases,
         check_notes,
+        check_readers,
         check_settings,
         check_token,
     )
-    from service.cli.doctor.model_checks import (
+    from service.cli.model_checks import (
         check_embedder,
         check_model,
         check_vectors,
         check_web,
     )
-    from service.cli.doctor.reader_lag import check_readers
 
     return (
         Check("settings", check_settings),

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.commands.calibrate_command import calibrate
-from service.cli.commands.reroute_command import reroute
-from service.cli.daemon.daemon_connection import connect, patiently
+from service.cli.commands.command_options import json_option
+from service.cli.commands.routing_commands import calibrate, reroute
+from service.cli.daemon.daemon_client import connect, patiently
 from service.cli.daemon.stream_items import read_as
-from service.cli.terminal.date_parameter import json_option
 
 if TYPE_CHECKING:
     from service.cli.daemon.daemon_client import Daemon

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from service.cli.terminal.date_parameter import json_option
+from service.cli.commands.command_options import json_option
 
 
 @click.command()

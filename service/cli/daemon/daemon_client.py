@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Literal
@@ -11,6 +12,8 @@ import httpx2
 from service.cli.daemon.daemon_errors import ConnectionLostError, DaemonNotRunningError
 from service.cli.daemon.daemon_requests import DaemonRequests, loop_path
 from service.cli.daemon.stream_items import END, Json, SeenEvent, is_rest, read, sending
+from service.cli.terminal.output import aside
+from service.config import Settings, load_settings
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
@@ -193,3 +196,29 @@ class Daemon(DaemonRequests):
 
 class _NothingMoreComes(Exception):
     """The run loop has ended, and all its events were seen."""
+
+
+def connect(settings: Settings | None = None) -> Daemon:
+    """The daemon of the effective settings. Makes no request yet.
+
+    Raises:
+        ConfigurationError: the settings cannot be read.
+    """
+    return Daemon(settings or load_settings())
+
+
+def patiently(*, attempts: int | None = 6) -> OnBreak:
+    """What to do when a stream breaks: say so, wait a little longer each time, and try again.
+
+    Args:
+        attempts: breaks one after another that are borne; None: any number.
+    """
+
+    def on_break(error: Broken, breaks: int) -> None:
+        if attempts is not None and breaks > attempts:
+            raise error
+        delay = min(0.5 * 2 ** min(breaks - 1, 4), 5.0)
+        aside().print(f"{error.title}; trying again in {delay:g} s.", style="yellow")
+        time.sleep(delay)
+
+    return on_break

@@ -1,12 +1,14 @@
 """Requests to the daemon: its HTTP routes as methods, its problems as errors in words.
 
-The token travels in a header only, never in an address.
+The token is read from the daemon's data folder, and travels in a header only, never in an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
@@ -14,6 +16,7 @@ from urllib.parse import quote
 import httpx2
 
 from service.cli.daemon.daemon_errors import (
+    BadTokenFileError,
     ConnectionLostError,
     DaemonNotRunningError,
     NotTheDaemonError,
@@ -22,17 +25,59 @@ from service.cli.daemon.daemon_errors import (
     UnknownFormError,
 )
 from service.cli.daemon.stream_items import Json, read_as
-from service.cli.daemon.token_auth import TokenAuth, read_token
 from service.config import Settings
 from service.wire.daemon_bodies import Readiness
 
+_TOKEN = re.compile(r"[\x21-\x7e]+")  # what a header can carry, without white space
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 90.0  # streams have heartbeats: a longer silence is a dead connection
 _BATCH_SECONDS = 600.0
 _WORK_SECONDS = 3600.0
-
 Params = Mapping[str, str | int | list[str]]
 """A query; a list is sent as its name several times."""
+
+
+class TokenAuth(httpx2.Auth):
+    """Reads the token from its file; once more when it was refused.
+
+    A daemon that starts for the first time listens a moment before its token is there.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def auth_flow(
+        self, request: httpx2.Request
+    ) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Send with the token, and again if there is another one by now."""
+        token = read_token(self._file)
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        newer = read_token(self._file)
+        if response.status_code == 401 and newer not in (None, token):
+            request.headers["Authorization"] = f"Bearer {newer}"
+            yield request
+
+
+def read_token(file: Path) -> str | None:
+    """The token, or None when there is none that can be read: the daemon's refusal says more.
+
+    Raises:
+        BadTokenFileError: the file holds something else. What it is is not shown: it is secret.
+    """
+    try:
+        token = file.read_text("utf-8", errors="replace").strip()
+    except OSError:
+        return None
+    if token and not _TOKEN.fullmatch(token):
+        raise BadTokenFileError(
+            f"the token file {file} does not hold a token, but white space or characters that no "
+            "token has",
+            advice="Put the token back; or delete the file and start the daemon again: it makes "
+            "a new one.",
+        )
+    return token or None
 
 
 class DaemonRequests:

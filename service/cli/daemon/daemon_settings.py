@@ -1,4 +1,7 @@
-"""The settings of the daemon that runs, beside those of the shell in which a command runs."""
+"""The settings of the daemon that runs, beside those of the shell in which a command runs.
+
+One of them can be switched while it runs: whether the model looks over its answers.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from pydantic import JsonValue
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError, RefusedError
-from service.cli.daemon.stream_items import Json, read_as
+from service.cli.daemon.stream_items import Json, body_of, read_as
 from service.config import Settings
-from service.wire.daemon_bodies import EffectiveSettings
+from service.domain.errors import InvalidInputError
+from service.wire.daemon_bodies import AutoEnhanceSwitch, EffectiveSettings
 
 
 def daemon_settings(settings: Settings) -> EffectiveSettings | None:
@@ -58,3 +62,23 @@ def _differing(ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -
             yield from (f"{name}.{inner}" for inner in _differing(one, other))
         elif one != other:
             yield name
+
+
+def switched(daemon: Daemon, switch: str | None) -> bool:
+    """Switch it ``on`` or ``off``, or neither; whether it is on now.
+
+    Raises:
+        InvalidInputError: the word is another one.
+        DaemonError: the daemon refuses, or is not there.
+    """
+    if not switch:
+        return read_as(AutoEnhanceSwitch, daemon.get("/v1/auto-enhance")).enabled
+    if switch not in ("on", "off"):
+        raise InvalidInputError(f"{switch!r} is neither on nor off", advice="Write on, or off.")
+    request = body_of(AutoEnhanceSwitch, enabled=switch == "on")
+    return read_as(AutoEnhanceSwitch, daemon.post("/v1/auto-enhance", request)).enabled
+
+
+def enhance_in_words(enabled: bool) -> str:
+    """Whether answers are looked over, as a line."""
+    return "Each answer is looked over once more." if enabled else "Answers stand as they are."

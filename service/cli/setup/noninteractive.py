@@ -8,11 +8,8 @@ from collections.abc import Sequence
 from service.cli.chat.human_questions import can_ask
 from service.cli.setup import model_menu
 from service.cli.setup.found_models import look
-from service.cli.setup.model_trial import tried
-from service.cli.setup.settings_writing import edit_for, show_edit, write
-from service.cli.setup.setup_choice import Choice
-from service.cli.setup.setup_questions import LeftError, ask_yes
-from service.cli.setup.typed_endpoint import whole_address
+from service.cli.setup.setup_choice import Choice, edit_for, show_edit, tried, write
+from service.cli.setup.setup_questions import LeftError, ask_yes, whole_address
 from service.cli.setup.wizard import find, models_of
 from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, out

@@ -7,14 +7,19 @@ from dataclasses import replace
 
 import anyio
 
-from service.cli.setup import model_menu, typed_endpoint
+from service.cli.setup import model_menu
 from service.cli.setup.found_models import Found, look
-from service.cli.setup.model_picker import pick
-from service.cli.setup.model_trial import show_failure, tried
-from service.cli.setup.numbered_rows import size_in_words
-from service.cli.setup.settings_writing import edit_for, show_edit, write
-from service.cli.setup.setup_choice import Choice
-from service.cli.setup.setup_questions import LeftError, ask, ask_yes
+from service.cli.setup.model_menu import pick, size_in_words
+from service.cli.setup.setup_choice import Choice, edit_for, show_edit, show_failure, tried, write
+from service.cli.setup.setup_questions import (
+    LeftError,
+    ask,
+    ask_address,
+    ask_key,
+    ask_where_the_key_stays,
+    ask_yes,
+    candidates,
+)
 from service.cli.terminal.download_bar import pull_with_progress
 from service.cli.terminal.output import aside, plain
 from service.cli.terminal.waiting_line import waiting
@@ -106,7 +111,7 @@ def _resolved(means: Choice | LocalServer | KeyFound) -> Choice | None:
         case Choice():
             return means
         case LocalServer(wants_key=True):
-            return _at(means.program, means.base_url, typed_endpoint.ask_key(means.base_url))
+            return _at(means.program, means.base_url, ask_key(means.base_url))
         case LocalServer():
             model = pick(means.offers.models)
             return model_menu.chosen_model(means, model) if model else None
@@ -116,7 +121,7 @@ def _resolved(means: Choice | LocalServer | KeyFound) -> Choice | None:
 
 
 def _typed() -> Choice | None:
-    said = typed_endpoint.ask_address()
+    said = ask_address()
     match said:
         case None:
             return None
@@ -125,10 +130,10 @@ def _typed() -> Choice | None:
             variable = said.key_variable(os.environ)
             if variable:
                 return _of_provider(said, base_url, os.environ[variable], variable)
-            key = typed_endpoint.ask_key(said.name)
+            key = ask_key(said.name)
             return _of_provider(said, base_url, key, "")
-    key = typed_endpoint.ask_key(shown(said))
-    first, *others = typed_endpoint.candidates(said)
+    key = ask_key(shown(said))
+    first, *others = candidates(said)
     try:
         return _at(f"the server at {shown(first)}", first, key)
     except LLMError as error:
@@ -222,5 +227,5 @@ def _with_place_of_key(choice: Choice) -> Choice:
     suggested = f"{words.strip('_').split('_')[0]}_API_KEY"
     if not choice.base_url or "server" in choice.place:
         suggested = "LLM_API_KEY"
-    variable = typed_endpoint.ask_where_the_key_stays(suggested, os.environ)
+    variable = ask_where_the_key_stays(suggested, os.environ)
     return replace(choice, api_key_env=variable)

@@ -12,10 +12,12 @@ from service.cli.views.phrases import (
     arguments_in_words,
     compaction_in_words,
     counted,
+    hint,
+    message_lines,
     not_whole_in_words,
     route_in_words,
+    whys_at,
 )
-from service.cli.views.route_views import hint, message_lines, whys_at
 from service.domain.history import events, human_input
 from service.domain.run_loops import Iteration, RunLoop, Status
 from service.wire.run_loop_bodies import DecidedRoute, RunLoopLine

@@ -1,13 +1,22 @@
-"""Long-term memory in a terminal: hits, the context of one, and how much there is."""
+"""Long-term memory in a terminal: its size and its index, hits, stretches of run loops, notes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from service.cli.terminal.output import aside, one_line, out, plain
 from service.cli.views.phrases import counted
-from service.domain.anchors import MemoryHit, SearchResult, SegmentType
-from service.wire.memory_bodies import Stats
+from service.domain.anchors import (
+    AnchorRef,
+    ExpandedContext,
+    ExpandedWindow,
+    MemoryHit,
+    MemoryNote,
+    SearchResult,
+    Segment,
+    SegmentType,
+)
+from service.wire.memory_bodies import Consolidation, IndexProgress, Stats
 
 LABELS: dict[SegmentType, str] = {
     "user_message": "you",
@@ -26,8 +35,6 @@ def print_hits(result: SearchResult) -> None:
     if result.notice:
         aside().print(plain(result.notice), style="yellow")
     if result.notes:
-        from service.cli.views.note_views import print_notes
-
         print_notes(result.notes)
     if not result.hits:
         aside().print("Nothing was found.", style="dim")
@@ -107,3 +114,133 @@ def _explained(scores: Mapping[str, float], width: int) -> list[str]:
         else:
             lines.append(part)
     return lines
+
+
+def print_notes(notes: Sequence[MemoryNote], *, with_ids: bool = False) -> None:
+    """Notes, each sentence with its anchors; nothing where there are none.
+
+    Args:
+        notes: what to show.
+        with_ids: whether to show by which id each can be removed.
+    """
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for note in notes:
+        head = Text.assemble(("note on ", "dim"), (one_line(note.subject, 80), "bold"))
+        head.append(f"  {note.kind}", style="dim")
+        if with_ids:
+            head.append(f"  {plain(note.id)}", style="dim")
+        out().print(head, soft_wrap=True)
+        for sentence in note.sentences:
+            words = Text(plain(sentence.text))
+            for anchor in sentence.anchors:
+                words.append(f"  {plain(anchor.text)}", style="cyan")
+            out().print(Padding(words, (0, 0, 0, 2), expand=False))
+        out().print()
+
+
+def print_consolidation(status: Consolidation) -> None:
+    """How the writing of notes gets on, in a line or two."""
+    if not status.enabled:
+        words = "No notes are written: memory.consolidation.enabled is false."
+        aside().print(words, style="dim")
+        return
+    most = "?" if status.max_tokens_per_day is None else f"{status.max_tokens_per_day:,}"
+    aside().print(
+        f"{status.state}; {status.tokens_today:,} of {most} tokens used today",
+        style="dim",
+    )
+    if status.problem:
+        aside().print(plain(status.problem), style="yellow")
+
+
+def print_index(stats: Stats) -> None:
+    """What ``/v1/memory/stats`` tells of the vector index: what is being done, and what is odd."""
+    index = stats.index
+    if stats.progress is not None:
+        out().print(_progress_in_words(stats.progress))
+    if index is None:
+        return
+    if index.place != "embedded":
+        out().print(f"index: {plain(index.place)}", style="dim")
+    if index.notice:
+        aside().print(plain(index.notice), style="yellow")
+    if index.scrub_pending:
+        out().print("The index is still to be rid of what was forgotten.", style="yellow")
+    if index.damaged:
+        names = one_line(", ".join(index.damaged), 200)
+        aside().print(
+            f"The index was damaged and is built anew; {names} under chroma in the data folder"
+            " can be deleted.",
+            style="yellow",
+        )
+
+
+def _progress_in_words(progress: IndexProgress) -> str:
+    """How far the index has come: ``embedding: 300 of 1,000 (42 a second, 17 s left)``."""
+    words = f"{progress.doing}: {progress.done:,} of {progress.total:,} segments"
+    if not progress.rate:
+        return words
+    left = progress.eta_seconds or 0.0
+    time_left = f"{left / 60:,.0f} min" if left > 90 else f"{left:,.0f} s"
+    return f"{words} ({progress.rate:,.0f} a second, {time_left} left)"
+
+
+def print_context(context: ExpandedContext) -> None:
+    """A segment and what stood around it."""
+    print_window(
+        ExpandedWindow(
+            run_loop=context.run_loop,
+            focus=(context.focus,),
+            segments=(*context.before, context.focus, *context.after),
+            successor_ids=context.successor_ids,
+        )
+    )
+
+
+def print_window(window: ExpandedWindow) -> None:
+    """A stretch of one run loop, what was asked for marked, and how to read on."""
+    from rich.text import Text
+
+    loop = window.run_loop
+    out().print(
+        Text.assemble(
+            (one_line(loop.goal, 100), "bold"),
+            (f"\n{plain(loop.id)}  {loop.status}", "dim"),
+            (f"  opened {day(loop.created_at.astimezone().isoformat())}\n", "dim"),
+        )
+    )
+    focus = {segment.anchor.ref for segment in window.focus}
+    for segment in window.segments:
+        _print_segment(segment, focus=segment.anchor.ref in focus)
+    out().print()
+    if loop.predecessor_id is not None:
+        _print_way("it took up an earlier one", loop.predecessor_id)
+    for successor_id in window.successor_ids:
+        _print_way("it was taken up again", successor_id)
+
+
+def _print_way(words: str, run_loop_id: str) -> None:
+    beginning = plain(str(AnchorRef(run_loop_id, 0, 0)))
+    aside().print(f"{words}: rondo memory expand {beginning}", style="dim", soft_wrap=True)
+
+
+def _print_segment(segment: Segment, *, focus: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    anchor = segment.anchor
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=1)
+    row.add_column(width=8)
+    row.add_column(ratio=1)
+    row.add_row(
+        Text("›" if focus else "", style="bold cyan"),
+        Text(LABELS[anchor.segment_type], style="dim"),
+        Text.assemble(
+            (plain(segment.content).strip(), "bold" if focus else ""),
+            (f"  {anchor.iteration_index}.{anchor.segment_index}", "dim"),
+        ),
+    )
+    out().print(row)

@@ -1,4 +1,7 @@
-"""`rondo send`: one message and its answer."""
+"""`rondo chat` and `rondo send`: messages to the assistant.
+
+And `rondo enhance`: whether the model looks over its answers once more.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.daemon.daemon_connection import connect, patiently
-from service.cli.terminal.date_parameter import json_option
+from service.cli.commands.command_options import json_option
+from service.cli.daemon.daemon_client import connect, patiently
 
 if TYPE_CHECKING:
     from service.domain.run_loops import SendMode
+
+
+@click.command()
+@click.option("--loop", "loop", metavar="ID", help="Stay in this run loop (or the one after it).")
+def chat(loop: str | None) -> None:
+    """Talk with the assistant.
+
+    Each message goes to the run loop it belongs to, or opens a new one. Type while an answer comes
+    to steer it. Ctrl-C stops the loop that is at work; Ctrl-D (or a second Ctrl-C) leaves. `/help`
+    lists what else can be typed.
+    """
+    from service.cli.chat.chat_session import ChatSession
+    from service.cli.setup.first_chat_offer import set_up_first
+
+    if loop is None and set_up_first():
+        return
+    with connect() as daemon:
+        ChatSession(daemon).run(loop)
 
 
 @click.command()
@@ -90,3 +111,22 @@ def _standard_input() -> str:
         return sys.stdin.buffer.read().decode("utf-8").strip()
     except UnicodeDecodeError as error:
         raise click.UsageError("This text is not UTF-8 (standard input).") from error
+
+
+@click.command()
+@click.argument("switch", type=click.Choice(("on", "off")), required=False)
+@json_option
+def enhance(switch: str | None, as_json: bool) -> None:
+    """Have the model look over each answer to you once more, or not; alone: tell which it is.
+
+    Holds until the daemon ends; `agent.auto_enhance` is what it begins with.
+    """
+    from service.cli.daemon.daemon_settings import enhance_in_words, switched
+    from service.cli.terminal.output import out, print_json
+
+    with connect() as daemon:
+        now = switched(daemon, switch)
+    if as_json:
+        print_json({"enabled": now})
+    else:
+        out().print(enhance_in_words(now), highlight=False)

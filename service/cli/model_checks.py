@@ -10,7 +10,7 @@ from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import DaemonError
 from service.cli.daemon.daemon_settings import daemon_settings, differing, section_of
 from service.cli.daemon.stream_items import Json, read_as
-from service.cli.doctor.findings import Finding
+from service.cli.doctor_checks import Finding
 from service.config import LLMSettings, Settings
 from service.domain.errors import LLMError, NotFoundError, RondoError
 from service.llm.model_descriptions import (

@@ -1,4 +1,4 @@
-"""Dates as people type them."""
+"""What commands take from a person: ``--json``, dates as people type them, names with values."""
 
 from __future__ import annotations
 

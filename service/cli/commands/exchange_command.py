@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from service.cli.daemon.daemon_connection import connect
-from service.cli.terminal.date_parameter import DateParameter, json_option
+from service.cli.commands.command_options import DateParameter, json_option
+from service.cli.daemon.daemon_client import connect
 
 
 @click.command("export")
@@ -25,7 +25,7 @@ def export_command(output: str, since: str | None, until: str | None, loop: str 
     A file appears under its name only once it is whole.
     """
     from service.cli.daemon.stream_items import Json
-    from service.cli.transfer.export_download import export_to_file, export_to_stdout
+    from service.cli.memory_exchange import export_to_file, export_to_stdout
     from service.cli.views.run_loop_ids import resolve
 
     with connect() as daemon:
@@ -60,8 +60,8 @@ def import_command(file: str, source_format: str, dry_run: bool, as_json: bool) 
     An archive can be its ZIP, its conversations.json, or the folder it was unpacked into. Importing
     the same twice changes nothing; an import that was broken off is begun again.
     """
+    from service.cli.memory_exchange import import_archive
     from service.cli.terminal.output import print_json
-    from service.cli.transfer.import_upload import import_archive
 
     with connect() as daemon:
         outcome = import_archive(daemon, file, source_format, dry_run=dry_run)

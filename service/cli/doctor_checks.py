@@ -1,6 +1,7 @@
 """What `rondo doctor` looks at: one function for each part of the setup, each giving one verdict.
 
 A check never raises for what it checks: what it finds wrong is its result, with what to do.
+`model_checks` has those that look at models.
 """
 
 from __future__ import annotations
@@ -8,18 +9,41 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
+from dataclasses import dataclass
+from typing import Literal
 
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, DaemonNotRunningError
+from service.cli.daemon.daemon_requests import read_token
 from service.cli.daemon.daemon_settings import daemon_settings, differing
-from service.cli.daemon.token_auth import read_token
-from service.cli.doctor.findings import Finding
+from service.cli.daemon.stream_items import read_as
 from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
-from service.domain.errors import ConfigurationError
+from service.domain.errors import ConfigurationError, StorageError
+from service.memory.stores import ReaderLag, damage_of, journal_copies, reader_lag
 from service.wire.daemon_bodies import ReadyPart
+from service.wire.memory_bodies import Stats
 
+Verdict = Literal["ok", "note", "broken"]
+"""``note``: it works without, only less well; ``broken``: the assistant cannot do its work."""
 _LITTLE_SPACE = 1_000_000_000
 _NO_SPACE = 100_000_000
+_ADVICE = {
+    "journal.sqlite3": "Stop the daemon, and restore journal.sqlite3 from a backup: it is the truth"
+    " of which all else is made. What can still be read, `rondo memory export` writes.",
+    "memory.sqlite3": "Stop the daemon, move memory.sqlite3* out of the data folder, and start it"
+    " again: it is made anew from the journal.",
+}
+_LONG_TERM = "long-term memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found."""
+
+    verdict: Verdict
+    words: str
+    advice: str = ""
 
 
 def check_notes(settings: Settings) -> Finding:
@@ -135,3 +159,79 @@ def check_daemon(settings: Settings) -> Finding:
     ]
     words = f"running at {daemon.url}, not ready yet ({'; '.join(waiting)})"
     return Finding("note", words, "Messages are accepted, and answered when it is ready.")
+
+
+def check_databases(settings: Settings) -> Finding:
+    """Whether the databases are whole, page by page; they may be in use meanwhile."""
+    sound: list[str] = []
+    for name, advice in _ADVICE.items():
+        file = settings.data_dir / name
+        if not file.exists():
+            continue
+        damage = damage_of(settings.data_dir, name)
+        if damage is not None:
+            return Finding("broken", f"{name} is damaged: {damage}", advice)
+        sound.append(f"{name} ({file.stat().st_size / 1e6:,.1f} MB)")
+    if not sound:
+        return Finding("ok", "none yet: they are made at the first start")
+    words = f"whole: {', '.join(sound)}"
+    if kept := journal_copies(settings.data_dir):
+        named = ", ".join(f"{each} ({each.stat().st_size / 1e6:,.1f} MB)" for each in kept)
+        return Finding(
+            "note",
+            f"{words}\n{named}: the journal as it was before its form changed, kept in case you"
+            " want to go back to the version before",
+            "Delete it once you do not: it holds all that was said until then. The first"
+            " forgetting deletes it, too.",
+        )
+    return Finding("ok", words)
+
+
+def check_readers(settings: Settings) -> Finding:
+    """Whether all that was journaled is archived, and nobody in the daemon is stuck."""
+    try:
+        lag = reader_lag(settings.data_dir)
+    except StorageError as error:
+        advice = "The next start of the daemon brings the files up to date."
+        return Finding("note", f"how far memory is behind cannot be read: {error.detail}", advice)
+    if lag is None:
+        return Finding("ok", "nothing was journaled yet")
+    words = [_in_words(lag)]
+    behind = {name: count for name, count in _in_daemon(settings).items() if count}
+    behind.pop(_LONG_TERM, None)  # by the files, which also tell what a stopped daemon has left
+    words += [f"{name} is {_changes(count)} behind" for name, count in behind.items()]
+    if lag.problem is not None:
+        words.append(f"one cannot be archived: {lag.problem}")
+        return Finding("note", "; ".join(words), "It is tried again; the other ones go on.")
+    return Finding("ok", "; ".join(words))
+
+
+def _in_words(lag: ReaderLag) -> str:
+    if not (lag.changes or lag.waiting):
+        return f"{_LONG_TERM} has read all changes"
+    clauses = []
+    if lag.changes:
+        age = "" if lag.since is None else f", for {_duration(time.time() - lag.since)}"
+        clauses.append(f"is {_changes(lag.changes)} behind the journal{age}")
+    if lag.waiting:
+        clauses.append(f"has {lag.waiting} run loop{'' if lag.waiting == 1 else 's'} to archive")
+    return f"{_LONG_TERM} {' and '.join(clauses)}"
+
+
+def _changes(count: int) -> str:
+    return f"{count:,} change{'' if count == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def _in_daemon(settings: Settings) -> dict[str, int]:
+    """By how many changes each reader in the daemon is behind; nothing where there is none."""
+    with Daemon(settings) as daemon:
+        try:
+            return read_as(Stats, daemon.get("/v1/memory/stats")).readers
+        except DaemonError:
+            return {}  # the check of the daemon tells

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.daemon.daemon_connection import connect
+from service.cli.commands.command_options import DateParameter, json_option
+from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import body_of, read_as
-from service.cli.terminal.date_parameter import DateParameter, json_option
 
 if TYPE_CHECKING:
     from service.cli.daemon.daemon_client import Daemon

@@ -1,1 +1,0 @@
-"""`rondo memory` and its subcommands, a file for each."""

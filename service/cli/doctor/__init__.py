@@ -1,1 +1,0 @@
-"""What `rondo doctor` looks at."""

@@ -1,1 +1,0 @@
-"""What takes its time: exports, imports and new indexes, with a bar."""

@@ -1,1 +1,0 @@
-"""The models that can run on this machine."""
