@@ -87,13 +87,13 @@ def loop(
 ) -> None:
     """Milliseconds a step of a run loop, with the journal on and a model that answers at once."""
     from service.bench.loop.loop_report import DEFAULT_STEPS, Plan, run
-    from service.bench.loop.peer_python import find
+    from service.bench.loop.peer_python import find_peers
 
     steps = steps or DEFAULT_STEPS
     plan = Plan(
         steps=steps,
         repeats=repeats,
-        peers=find(peer_python) if peers else None,
+        peers=find_peers(peer_python) if peers else None,
         peer_steps=peer_steps or steps,
         concurrent=concurrent or 0,
         concurrent_steps=concurrent_steps,
@@ -131,7 +131,7 @@ def retrieval(
         make_embedder=lambda: create_embedder(settings),
     )
     report = run(plan, tell=_tell)
-    for line in retrieval_table.lines(report):
+    for line in retrieval_table.report_lines(report):
         _tell(line)
     _print(report)
 
@@ -276,7 +276,7 @@ def routing(
         make_llm=lambda: create_llm(settings),
     )
     report = run(plan, tell=_tell)
-    for line in routing_summary.lines(report):
+    for line in routing_summary.report_lines(report):
         _tell(line)
     _print(report)
 

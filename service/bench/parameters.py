@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -62,7 +63,8 @@ def find_sets(
     ]
 
 
-ARMS = ("lexical", "dense", "hybrid")
+Arm = Literal["lexical", "dense", "hybrid"]
+ARMS: tuple[Arm, ...] = ("lexical", "dense", "hybrid")
 """The ways to search: by words alone, by vectors alone, by both."""
 _SMALLEST = 100
 

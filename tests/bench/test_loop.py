@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.bench.loop.peer_python import PEERS, find
+from service.bench.loop.peer_python import PEERS, find_peers
 from service.bench.parameters import BenchmarkError
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def test_loops_that_run_at_the_same_time_all_take_their_steps() -> None:
 
 def test_each_peer_is_measured_at_the_same_work_in_the_same_run() -> None:
     try:
-        find()
+        find_peers()
     except BenchmarkError as error:
         pytest.skip(error.advice)
     report = report_of("--peers", "--steps", "3", "--peer-steps", "2", "--repeats", "1")
@@ -78,7 +78,7 @@ def test_where_the_peers_are_missing_it_says_how_to_install_them(
 ) -> None:
     named = tmp_path / python  # an absolute path stays what it is
     try:
-        find(named)
+        find_peers(named)
     except BenchmarkError:
         done = bench("--peers", "--peer-python", str(named))
         assert done.returncode == 1

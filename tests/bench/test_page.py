@@ -22,8 +22,7 @@ from service.bench.retrieval.ask_queries import Answer
 from service.bench.retrieval.retrieval_dataset import Evidence, Query
 from service.bench.retrieval.retrieval_report import of_answers
 from service.bench.routing.routing_figures import of_decided
-from service.bench.routing.routing_metrics import Decision
-from service.bench.routing.teacher_forcing import Decided
+from service.bench.routing.routing_metrics import Decided, Decision
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()

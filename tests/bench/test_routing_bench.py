@@ -22,9 +22,9 @@ from service.bench.routing.many_topics import conversations, messages
 from service.bench.routing.router_methods import TrainedOn, router_for
 from service.bench.routing.routing_dataset import find_sets, read_set
 from service.bench.routing.routing_figures import of_decided
-from service.bench.routing.routing_metrics import NEW, Decision
+from service.bench.routing.routing_metrics import NEW, Decided, Decision
 from service.bench.routing.routing_report import Plan, run
-from service.bench.routing.teacher_forcing import Decided, arrivals, decide_all, sampled
+from service.bench.routing.teacher_forcing import arrivals, decide_all, sampled
 from service.llm.scripted.script_language import parse_script
 from service.llm.scripted.scripted_model import ScriptedModel
 from service.memory.protocol import Vectors
@@ -99,7 +99,7 @@ def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     assert report["inputs"]["everyday"]["chinese.jsonl"] == digest
     assert report["model"]["version"] == shipped().version
     assert (report["llm"], report["speed"], report["notices"]) == (None, None, {})
-    table = list(routing_summary.lines(report))
+    table = list(routing_summary.report_lines(report))
     assert len(table) == 2
     assert table[1].split()[:3] == ["everyday", "embedding", "40"]
 
@@ -258,7 +258,7 @@ def test_a_set_that_the_model_was_trained_on_is_told_of(monkeypatch: pytest.Monk
     [notice] = report["notices"]["everyday"]
     assert "are not held out" in notice
     assert any(notice in words for words in notices)
-    assert notice in list(routing_summary.lines(report))[-1]
+    assert notice in list(routing_summary.report_lines(report))[-1]
 
 
 def test_an_embedder_that_the_model_does_not_know_is_told_of() -> None:

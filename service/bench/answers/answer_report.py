@@ -142,7 +142,7 @@ class _Measuring:
     ) -> AsyncIterator[Outcome]:
         for number, conversation in enumerate(conversations, 1):
             if arm == "bare":
-                heard = await bare.converse(llm, conversation)
+                heard = await bare.converse_with_bare_model(llm, conversation)
             else:
                 heard = await answer_subject.converse(self._settings, llm, conversation)
             for turn, each in enumerate(heard):

@@ -15,7 +15,7 @@ from service.llm.protocol import LLM
 PROMPT = "You are a helpful assistant."
 
 
-async def converse(llm: LLM, conversation: Conversation) -> list[Heard]:
+async def converse_with_bare_model(llm: LLM, conversation: Conversation) -> list[Heard]:
     """Have a conversation with the model alone: it is shown all turns, also those of long before.
 
     A turn that fails is heard as such, and left out of what is shown later.

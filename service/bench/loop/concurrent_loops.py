@@ -22,8 +22,8 @@ from service.memory.memory import Memory
 from service.tools.registry import ToolRegistry
 
 
-def main() -> None:
-    """Measure so many loops of so many steps."""
+def measure_crowd() -> None:
+    """Measure so many loops at once, of so many steps."""
     steps, folder = bench_worker.arguments()
     loops = int(sys.argv[3])
     folder.mkdir(mode=0o700)
@@ -65,7 +65,3 @@ async def _follow(agent: Agent, words: str) -> None:
             last = event
     if last is None or not isinstance(last.body, RunLoopIdle):
         raise RuntimeError(f"a loop ended with {last and last.type}")
-
-
-if __name__ == "__main__":
-    main()

@@ -48,7 +48,7 @@ def bare_commits(path: Path, sizes: Sequence[int]) -> list[float]:
         db.close()
 
 
-def main() -> None:
+def _measure_loop() -> None:
     """Measure a loop of so many steps."""
     count, folder = bench_worker.arguments()
     sizes: list[int] = []
@@ -85,7 +85,3 @@ async def run_loop(steps: int, folder: Path, began: Callable[[], None]) -> list[
         if last is None or not isinstance(last.body, RunLoopIdle):
             raise RuntimeError(f"the loop ended with {last and last.type}")
         return [len(event.body.model_dump_json()) for event in await memory.journal.read()]
-
-
-if __name__ == "__main__":
-    main()

@@ -62,7 +62,7 @@ class PeerPython:
     """Versions: of each peer by its name, and of what else is needed for it."""
 
 
-def find(named: Path | None = None) -> PeerPython:
+def find_peers(named: Path | None = None) -> PeerPython:
     """The Python that has the peers: the one that is named, else theirs, else our own.
 
     Raises:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from service.bench.parameters import BenchmarkError
+from service.bench.parameters import Arm, BenchmarkError
 from service.bench.retrieval.retrieval_dataset import Query
 from service.bench.retrieval.retrieval_metrics import DEEPEST, Place
 from service.memory.long_term import LongTermMemory
-
-Arm = Literal["lexical", "dense", "hybrid"]
-ARMS: tuple[Arm, ...] = ("lexical", "dense", "hybrid")
 
 _WARM_UP = "Where is the nearest lighthouse?"
 

@@ -17,9 +17,9 @@ import anyio
 
 from service import __version__
 from service.bench.latency import percentile
-from service.bench.parameters import BenchmarkError
+from service.bench.parameters import ARMS, Arm, BenchmarkError
 from service.bench.retrieval import retrieval_metrics
-from service.bench.retrieval.ask_queries import ARMS, Answer, Arm, ask_all
+from service.bench.retrieval.ask_queries import Answer, ask_all
 from service.bench.retrieval.evaluation_store import OWNER, fill, opened
 from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
 from service.memory.protocol import Embedder

@@ -8,7 +8,7 @@ from typing import Any
 _SHARES = ("recall@1", "recall@5", "recall@10", "recall@50", "all@10", "any@10", "mrr")
 
 
-def lines(report: Mapping[str, Any]) -> Iterator[str]:
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A line for each set and arm, shares in percent."""
     rows = [(name, arms) for name, arms in report["sets"].items()]
     if len(rows) > 1:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.bench.latency import percentile
-from service.bench.routing.routing_metrics import calibration, measured
-from service.bench.routing.teacher_forcing import Decided
+from service.bench.routing.routing_metrics import Decided, calibration, measured
 
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"))
 """Up to so many candidates, and what these numbers are called."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from service.domain.routes import RouteMethod
+
 _BINS = 10
 NEW = -1
 """The place of a new topic."""
@@ -20,6 +22,22 @@ class Decision:
     chosen: int
     right: int
     confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of one message. Times are in milliseconds."""
+
+    decision: Decision
+    candidates: int
+    """How many loops were active."""
+    method: RouteMethod
+    ms: float
+    """The whole decision, with the embedding of the message."""
+    embedded: int
+    """How many texts were embedded for it."""
+    embedding_ms: float | None
+    """The same message, embedded by the bare embedder; None where nothing was embedded."""
 
 
 def measured(decisions: Sequence[Decision]) -> dict[str, Any]:

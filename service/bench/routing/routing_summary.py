@@ -10,7 +10,7 @@ _TIMES = ("p50_ms", "p95_ms", "embedding_p50_ms", "ratio")
 _WIDTH = 12
 
 
-def lines(report: Mapping[str, Any]) -> Iterator[str]:
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A line for each set and method; one for the speed; the notices last."""
     sets = report["sets"]
     width = max(len("set"), *(len(name) for name in sets))

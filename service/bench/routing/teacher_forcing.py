@@ -11,28 +11,11 @@ from service.bench.routing.bench_embedders import TimedEmbedder
 from service.bench.routing.open_loops import ActiveLoops
 from service.bench.routing.router_methods import Warm
 from service.bench.routing.routing_dataset import RoutingSet, Said
-from service.bench.routing.routing_metrics import NEW, Decision
+from service.bench.routing.routing_metrics import NEW, Decided, Decision
 from service.domain.history.state import RunLoopState
-from service.domain.routes import RouteMethod
 from service.routing.router import Router
 
 _TOLD_EVERY_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What came of one message. Times are in milliseconds."""
-
-    decision: Decision
-    candidates: int
-    """How many loops were active."""
-    method: RouteMethod
-    ms: float
-    """The whole decision, with the embedding of the message."""
-    embedded: int
-    """How many texts were embedded for it."""
-    embedding_ms: float | None
-    """The same message, embedded by the bare embedder; None where nothing was embedded."""
 
 
 @dataclass(frozen=True, slots=True)
