@@ -16,8 +16,8 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from service.bench.relevance.relevance_report import Plan, answers_of, read_sets
-from service.bench.relevance.store_questions import Answer
+from service.bench.retrieval.question_stores import Answer
+from service.bench.retrieval.relevance_report import Plan, answers_of, read_sets
 from service.config import load_settings
 from service.domain.anchors import MemoryHit
 from service.memory.embedders import create_embedder

@@ -10,7 +10,7 @@ import numpy as np
 
 from research.routing.boosting import Numbers, softmax
 from research.routing.feature_table import Integers, Table
-from service.bench.routing.routing_metrics import NEW, Decision, calibration, measured
+from service.bench.routing.routing_figures import NEW, Decision, calibration, measured
 from service.routing.routing_model import Scorer
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from service.bench.routing.open_loops import ACTIVE_SECONDS
 from service.bench.routing.routing_dataset import files as files
 from service.bench.routing.routing_dataset import said_in
+from service.bench.routing.teacher_forcing import ACTIVE_SECONDS
 from service.routing.text.text_reading import MOST_TURNS, Candidate, Turn, Vector
 
 EMBEDDED_CHARACTERS = 400

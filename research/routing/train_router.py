@@ -38,7 +38,7 @@ from research.routing.networks import Networking, trained_network
 from research.routing.projecting import Projecting, trained_projection
 from research.routing.replay import embedded, replay
 from research.routing.resting import rested
-from service.bench.routing.routing_metrics import measured
+from service.bench.routing.routing_figures import measured
 from service.routing.features.embedding_features import NEARNESS_FEATURES
 from service.routing.features.feature_set import CONTEXT_FEATURES
 from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES

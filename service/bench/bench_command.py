@@ -87,7 +87,7 @@ def loop(
 ) -> None:
     """Milliseconds a step of a run loop, with the journal on and a model that answers at once."""
     from service.bench.loop.loop_report import DEFAULT_STEPS, Plan, run
-    from service.bench.loop.peer_python import find_peers
+    from service.bench.loop.worker_process import find_peers
 
     steps = steps or DEFAULT_STEPS
     plan = Plan(
@@ -117,8 +117,7 @@ def retrieval(
     data: Path, sets: tuple[str, ...], arms: tuple[Any, ...], seed: int, as_json: bool
 ) -> None:
     """How much of the evidence memory finds, on data of anybody's own."""
-    from service.bench.retrieval import retrieval_table
-    from service.bench.retrieval.retrieval_report import Plan, run
+    from service.bench.retrieval.retrieval_report import Plan, report_lines, run
     from service.config import load_settings
     from service.memory.embedders import create_embedder
 
@@ -131,7 +130,7 @@ def retrieval(
         make_embedder=lambda: create_embedder(settings),
     )
     report = run(plan, tell=_tell)
-    for line in retrieval_table.report_lines(report):
+    for line in report_lines(report):
         _tell(line)
     _print(report)
 
@@ -165,7 +164,7 @@ def relevance(
     as_json: bool,
 ) -> None:
     """Whether memory tells what is about a question from what is merely the best of the rest."""
-    from service.bench.relevance.relevance_report import Plan, run
+    from service.bench.retrieval.relevance_report import Plan, run
     from service.config import load_settings
     from service.memory.embedders import create_embedder
 
@@ -255,8 +254,7 @@ def routing(
 ) -> None:
     """How often the router brings a message where it belongs, on data of anybody's own."""
     from service.agent.agent_settings import options_from_settings
-    from service.bench.routing import routing_summary
-    from service.bench.routing.routing_report import Plan, run
+    from service.bench.routing.routing_report import Plan, report_lines, run
     from service.config import load_settings
     from service.llm.factory import create_llm
     from service.memory.embedders import create_embedder
@@ -276,7 +274,7 @@ def routing(
         make_llm=lambda: create_llm(settings),
     )
     report = run(plan, tell=_tell)
-    for line in routing_summary.report_lines(report):
+    for line in report_lines(report):
         _tell(line)
     _print(report)
 

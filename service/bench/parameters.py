@@ -1,9 +1,10 @@
-"""What the benchmarks have in common: their options' values, their sets of data, and what they say
-when they cannot measure.
+"""What the benchmarks have in common: their options' values, their sets of data, percentiles, and
+what they say when they cannot measure.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Literal
 import click
 
 from service.domain.errors import RondoError
+
+Arm = Literal["lexical", "dense", "hybrid"]
+ARMS: tuple[Arm, ...] = ("lexical", "dense", "hybrid")
+"""The ways to search: by words alone, by vectors alone, by both."""
+_SMALLEST = 100
 
 
 class BenchmarkError(RondoError):
@@ -63,12 +69,6 @@ def find_sets(
     ]
 
 
-Arm = Literal["lexical", "dense", "hybrid"]
-ARMS: tuple[Arm, ...] = ("lexical", "dense", "hybrid")
-"""The ways to search: by words alone, by vectors alone, by both."""
-_SMALLEST = 100
-
-
 class Arms(click.ParamType[tuple[str, ...]]):
     """Names of arms, separated by commas."""
 
@@ -101,3 +101,18 @@ class Sizes(click.ParamType[tuple[int, ...]]):
         if min(sizes) < _SMALLEST:
             self.fail(f"the smallest size is {_SMALLEST}.", param, ctx)
         return tuple(sorted(sizes))
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value that so many percent of the values do not exceed, interpolated.
+
+    Args:
+        values: at least one.
+        percent: 1 to 99.
+
+    >>> percentile([1.0, 2.0, 3.0], 50), percentile([4.0], 95)
+    (2.0, 4.0)
+    """
+    if len(values) == 1:
+        return values[0]
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -15,7 +15,7 @@ from service.bench.answers.answer_checks import faults, is_echo, is_in, is_refus
 from service.bench.answers.answer_dataset import Check, Conversation, read_data
 from service.bench.answers.answer_figures import Outcome, of_runs
 from service.bench.answers.answer_report import Plan, run
-from service.bench.answers.heard_answer import Heard
+from service.bench.answers.answer_subject import Heard
 from service.bench.bench_command import bench
 from service.bench.parameters import BenchmarkError
 from service.config import Settings

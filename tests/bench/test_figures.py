@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import pytest
 
-from service.bench.loop import loop_figures
+from service.bench.loop import loop_report
 from service.bench.loop.bench_worker import CrowdRun, Run, SubjectRun
 
 
@@ -20,42 +20,42 @@ def run_of(steps_ms: list[float], *, disk_bytes: int = 0) -> Run:
 
 def test_growth_compares_the_last_steps_with_those_around_the_tenth() -> None:
     steps = [9.0] * 4 + [2.0] * 11 + [50.0] * 965 + [3.0] * 20
-    figures = loop_figures.of_runs([run_of(steps)])
+    figures = loop_report.of_runs([run_of(steps)])
     assert figures["tenth_ms"] == pytest.approx(2)
     assert figures["end_ms"] == pytest.approx(3)
     assert figures["growth"] == pytest.approx(1.5)
 
 
 def test_one_slow_run_among_three_changes_no_median() -> None:
-    calm = loop_figures.of_runs([run_of([1.0] * 20)])
-    noisy = loop_figures.of_runs([run_of([1.0] * 20), run_of([7.0] * 20), run_of([1.0] * 20)])
+    calm = loop_report.of_runs([run_of([1.0] * 20)])
+    noisy = loop_report.of_runs([run_of([1.0] * 20), run_of([7.0] * 20), run_of([1.0] * 20)])
     assert noisy["p50_ms"] == calm["p50_ms"] == pytest.approx(1)
     assert noisy["end_ms"] == pytest.approx(1)
     assert noisy["repeats"] == 3
 
 
 def test_what_is_on_disk_is_told_in_all_and_for_each_step() -> None:
-    figures = loop_figures.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
+    figures = loop_report.of_runs([run_of([1.0] * 50, disk_bytes=40_000)])
     assert figures["disk_bytes"] == 40_000
     assert figures["disk_bytes_per_step"] == 800
 
 
 def test_pauses_for_garbage_are_told_in_all_and_the_longest() -> None:
-    figures = loop_figures.of_runs([run_of([1.0] * 20)])
+    figures = loop_report.of_runs([run_of([1.0] * 20)])
     assert figures["gc_ms"] == pytest.approx(0.75)
     assert figures["gc_max_ms"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 40])
 def test_loops_of_any_length_have_all_figures(count: int) -> None:
-    figures = loop_figures.of_runs([run_of([2.0] * count)])
+    figures = loop_report.of_runs([run_of([2.0] * count)])
     assert figures["growth"] == pytest.approx(1)
     assert figures["p95_ms"] == pytest.approx(2)
 
 
 def test_a_loop_is_compared_with_its_baseline() -> None:
     run = run_of([3.0] * 20)
-    figures = loop_figures.of_subject(
+    figures = loop_report.of_subject(
         [SubjectRun(**run, baseline_ms=baseline) for baseline in (0.1, 0.5, 0.9)]
     )
     assert figures["baseline_p50_ms"] == pytest.approx(0.5)
@@ -69,7 +69,7 @@ def test_the_slowest_step_of_all_loops_is_told_against_the_median() -> None:
         ended=6.0,
         gc_ms=[],
     )
-    figures = loop_figures.of_crowds([crowd])
+    figures = loop_report.of_crowds([crowd])
     assert (figures["loops"], figures["steps"]) == (2, 5)
     assert figures["max_over_median"] == pytest.approx(4.2)
     assert figures["last_began_ms"] == pytest.approx(500)

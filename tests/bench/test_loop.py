@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.bench.loop.peer_python import PEERS, find_peers
+from service.bench.loop.worker_process import PEERS, find_peers
 from service.bench.parameters import BenchmarkError
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.bench.memory.drawn_vectors import MixedEmbedder
-from service.bench.memory.generated_texts import Corpus
+from service.bench.memory.memory_dataset import Corpus, MixedEmbedder
 from service.bench.memory.memory_report import Plan, of_archiving, of_searching, run
 from service.bench.memory.memory_subject import Searched, Taken
 from service.bench.parameters import BenchmarkError

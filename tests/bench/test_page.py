@@ -12,17 +12,16 @@ import pytest
 
 from service.bench.answers.answer_dataset import Check, Conversation, Turn
 from service.bench.answers.answer_figures import Outcome, of_runs
-from service.bench.answers.heard_answer import Heard
+from service.bench.answers.answer_subject import Heard
 from service.bench.bench_command import bench
-from service.bench.loop import loop_figures
+from service.bench.loop import loop_report
 from service.bench.loop.bench_worker import CrowdRun, SubjectRun
 from service.bench.memory.memory_report import of_archiving, of_searching
 from service.bench.memory.memory_subject import Searched, Taken
-from service.bench.retrieval.ask_queries import Answer
+from service.bench.retrieval.evaluation_store import Answer
 from service.bench.retrieval.retrieval_dataset import Evidence, Query
 from service.bench.retrieval.retrieval_report import of_answers
-from service.bench.routing.routing_figures import of_decided
-from service.bench.routing.routing_metrics import Decided, Decision
+from service.bench.routing.routing_figures import Decided, Decision, of_decided
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
@@ -38,7 +37,7 @@ def test_every_figure_is_explained() -> None:
     starts = [0.0, 1.0, 2.0]
     subject = SubjectRun(starts=starts, disk_bytes=1, gc_ms=[], baseline_ms=1.0)
     crowd = CrowdRun(starts=[starts], sent=0.0, ended=2.0, gc_ms=[])
-    names = {*loop_figures.of_subject([subject]), *loop_figures.of_crowds([crowd])}
+    names = {*loop_report.of_subject([subject]), *loop_report.of_crowds([crowd])}
     names |= {*of_archiving([Taken(1, 1, 1)], [Taken(1, 1, 1)])}
     searched = of_searching([Searched("", 1, 1, True), Searched("type", 1, 1, True)])
     names |= {*searched, *searched["filters"]["type"]}

@@ -15,14 +15,11 @@ import pytest
 
 from research.routing.replay import replay
 from service.bench.parameters import BenchmarkError
-from service.bench.routing import routing_report, routing_summary
-from service.bench.routing.bench_embedders import TimedEmbedder
-from service.bench.routing.decision_speed import MESSAGES
-from service.bench.routing.many_topics import conversations, messages
-from service.bench.routing.router_methods import TrainedOn, router_for
+from service.bench.routing import routing_report
+from service.bench.routing.decision_speed import MESSAGES, conversations, messages
+from service.bench.routing.router_methods import TimedEmbedder, TrainedOn, router_for
 from service.bench.routing.routing_dataset import find_sets, read_set
-from service.bench.routing.routing_figures import of_decided
-from service.bench.routing.routing_metrics import NEW, Decided, Decision
+from service.bench.routing.routing_figures import NEW, Decided, Decision, of_decided
 from service.bench.routing.routing_report import Plan, run
 from service.bench.routing.teacher_forcing import arrivals, decide_all, sampled
 from service.llm.scripted.script_language import parse_script
@@ -99,7 +96,7 @@ def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     assert report["inputs"]["everyday"]["chinese.jsonl"] == digest
     assert report["model"]["version"] == shipped().version
     assert (report["llm"], report["speed"], report["notices"]) == (None, None, {})
-    table = list(routing_summary.report_lines(report))
+    table = list(routing_report.report_lines(report))
     assert len(table) == 2
     assert table[1].split()[:3] == ["everyday", "embedding", "40"]
 
@@ -258,7 +255,7 @@ def test_a_set_that_the_model_was_trained_on_is_told_of(monkeypatch: pytest.Monk
     [notice] = report["notices"]["everyday"]
     assert "are not held out" in notice
     assert any(notice in words for words in notices)
-    assert notice in list(routing_summary.report_lines(report))[-1]
+    assert notice in list(routing_report.report_lines(report))[-1]
 
 
 def test_an_embedder_that_the_model_does_not_know_is_told_of() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.bench.relevance.relevance_report import Plan, run
+from service.bench.retrieval.relevance_report import Plan, run
 from service.domain.anchors import SearchResult
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.memory.protocol import Embedder

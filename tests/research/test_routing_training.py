@@ -30,7 +30,7 @@ from research.routing.train_router import (
     trained,
     trained_reader,
 )
-from service.bench.routing.routing_metrics import NEW, Decision, calibration, measured
+from service.bench.routing.routing_figures import NEW, Decision, calibration, measured
 from service.routing.features.feature_set import CANDIDATE_FEATURES, features
 from service.routing.routing_model import read_model
 from service.routing.text.text_reading import Candidate, Turn

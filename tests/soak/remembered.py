@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, cast
 import anyio
 import numpy as np
 
-from service.bench.memory.generated_texts import Corpus
+from service.bench.memory.memory_dataset import Corpus
 from service.domain.history.events import RunLoopImported
 from service.domain.run_loops import RunLoop
 from service.memory.exchange.importing import Importing

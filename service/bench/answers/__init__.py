@@ -1,5 +1,6 @@
 """Whether answers are worth reading: conversations with checks, through the daemon's own parts.
 
-`answer_dataset` reads them, `answer_checks` tells whether an answer passes, `answer_subject` and
-`bare_model` give answers, and `answer_report` puts it together.
+`answer_dataset` reads them, `answer_subject` gives answers, the daemon's and the bare model's,
+`answer_checks` tells whether one passes, `answer_figures` counts, and `answer_report` puts it
+together.
 """

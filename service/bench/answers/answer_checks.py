@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import pairwise
 
-from service.bench.answers.answer_dataset import Check, Expected, Language
-from service.bench.answers.days import with_days
+from service.bench.answers.answer_dataset import Check, Expected, Language, with_days
 
 _HAN = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+(?:['.][^\W_{_HAN}]+)*")

@@ -18,12 +18,10 @@ import anyio
 
 from service import __version__
 from service.bench.answers import answer_subject
-from service.bench.answers import bare_model as bare
 from service.bench.answers.answer_checks import faults
 from service.bench.answers.answer_dataset import Conversation, read_data
-from service.bench.answers.answer_figures import Figures, Outcome, of_runs
-from service.bench.answers.first_message import starts
-from service.bench.answers.heard_answer import Heard
+from service.bench.answers.answer_figures import Figures, Outcome, of_runs, starts
+from service.bench.answers.answer_subject import Heard
 from service.bench.parameters import BenchmarkError
 from service.config import Settings
 from service.llm.factory import create_llm
@@ -92,7 +90,7 @@ def run(plan: Plan, *, tell: Tell = lambda words: None) -> Figures:
         "conversations": len(data.conversations),
         "runs": plan.runs,
         "seed": plan.seed,
-        "bare_prompt": bare.PROMPT,
+        "bare_prompt": answer_subject.BARE_PROMPT,
         "inputs": data.inputs,
         "embedder": embedder.identity if embedder else None,
         "version": __version__,
@@ -142,7 +140,7 @@ class _Measuring:
     ) -> AsyncIterator[Outcome]:
         for number, conversation in enumerate(conversations, 1):
             if arm == "bare":
-                heard = await bare.converse_with_bare_model(llm, conversation)
+                heard = await answer_subject.converse_with_bare_model(llm, conversation)
             else:
                 heard = await answer_subject.converse(self._settings, llm, conversation)
             for turn, each in enumerate(heard):

@@ -1,4 +1,8 @@
-"""The daemon's own parts, as configured, with nothing in its memory."""
+"""What answers: the daemon's own parts, as configured, with nothing in its memory.
+
+And beside them the model by itself: the same weights, one line of instructions, the turns as plain
+chat.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +19,11 @@ import anyio
 from service.agent.agent import Agent
 from service.agent.agent_factory import agent_from_settings
 from service.bench.answers.answer_dataset import Conversation
-from service.bench.answers.heard_answer import Heard
 from service.bench.parameters import BenchmarkError
 from service.config import Settings
-from service.domain.errors import ConflictError
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import StreamPart, TextDelta
+from service.domain.errors import ConflictError, LLMError
 from service.domain.history.events import (
     ErrorOccurred,
     Event,
@@ -28,9 +34,28 @@ from service.domain.history.events import (
     RunLoopFailed,
 )
 from service.domain.history.human_input import InputRequired
+from service.llm.generate import generate
 from service.llm.protocol import LLM
 
 _LONGEST_ANSWER_SECONDS = 600.0
+BARE_PROMPT = "You are a helpful assistant."
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """All that was said to one message, and how long it took."""
+
+    answer: str
+    whole_ms: float
+    """From sending it to the end of the answer."""
+    first_token_ms: float | None
+    """To the first piece of the answer that a person could read; None: there was none."""
+    tools: tuple[str, ...] | None = ()
+    """The names of the tools that were called; None: there were none to call."""
+    route: str = ""
+    """Whether it opened a run loop or joined one."""
+    problem: str = ""
+    """What went wrong, in words, where something did."""
 
 
 class Lent:
@@ -166,3 +191,41 @@ async def _end_all(agent: Agent) -> None:
             f"what was said does not get into long-term memory: {problem.in_words()}",
             advice="`rondo doctor` checks the embedder.",
         )
+
+
+async def converse_with_bare_model(llm: LLM, conversation: Conversation) -> list[Heard]:
+    """Have a conversation with the model alone: it is shown all turns, also those of long before.
+
+    A turn that fails is heard as such, and left out of what is shown later.
+    """
+    shown = [Message.system(BARE_PROMPT)]
+    heard = []
+    for turn in conversation.turns:
+        asked = [*shown, Message.user(turn.say)]
+        began = time.perf_counter()
+        first: list[float] = []
+
+        def note(part: StreamPart, began: float = began, first: list[float] = first) -> None:
+            if isinstance(part, TextDelta) and part.text.strip() and not first:
+                first.append(_since(began))
+
+        try:
+            answer, problem = (await generate(llm, asked, on_part=note)).message.text, ""
+        except LLMError as error:
+            answer, problem = "", error.problem().in_words()
+        heard.append(
+            Heard(
+                answer=answer,
+                whole_ms=_since(began),
+                first_token_ms=first[0] if first else None,
+                tools=None,
+                problem=problem,
+            )
+        )
+        if not problem:
+            shown = [*asked, Message.assistant(answer)]
+    return heard
+
+
+def _since(began: float) -> float:
+    return round(1000 * (time.perf_counter() - began), 1)

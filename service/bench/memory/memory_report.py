@@ -16,12 +16,9 @@ from typing import Any
 import anyio
 
 from service import __version__
-from service.bench.latency import percentile
-from service.bench.memory.drawn_vectors import MixedEmbedder
-from service.bench.memory.generated_texts import Corpus
-from service.bench.memory.memory_baseline import BareChroma
-from service.bench.memory.memory_subject import Searched, Stores, Taken, bytes_in
-from service.bench.parameters import BenchmarkError
+from service.bench.memory.memory_dataset import Corpus, MixedEmbedder
+from service.bench.memory.memory_subject import BareChroma, Searched, Stores, Taken, bytes_in
+from service.bench.parameters import BenchmarkError, percentile
 from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import Embedder

@@ -1,7 +1,8 @@
 """A long-term memory that grows, and a bare Chroma that grows beside it; measured in turn.
 
-The baseline works in the same kind of worker thread as Rondo: an engine may have settings of each
-thread, and give the thread that loaded it another number of cores.
+The bare Chroma is the raw baseline: its own parameters, and nothing beside the vectors. It works in
+the same kind of worker thread as Rondo: an engine may have settings of each thread, and give the
+thread that loaded it another number of cores.
 """
 
 from __future__ import annotations
@@ -11,26 +12,54 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio.to_thread
 
-from service.bench.memory.drawn_vectors import MixedEmbedder
-from service.bench.memory.generated_texts import Corpus
-from service.bench.memory.memory_baseline import BareChroma
+from service.bench.memory.memory_dataset import Corpus, MixedEmbedder
 from service.bench.parameters import BenchmarkError
 from service.domain.anchors import SearchResult
 from service.domain.run_loops import RunLoop
 from service.memory.ledger.segmenter import segment
 from service.memory.long_term import LongTermMemory
-from service.memory.protocol import Embedder, SearchFilters
+from service.memory.protocol import Embedder, SearchFilters, Vectors
 
 OWNER = "me"
 BLOCK = 64
 """Segments, at least, that subject and baseline archive in turn."""
 _FILL_BLOCK = 2_000
-
 Filters = dict[str, SearchFilters]
+
+
+class BareChroma:
+    """An embedded Chroma in a folder that does not exist yet. Opening it takes a second."""
+
+    def __init__(self, folder: Path) -> None:
+        import chromadb
+        from chromadb.config import Settings
+
+        self._client: Any = chromadb.PersistentClient(
+            str(folder), settings=Settings(anonymized_telemetry=False)
+        )
+        self._collection: Any = self._client.create_collection("baseline", embedding_function=None)
+        self._added = 0
+
+    def add(self, vectors: Vectors) -> None:
+        """Add vectors, numbered on."""
+        numbers = range(self._added, self._added + len(vectors))
+        self._collection.add(ids=[str(number) for number in numbers], embeddings=vectors)
+        self._added += len(vectors)
+
+    def query(self, vector: Vectors, *, limit: int) -> int:
+        """How many of the nearest there were, at most `limit`; `vector` has the shape (1, n)."""
+        response = self._collection.query(
+            query_embeddings=vector, n_results=limit, include=["distances"]
+        )
+        return len(response["ids"][0])
+
+    def close(self) -> None:
+        """Release the files."""
+        self._client.close()
 
 
 class Piece(NamedTuple):

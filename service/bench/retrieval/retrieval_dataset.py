@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from service.bench import parameters as data_sets
+from service.bench import parameters
 from service.bench.parameters import BenchmarkError
 from service.bench.retrieval.retrieval_metrics import Place
 from service.domain.anchors import SegmentType
@@ -91,7 +91,7 @@ def find_sets(folder: Path, patterns: Sequence[str] = ()) -> list[Path]:
         BenchmarkError: there are none, or none of a wanted name.
     """
     shape = f"A set is a folder with the files {RUN_LOOPS} and {QUERIES}."
-    return data_sets.find_sets(folder, patterns, kind=SETS, is_set=_is_set, shape=shape)
+    return parameters.find_sets(folder, patterns, kind=SETS, is_set=_is_set, shape=shape)
 
 
 def _is_set(folder: Path) -> bool:

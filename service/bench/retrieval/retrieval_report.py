@@ -1,4 +1,4 @@
-"""The whole report: each set in a fresh store, each arm over it, judged."""
+"""The whole report: each set in a fresh store, each arm over it, judged; and its main figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,15 +16,31 @@ from typing import Any
 import anyio
 
 from service import __version__
-from service.bench.latency import percentile
-from service.bench.parameters import ARMS, Arm, BenchmarkError
+from service.bench.parameters import ARMS, Arm, BenchmarkError, percentile
 from service.bench.retrieval import retrieval_metrics
-from service.bench.retrieval.ask_queries import Answer, ask_all
-from service.bench.retrieval.evaluation_store import OWNER, fill, opened
+from service.bench.retrieval.evaluation_store import OWNER, Answer, ask_all, fill, opened
 from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
 from service.memory.protocol import Embedder
 
+_SHARES = ("recall@1", "recall@5", "recall@10", "recall@50", "all@10", "any@10", "mrr")
 Figures = dict[str, Any]
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each set and arm, shares in percent."""
+    rows = [(name, arms) for name, arms in report["sets"].items()]
+    if len(rows) > 1:
+        rows.append(("overall", report["overall"]))
+    width = max(len("set"), *(len(name) for name, _ in rows))
+    head = " ".join(f"{name:>9}" for name in _SHARES)
+    yield f"{'set':<{width}} {'arm':<8}{'queries':>8} {head} {'p50 ms':>8} {'p95 ms':>8}"
+    for name, arms in rows:
+        for arm, figures in arms.items():
+            shares = " ".join(f"{100 * figures[share]:9.1f}" for share in _SHARES)
+            yield (
+                f"{name:<{width}} {arm:<8}{figures['queries']:>8} {shares}"
+                f" {figures['p50_ms']:8.1f} {figures['p95_ms']:8.1f}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

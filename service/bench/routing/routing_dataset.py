@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from service.bench import parameters as data_sets
+from service.bench import parameters
 from service.bench.parameters import BenchmarkError
 
 SETS = "routing"
@@ -83,7 +83,7 @@ def find_sets(folder: Path, patterns: Sequence[str] = ()) -> list[Path]:
     Raises:
         BenchmarkError: there are none, or none of a wanted name.
     """
-    return data_sets.find_sets(
+    return parameters.find_sets(
         folder, patterns, kind=SETS, is_set=lambda each: bool(files(each)), shape=_SHAPE
     )
 

@@ -1,27 +1,98 @@
-"""The figures of what was decided."""
+"""From decisions to figures: accuracy, F1 of *new*, calibration, confusion by kind, and times."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from service.bench.latency import percentile
-from service.bench.routing.routing_metrics import Decided, calibration, measured
+import numpy as np
 
+from service.bench.parameters import percentile
+from service.domain.routes import RouteMethod
+
+_BINS = 10
+NEW = -1
+"""The place of a new topic."""
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"))
 """Up to so many candidates, and what these numbers are called."""
 _MORE = "more"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a message was put, how sure that was, and where it belongs."""
+
+    chosen: int
+    right: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of one message. Times are in milliseconds."""
+
+    decision: Decision
+    candidates: int
+    """How many loops were active."""
+    method: RouteMethod
+    ms: float
+    """The whole decision, with the embedding of the message."""
+    embedded: int
+    """How many texts were embedded for it."""
+    embedding_ms: float | None
+    """The same message, embedded by the bare embedder; None where nothing was embedded."""
+
+
+def measured(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The figures; ECE over ten bins of the decision's confidence (Guo et al. 2017)."""
+    chosen = np.array([each.chosen for each in decisions])
+    right = np.array([each.right for each in decisions])
+    is_right = chosen == right
+    new_and_new = int(((chosen == NEW) & (right == NEW)).sum())
+    called_new, truly_new = int((chosen == NEW).sum()), int((right == NEW).sum())
+    curve = calibration(decisions)
+    off = sum(abs(each["confidence"] - each["right"]) * each["messages"] for each in curve)
+    return {
+        "messages": len(decisions),
+        "accuracy": round(float(is_right.mean()), 4),
+        "new_f1": round(2 * new_and_new / max(called_new + truly_new, 1), 4),
+        "ece": round(off / len(decisions), 4),
+        "kinds": {
+            "joined_right": int((is_right & (right != NEW)).sum()),
+            "joined_wrong": int((~is_right & (right != NEW) & (chosen != NEW)).sum()),
+            "joined_instead_of_new": int(((right == NEW) & (chosen != NEW)).sum()),
+            "new_instead_of_joined": int(((right != NEW) & (chosen == NEW)).sum()),
+            "new_right": new_and_new,
+        },
+    }
+
+
+def calibration(decisions: Sequence[Decision]) -> list[dict[str, float]]:
+    """How often decisions were right, by their confidence, in ten bins; empty bins are left out."""
+    confidence = np.array([each.confidence for each in decisions])
+    is_right = np.array([each.chosen == each.right for each in decisions])
+    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    return [
+        {
+            "confidence": round(float(confidence[bins == each].mean()), 4),
+            "right": round(float(is_right[bins == each].mean()), 4),
+            "messages": int((bins == each).sum()),
+        }
+        for each in range(_BINS)
+        if (bins == each).any()
+    ]
 
 
 def of_decided(decided: Sequence[Decided]) -> dict[str, Any]:
     """The figures of some decisions, at least one.
 
     Returns:
-        ``messages``, ``accuracy``, ``new_f1``, ``ece`` and ``kinds``, see `metrics.measured`;
+        ``messages``, ``accuracy``, ``new_f1``, ``ece`` and ``kinds``, see `measured`;
         ``without_llm``, the share that the language model was not needed for; ``methods``, how many
-        each decided; what `of_times` gives; ``calibration``, see `metrics.calibration`;
+        each decided; what `of_times` gives; ``calibration``, see `calibration`;
         ``by_candidates``, messages and accuracy by how many loops were active.
     """
     decisions = [each.decision for each in decided]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -17,19 +17,53 @@ import anyio.to_thread
 from service import __version__
 from service.bench.parameters import BenchmarkError
 from service.bench.routing import decision_speed
-from service.bench.routing.bench_embedders import TimedEmbedder
-from service.bench.routing.open_loops import ACTIVE_SECONDS
-from service.bench.routing.router_methods import Method, TrainedOn, router_for, trained_on
+from service.bench.routing.router_methods import (
+    Method,
+    TimedEmbedder,
+    TrainedOn,
+    router_for,
+    trained_on,
+)
 from service.bench.routing.routing_dataset import RoutingSet, find_sets, read_set
 from service.bench.routing.routing_figures import of_decided
-from service.bench.routing.teacher_forcing import decide_all, sampled
+from service.bench.routing.teacher_forcing import ACTIVE_SECONDS, decide_all, sampled
 from service.domain.errors import EmbeddingError, LLMError
 from service.llm.protocol import LLM
 from service.memory.protocol import Embedder
 from service.routing.open_loop_vectors import is_known
 from service.routing.routing_options import RouterOptions
 
+_SHARES = ("accuracy", "new_f1", "ece", "without_llm")
+_TIMES = ("p50_ms", "p95_ms", "embedding_p50_ms", "ratio")
+_WIDTH = 12
 Figures = dict[str, Any]
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each set and method; one for the speed; the notices last."""
+    sets = report["sets"]
+    width = max(len("set"), *(len(name) for name in sets))
+    heads = (*_SHARES, "p50 ms", "p95 ms", "embed p50", "ratio")
+    head = " ".join(f"{name:>{_WIDTH}}" for name in heads)
+    yield f"{'set':<{width}} {'method':<10}{'messages':>8} {head}"
+    for name, methods in sets.items():
+        for method, figures in methods.items():
+            shares = " ".join(f"{figures[each]:{_WIDTH}.4f}" for each in _SHARES)
+            times = " ".join(_number(figures[each]) for each in _TIMES)
+            yield f"{name:<{width}} {method:<10}{figures['messages']:>8} {shares} {times}"
+    if speed := report["speed"]:
+        beside = f", ratio {speed['ratio']}" if speed["ratio"] is not None else ""
+        yield (
+            f"among {speed['loops']} made-up loops: p50 {speed['p50_ms']} ms,"
+            f" p95 {speed['p95_ms']} ms{beside}"
+        )
+    for name, notices in report["notices"].items():
+        for notice in notices:
+            yield f"{name}: {notice}"
+
+
+def _number(value: float | None) -> str:
+    return f"{'-' if value is None else format(value, '.2f'):>{_WIDTH}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

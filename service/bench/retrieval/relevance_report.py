@@ -1,5 +1,6 @@
 """The whole report: how well relevance tells what is about a question, and what the threshold
-does."""
+does.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,7 @@ from typing import Any
 import anyio
 
 from service import __version__
-from service.bench.relevance.question_stores import stores_of
-from service.bench.relevance.store_questions import LOOKED_AT, Answer, KeptVectors, ask
+from service.bench.retrieval.question_stores import LOOKED_AT, Answer, KeptVectors, ask, stores_of
 from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
 from service.memory.memory_tuning import RELATED_FROM
 from service.memory.protocol import Embedder
