@@ -18,18 +18,15 @@ from service.server.http.acceptor import Crowded
 from service.server.http.request_body import BodyLimit, PlainBodies
 from service.server.problems import add_problem_handlers
 from service.server.routes import (
-    approval_routes,
-    auto_enhance_routes,
-    calibration_routes,
     event_routes,
+    exchange_routes,
     health_routes,
+    memory_routes,
     run_loop_routes,
     send_routes,
     settings_routes,
-    tool_routes,
     usage_routes,
 )
-from service.server.routes.memory import exchange_routes, forget_routes, memory_routes, note_routes
 from service.server.security.allowed_hosts import SameOrigin
 from service.server.security.bearer_auth import BearerAuth
 from service.server.security.bearer_token import load_token
@@ -92,19 +89,13 @@ def create_app(
         send_routes,
         event_routes,
         run_loop_routes,
-        approval_routes,
         memory_routes,
-        tool_routes,
+        exchange_routes,
+        settings_routes,
         usage_routes,
     ):
         app.include_router(module.router)
+    app.include_router(run_loop_routes.details_router)
     app.include_router(api_docs.router)
     app.mount(api_docs.ASSETS_PATH, api_docs.assets())
-    app.include_router(settings_routes.router)
-    app.include_router(calibration_routes.router)
-    app.include_router(auto_enhance_routes.router)
-    app.include_router(exchange_routes.router)
-    app.include_router(note_routes.router)
-    app.include_router(forget_routes.router)
-    app.include_router(run_loop_routes.details_router)
     return app

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query
 
 from service.server.daemon import TheDaemon
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.wire.daemon_bodies import Approval, Approvals
 
 if TYPE_CHECKING:
     from service.memory.journal.standing_approvals import StandingApproval
 
-router = APIRouter(prefix="/v1/approvals", tags=["approvals"])
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
-@router.get("")
+@router.get("/approvals", tags=["approvals"])
 async def approvals(daemon: TheDaemon, owner: Owner) -> Approvals:
     """What may run without being asked for, because a person once said so."""
     standing = (await daemon.agent()).memory.journal.standing_approvals
     return Approvals(approvals=[_shown(each) for each in standing.of(owner)])
 
 
-@router.delete("")
+@router.delete("/approvals", tags=["approvals"])
 async def revoke(
     daemon: TheDaemon,
     owner: Owner,

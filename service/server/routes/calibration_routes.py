@@ -13,18 +13,16 @@ from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import TOKEN_NEEDED
 from service.wire.daemon_bodies import CalibrateRequest
 
-router = APIRouter(
-    prefix="/v1/routing", tags=["routing"], route_class=JSONRoute, dependencies=[TOKEN_NEEDED]
-)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
-@router.get("/calibrate")
-async def in_use(daemon: TheDaemon) -> CalibrationInUse:
+@router.get("/routing/calibrate", tags=["routing"], dependencies=[TOKEN_NEEDED])
+async def calibration(daemon: TheDaemon) -> CalibrationInUse:
     """The calibration that counts now."""
     return await (await daemon.agent()).recalibration.in_use()
 
 
-@router.post("/calibrate")
+@router.post("/routing/calibrate", tags=["routing"], dependencies=[TOKEN_NEEDED])
 async def calibrate(
     daemon: TheDaemon, request: CalibrateRequest | None = None
 ) -> CalibrationReport:

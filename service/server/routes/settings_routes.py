@@ -10,10 +10,10 @@ from service.server.daemon import TheDaemon
 from service.server.http.request_body import JSONRoute
 from service.wire.daemon_bodies import EffectiveSettings
 
-router = APIRouter(prefix="/v1", tags=["settings"], route_class=JSONRoute)
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
-@router.get("/settings")
+@router.get("/settings", tags=["settings"])
 async def settings(daemon: TheDaemon) -> EffectiveSettings:
     """The settings in effect, with secrets hidden. They change when the daemon starts again."""
     current = daemon.settings

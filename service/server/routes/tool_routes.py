@@ -6,13 +6,14 @@ import anyio.to_thread
 from fastapi import APIRouter
 
 from service.server.daemon import TheDaemon
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.wire.daemon_bodies import OfferedTool, Tools, WithheldTool
 
-router = APIRouter(prefix="/v1", tags=["tools"])
+router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
 
-@router.get("/tools")
+@router.get("/tools", tags=["tools"])
 async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
     """The tools that the assistant may call, and those that are not offered, with the reason."""
     agent = await daemon.agent()

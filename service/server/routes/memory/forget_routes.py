@@ -19,11 +19,11 @@ from service.server.problems import problem_response
 from service.server.security.bearer_auth import Owner
 from service.wire.forgetting_bodies import ForgetBody, ForgetProblem, ForgetReceipts
 
-router = APIRouter(prefix="/v1/memory/forget", tags=["memory"], route_class=JSONRoute)
+router = APIRouter(prefix="/v1/memory", tags=["memory"], route_class=JSONRoute)
 
 
 @router.post(
-    "",
+    "/forget",
     response_model=ForgetPreview | ForgetReceipt,
     responses={409: {"model": ForgetProblem, "description": "It is not as it was previewed"}},
 )
@@ -57,7 +57,7 @@ async def forget(
         return problem_response(error.problem(), preview=preview)
 
 
-@router.get("/receipts")
+@router.get("/forget/receipts")
 async def receipts(
     daemon: TheDaemon, owner: Owner, limit: Annotated[int, Query(ge=1, le=1000)] = 50
 ) -> ForgetReceipts:

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 
 from service.domain.anchors import MemoryNote
 from service.server.daemon import TheDaemon
+from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.wire.memory_bodies import Consolidation, NoteList
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from service.agent.agent import Agent
     from service.agent.consolidation.consolidation_worker import ConsolidationStatus
 
-router = APIRouter(prefix="/v1/memory/notes", tags=["memory"])
+router = APIRouter(prefix="/v1/memory", tags=["memory"], route_class=JSONRoute)
 
 
-@router.get("")
+@router.get("/notes")
 async def notes(daemon: TheDaemon, owner: Owner) -> NoteList:
     """All notes with the anchors that each sentence rests on, and how their writing gets on."""
     agent = await daemon.agent()
@@ -27,7 +28,7 @@ async def notes(daemon: TheDaemon, owner: Owner) -> NoteList:
     return NoteList(notes=note_list, consolidation=_shown(await agent.consolidation_status()))
 
 
-@router.delete("/{note_id}")
+@router.delete("/notes/{note_id}")
 async def remove(note_id: str, daemon: TheDaemon, owner: Owner) -> MemoryNote:
     """Delete a note. What it was written from stays, and is not read for notes again."""
     note_store = (await daemon.agent()).memory.long_term.notes
