@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from service.config import ServerSettings, Settings
 from service.domain.errors import ConfigurationError, ConflictError, RondoError
 from service.server.model_progress import ModelProgress
-from service.server.security.log_scrubbing import ScrubbingFormatter
+from service.server.security.bearer_token import ScrubbingFormatter
 
 if TYPE_CHECKING:
     from service.server.daemon import Daemon

@@ -2,16 +2,18 @@
 
 Of our own: FastAPI's and sse-starlette's streams know no last frame for a reader that is cut off or
 for an error, and beat also while events flow. The latter replaces a method of uvicorn's server, and
-looks twice a second whether that stops.
+looks twice a second whether that stops. So is the work for a client for as long as it is there and
+the daemon runs.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import Literal
 
 import anyio
 from pydantic import JsonValue
@@ -22,14 +24,58 @@ from starlette.types import Receive, Scope, Send
 from service.domain.errors import InvalidInputError, Problem, RondoError
 from service.domain.history.events import ErrorOccurred, Event
 from service.server.http.http_protocol import LAST_WORDS
-from service.server.run_until_disconnect import run_until_disconnect
 
 log = logging.getLogger(__name__)
 
+Ending = Literal["done", "client_gone", "stopping"]
 _HEARTBEAT = b": heartbeat\n\n"
 _FAREWELL_SECONDS = 1.0
 # No line ends of this format, but of many a client that splits lines as Python does.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+_TOO_SLOW = Problem(
+    kind="slow-reader",
+    title="This stream was not read in time",
+    detail="more events waited for its reader than are kept",
+    advice="Connect again with the header Last-Event-ID: what was missed comes first.",
+)
+
+
+async def run_until_disconnect(
+    work: Callable[[], Awaitable[None]], *, receive: Receive, closing: anyio.Event
+) -> Ending:
+    """Run `work` until it is done, the client goes away, or the daemon stops.
+
+    What `work` raises is raised here. The body of the request must have been read before.
+    """
+    ending: Ending = "done"
+    failure: Exception | None = None
+
+    async with anyio.create_task_group() as group:
+
+        def end(how: Ending) -> None:
+            nonlocal ending
+            ending = how
+            group.cancel_scope.cancel()
+
+        async def watch_client() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            end("client_gone")
+
+        async def watch_daemon() -> None:
+            await closing.wait()
+            end("stopping")
+
+        group.start_soon(watch_client)
+        group.start_soon(watch_daemon)
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - raised below, outside of the group that wraps it
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return ending
 
 
 def accepts_stream(headers: Headers) -> bool:
@@ -219,11 +265,3 @@ def _told(problem: Problem) -> bytes:
         body=ErrorOccurred(problem=problem),
     )
     return frame(event.type, event.wire())
-
-
-_TOO_SLOW = Problem(
-    kind="slow-reader",
-    title="This stream was not read in time",
-    detail="more events waited for its reader than are kept",
-    advice="Connect again with the header Last-Event-ID: what was missed comes first.",
-)

@@ -14,8 +14,8 @@ from service.config import Settings
 from service.server import api_docs
 from service.server.api_docs import DescribedAPI
 from service.server.daemon import LEAST_FREE_BYTES, Daemon
-from service.server.http.acceptor import Crowded
 from service.server.http.request_body import BodyLimit, PlainBodies
+from service.server.http.uvicorn_server import Crowded
 from service.server.problems import add_problem_handlers
 from service.server.routes import (
     event_routes,

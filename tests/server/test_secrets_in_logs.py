@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.server.security.log_scrubbing import ScrubbingFormatter
+from service.server.security.bearer_token import ScrubbingFormatter
 from tests.support.daemon import serving
 from tests.support.server.http_daemon import House, problem_of
 

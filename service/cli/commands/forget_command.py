@@ -63,7 +63,7 @@ def forget(
     from service.cli.views.forget_views import print_preview, print_receipt
     from service.cli.views.run_loop_ids import resolve
     from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
-    from service.wire.forgetting_bodies import ForgetBody
+    from service.wire.memory_bodies import ForgetBody
 
     with connect() as daemon:
         if receipts:
@@ -125,7 +125,7 @@ def _is_agreed(preview: ForgetPreview, *, yes: bool) -> bool:
 def _show_receipts(daemon: Daemon, *, as_json: bool) -> None:
     from service.cli.terminal.output import aside, print_json
     from service.cli.views.forget_views import print_receipt
-    from service.wire.forgetting_bodies import ForgetReceipts
+    from service.wire.memory_bodies import ForgetReceipts
 
     response = daemon.get("/v1/memory/forget/receipts")
     if as_json:

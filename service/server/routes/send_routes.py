@@ -1,34 +1,52 @@
-"""``POST /v1/send``: the one door for messages."""
+"""``POST /v1/send``: the one door for messages.
+
+The sender of a message that is taken apart is told where each part went.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Request, Response
+from pydantic import JsonValue, TypeAdapter
 
-from service.domain.errors import Problem
+from service.domain.errors import NotFoundError, Problem
 from service.domain.history.events import Event, Recollection
 from service.domain.history.outcome import MessageOutcome
-from service.domain.history.own_part import OwnPart
+from service.domain.history.own_part import OwnPart, is_last
 from service.domain.routes import alternatives_of
+from service.domain.run_loops import Timestamp
 from service.server.daemon import StoppingError, TheDaemon
-from service.server.event_streams import EventStream, accepts_stream, frame
+from service.server.event_streams import (
+    EventStream,
+    accepts_stream,
+    event_frame,
+    frame,
+    run_until_disconnect,
+)
 from service.server.http.request_body import JSONRoute
 from service.server.problems import RequestError, problem_response
-from service.server.run_until_disconnect import run_until_disconnect
 from service.server.security.bearer_auth import Owner
-from service.server.split_parts import delivered, frames_with_parts
 from service.wire.daemon_bodies import ProblemDetails
-from service.wire.send_bodies import ACCEPTED, Accepted, Part, Remembered, SendRequest, Sent
+from service.wire.send_bodies import (
+    ACCEPTED,
+    DELIVERED,
+    Accepted,
+    Part,
+    Remembered,
+    SendRequest,
+    Sent,
+)
 
 if TYPE_CHECKING:
     from service.agent.agent import Agent
     from service.memory.journal.inbox import Receipt
 
+_MOMENT = TypeAdapter[datetime](Timestamp)
 router = APIRouter(prefix="/v1", tags=["send"], route_class=JSONRoute)
-
 MESSAGE_ID = "Rondo-Message-Id"
 RUN_LOOP_ID = "Rondo-Run-Loop-Id"
 
@@ -95,7 +113,7 @@ async def send(
 
         async def gather() -> None:
             await _gather(events, outcome)
-            parts.extend(await delivered(agent, receipt.parts, owner))
+            parts.extend(await _delivered_parts(agent, receipt.parts, owner))
 
         ending = await run_until_disconnect(gather, receive=request.receive, closing=daemon.closing)
     if ending == "client_gone":
@@ -108,7 +126,7 @@ async def _frames(
 ) -> AsyncGenerator[bytes, None]:
     accepted = Accepted(message_id=receipt.message_id, replayed=receipt.replayed)
     yield frame(ACCEPTED, accepted.model_dump())
-    following = frames_with_parts(agent, events, receipt.parts, owner)
+    following = _frames_with_parts(agent, events, receipt.parts, owner)
     async with aclosing(following) as frames:
         async for chunk in frames:
             yield chunk
@@ -207,3 +225,54 @@ async def _answer(
 def _remembered(piece: Recollection) -> Remembered:
     anchor = piece.anchor
     return Remembered(anchor=anchor.text, content=piece.content, timestamp=anchor.timestamp)
+
+
+async def _delivered_parts(
+    agent: Agent, message_ids: Sequence[str], owner: str
+) -> tuple[Part, ...]:
+    """Where these messages went; waits until that is decided."""
+    return tuple([await _part_delivered(agent, message_id, owner) for message_id in message_ids])
+
+
+async def _part_delivered(agent: Agent, message_id: str, owner: str) -> Part:
+    nowhere = Part(message_id=message_id, run_loop_id=None, goal="")
+    try:
+        delivery = await agent.delivery(message_id)
+        if isinstance(delivery, Problem):
+            return nowhere
+        run_loop = await agent.run_loop(delivery.run_loop_id, owner=owner)
+    except NotFoundError:
+        return nowhere  # it was forgotten meanwhile
+    return Part(
+        message_id=message_id,
+        run_loop_id=run_loop.id,
+        goal=run_loop.goal,
+        waits_for_input=run_loop.status == "waiting_for_human_input",
+    )
+
+
+async def _frames_with_parts(
+    agent: Agent, events: AsyncGenerator[Event, None], message_ids: Sequence[str], owner: str
+) -> AsyncGenerator[bytes, None]:
+    """Events as frames; before the last one, a frame for each of these messages."""
+    parts_sent = False
+    async with aclosing(events):
+        async for event in events:
+            if not parts_sent and is_last(event):
+                parts_sent = True
+                for part in await _delivered_parts(agent, message_ids, owner):
+                    yield _part_frame(part)
+            yield event_frame(event)
+
+
+def _part_frame(part: Part) -> bytes:
+    """In the form of an event, of the loop that the part went to."""
+    data = part.model_dump(mode="json", exclude={"run_loop_id"})
+    wire: JsonValue = {
+        "seq": None,
+        "type": DELIVERED,
+        "at": _MOMENT.dump_python(datetime.now(UTC), mode="json"),
+        "run_loop_id": part.run_loop_id or "",
+        "data": data,
+    }
+    return frame(DELIVERED, wire)

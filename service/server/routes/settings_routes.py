@@ -1,14 +1,35 @@
-"""``/v1/settings``: what the daemon works with, which may be other than what a shell would set."""
+"""What the daemon works with: its settings, its tools, what runs without asking.
+
+And what can be changed while it runs: whether answers are looked over, and the calibration of the
+router. A daemon has one model and one calibration, of all its owners together.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import TYPE_CHECKING, Annotated
 
+import anyio.to_thread
+from fastapi import APIRouter, Query
+
+from service.domain.routes import CalibrationInUse, CalibrationReport
 from service.domain.run_loops import DEFAULT_MODEL_NAME
 from service.llm.model_descriptions import disclaimer, model_in_words
 from service.server.daemon import TheDaemon
 from service.server.http.request_body import JSONRoute
-from service.wire.daemon_bodies import EffectiveSettings
+from service.server.security.bearer_auth import TOKEN_NEEDED, Owner
+from service.wire.daemon_bodies import (
+    Approval,
+    Approvals,
+    AutoEnhanceSwitch,
+    CalibrateRequest,
+    EffectiveSettings,
+    OfferedTool,
+    Tools,
+    WithheldTool,
+)
+
+if TYPE_CHECKING:
+    from service.memory.journal.standing_approvals import StandingApproval
 
 router = APIRouter(prefix="/v1", route_class=JSONRoute)
 
@@ -26,3 +47,97 @@ async def settings(daemon: TheDaemon) -> EffectiveSettings:
         disclaimer=disclaimer(current.llm),
         settings=current.shown(),
     )
+
+
+@router.get("/tools", tags=["tools"])
+async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
+    """The tools that the assistant may call, and those that are not offered, with the reason."""
+    agent = await daemon.agent()
+    from service.tools.builtins import builtin_tools  # slow, but loaded once there is an agent
+
+    offer = await anyio.to_thread.run_sync(
+        builtin_tools, daemon.settings, agent.memory.long_term, agent.memory.load
+    )
+    withheld = await anyio.to_thread.run_sync(lambda: agent.tools.withheld)
+    names = [name for name in agent.tools.names if name not in withheld]
+    offered = [tool for name in names if (tool := agent.tools.get(name)) is not None]
+    return Tools(
+        tools=[
+            OfferedTool(
+                name=tool.definition.name,
+                description=tool.definition.description,
+                parameters=tool.definition.parameters,
+                effect=tool.effect,
+                needs_approval=agent.options.approval.asks_for(tool),
+            )
+            for tool in offered
+        ],
+        not_offered=[
+            WithheldTool(name=name, reason=reason)
+            for name, reason in {**offer.withheld, **withheld}.items()
+            if name not in names
+        ],
+    )
+
+
+@router.get("/approvals", tags=["approvals"])
+async def approvals(daemon: TheDaemon, owner: Owner) -> Approvals:
+    """What may run without being asked for, because a person once said so."""
+    standing = (await daemon.agent()).memory.journal.standing_approvals
+    return Approvals(approvals=[_approval(each) for each in standing.of(owner)])
+
+
+@router.delete("/approvals", tags=["approvals"])
+async def revoke(
+    daemon: TheDaemon,
+    owner: Owner,
+    scope: Annotated[str, Query(description="As it is listed, word for word.")],
+) -> Approval:
+    """Take a yes back: from now on it is asked for again."""
+    standing = (await daemon.agent()).memory.journal.standing_approvals
+    return _approval(await standing.revoke(scope, owner=owner))
+
+
+def _approval(approval: StandingApproval) -> Approval:
+    return Approval(
+        scope=approval.scope,
+        tool=approval.tool,
+        granted_at=approval.granted_at,
+        run_loop_id=approval.run_loop_id,
+    )
+
+
+@router.get("/auto-enhance", tags=["run loops"])
+async def auto_enhance(daemon: TheDaemon, owner: Owner) -> AutoEnhanceSwitch:
+    """Whether answers are looked over now."""
+    return AutoEnhanceSwitch(enabled=(await daemon.agent()).auto_enhance(owner=owner))
+
+
+@router.post("/auto-enhance", tags=["run loops"])
+async def switch_auto_enhance(
+    request: AutoEnhanceSwitch, daemon: TheDaemon, owner: Owner
+) -> AutoEnhanceSwitch:
+    """Have answers looked over, or not: from the next one on, in run loops at work too."""
+    agent = await daemon.agent()
+    agent.switch_auto_enhance(on=request.enabled, owner=owner)
+    return AutoEnhanceSwitch(enabled=agent.auto_enhance(owner=owner))
+
+
+@router.get("/routing/calibrate", tags=["routing"], dependencies=[TOKEN_NEEDED])
+async def calibration(daemon: TheDaemon) -> CalibrationInUse:
+    """The calibration that counts now."""
+    return await (await daemon.agent()).recalibration.in_use()
+
+
+@router.post("/routing/calibrate", tags=["routing"], dependencies=[TOKEN_NEEDED])
+async def calibrate(
+    daemon: TheDaemon, request: CalibrateRequest | None = None
+) -> CalibrationReport:
+    """Fit the router's probabilities to what was corrected; nothing changes unless that is better.
+
+    It counts from the next message on.
+    """
+    recalibration = (await daemon.agent()).recalibration
+    if request is not None and request.reset:
+        return await recalibration.reset()
+    return await recalibration.calibrate()

@@ -12,8 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.server.problems import RequestError
-from service.server.security.bearer_token import Token
-from service.server.security.log_scrubbing import LEAST_SECRET, TOKEN_PARAMETERS
+from service.server.security.bearer_token import LEAST_SECRET, TOKEN_PARAMETERS, Token
 
 OPEN_PATHS = frozenset(
     (
@@ -30,6 +29,19 @@ OPEN_PATHS = frozenset(
 """What can be had without a token."""
 
 _OWNER = "me"  # the one owner of a data folder, for now
+_TOKEN_IN_ADDRESS = RequestError(
+    400,
+    "token-in-address",
+    title="A token must not stand in an address",
+    advice="Send it in the header `Authorization: Bearer TOKEN`. If it was the real one, delete the"
+    " file `token` in the data folder: the next start makes a new one.",
+)
+_bearer = HTTPBearer(
+    auto_error=False,  # `BearerAuth` has refused it already; this is for the API's description
+    description="The token that is kept in the file `token` of the data folder.",
+)
+TOKEN_NEEDED = Security(_bearer)
+"""Tells in the API's description that a route needs the token, whosever it is."""
 
 
 class BearerAuth:
@@ -91,21 +103,6 @@ class BearerAuth:
         )
 
 
-_TOKEN_IN_ADDRESS = RequestError(
-    400,
-    "token-in-address",
-    title="A token must not stand in an address",
-    advice="Send it in the header `Authorization: Bearer TOKEN`. If it was the real one, delete the"
-    " file `token` in the data folder: the next start makes a new one.",
-)
-
-
-_bearer = HTTPBearer(
-    auto_error=False,  # `BearerAuth` has refused it already; this is for the API's description
-    description="The token that is kept in the file `token` of the data folder.",
-)
-
-
 def _owner(
     request: Request,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
@@ -118,6 +115,3 @@ def _owner(
 
 Owner = Annotated[str, Security(_owner)]
 """Whose run loops and memories a route works on. Another owner's are not found."""
-
-TOKEN_NEEDED = Security(_bearer)
-"""Tells in the API's description that a route needs the token, whosever it is."""

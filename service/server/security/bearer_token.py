@@ -1,4 +1,8 @@
-"""The bearer token: made at the first start, kept in the data folder for its owner's eyes only."""
+"""The bearer token, kept in the data folder for its owner's eyes only, and a log without it.
+
+Addresses are logged by many a library at debug, and quoted in the tracebacks of others. A token has
+no place in one and is refused there, but it has been sent by then.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,46 @@ import secrets
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from service.domain.errors import ConfigurationError, StorageError
 from service.storage.data_folder import prepare_folder
 
 log = logging.getLogger(__name__)
 
+TOKEN_PARAMETERS = frozenset(
+    ("token", "access_token", "auth_token", "bearer", "bearer_token", "api_key", "apikey")
+)
+"""Names of parameters under which programs put tokens into addresses. All are refused."""
+LEAST_SECRET = 12
+"""Characters of a token that is looked for anywhere; a shorter one is part of too much else."""
+
+_HIDDEN = "[hidden]"
+_NAMED = re.compile(
+    rf"(?i)\b((?:{'|'.join(sorted(TOKEN_PARAMETERS))})=)[^&\s\"'#]+|(\bbearer\s+)[^\s\"',]+"
+)
 _MOST_BYTES = 4096
 _VISIBLE_ASCII = re.compile(r"[!-~]+")  # what a header can carry as one word
+
+
+class ScrubbingFormatter(logging.Formatter):
+    """Writes records as its format says, without tokens, in tracebacks too."""
+
+    def __init__(self, fmt: str) -> None:
+        super().__init__(fmt)
+        self._secrets: tuple[str, ...] = ()
+
+    def know(self, secret: str) -> None:
+        """Hide this wherever it stands."""
+        if len(secret) >= LEAST_SECRET:
+            self._secrets = (*self._secrets, secret, quote(secret, safe=""))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line, or as several with a traceback."""
+        written = super().format(record)
+        for secret in self._secrets:
+            written = written.replace(secret, _HIDDEN)
+        return _NAMED.sub(lambda match: f"{match[1] or match[2]}{_HIDDEN}", written)
 
 
 @dataclass(frozen=True, slots=True)
