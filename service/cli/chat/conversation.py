@@ -38,7 +38,7 @@ Listen = Callable[[Items, TurnView], Items]
 them."""
 
 
-class ExplainedWait:
+class _ExplainedWait:
     """Within ``with``, the view's waiting line tells what the model is still doing.
 
     Where no such line is shown, it is told once, beside the answer.
@@ -209,7 +209,7 @@ class Conversation:
         return body if isinstance(body, MessageMoved) and own in body.message_ids else None
 
     def _show(self, items: Items, view: TurnView) -> None:
-        with ExplainedWait(self._daemon, view), closing(self._listen(items, view)) as heard:
+        with _ExplainedWait(self._daemon, view), closing(self._listen(items, view)) as heard:
             for item in heard:
                 if isinstance(item, Note):
                     view.note(item.words, style=item.style)

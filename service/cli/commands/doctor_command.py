@@ -29,7 +29,7 @@ class Check:
     look: Callable[[Settings], Finding]
 
 
-def all_checks() -> tuple[Check, ...]:
+def _all_checks() -> tuple[Check, ...]:
     """The checks, in the order in which a person would fix things."""
     from service.cli.doctor_checks import (
         check_daemon,
@@ -74,7 +74,7 @@ def doctor(as_json: bool) -> None:
 
     settings = usable_settings()
     findings: list[tuple[Check, Finding]] = []
-    for check in all_checks():
+    for check in _all_checks():
         with aside().status(f"{check.name} …", spinner="dots", spinner_style="dim"):
             finding = check.look(settings)
         findings.append((check, finding))

@@ -19,7 +19,7 @@ from service.models.fetch import megabytes
 from service.models.machine import chosen, read_machine, shortage
 from service.models.weight_store import ModelStore
 
-AUTO = "auto"
+_AUTO = "auto"
 
 
 @click.group(invoke_without_command=True)
@@ -140,7 +140,7 @@ def _use_model(settings: Settings, name: str, *, pull: bool) -> None:
 
     Args:
         settings: as they are in effect.
-        name: of the catalogue, or `AUTO`: the machine's choice.
+        name: of the catalogue, or `_AUTO`: the machine's choice.
         pull: fetch it first where it is not here; a fetch that fails changes nothing.
 
     Raises:
@@ -148,11 +148,11 @@ def _use_model(settings: Settings, name: str, *, pull: bool) -> None:
         ModelStoreError: it could not be fetched.
         ConfigurationError: the file cannot be read or written.
     """
-    chosen_name = chosen().name if name == AUTO else name
+    chosen_name = chosen().name if name == _AUTO else name
     _tell_of(settings, chosen_name)
     if pull:
         pull_with_progress(settings.models_dir, chosen_name, quiet=True)
-    changes: Changes = {"model": None if name == AUTO else name}
+    changes: Changes = {"model": None if name == _AUTO else name}
     if settings.llm.effective_provider != "embedded":
         aside().print(f"So far, {plain(model_in_words(settings))} answered.")
         changes = {**changes, "provider": "embedded"}

@@ -37,7 +37,7 @@ Params = Mapping[str, str | int | list[str]]
 """A query; a list is sent as its name several times."""
 
 
-class TokenAuth(httpx2.Auth):
+class _TokenAuth(httpx2.Auth):
     """Reads the token from its file; once more when it was refused.
 
     A daemon that starts for the first time listens a moment before its token is there.
@@ -95,7 +95,7 @@ class DaemonRequests:
         self.token_file = settings.data_dir / "token"
         self.http = httpx2.Client(
             base_url=self.url,
-            auth=TokenAuth(self.token_file),
+            auth=_TokenAuth(self.token_file),
             timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
             trust_env=False,  # a proxy of the environment has no business with our own daemon
         )

@@ -51,7 +51,7 @@ def size_in_words(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 
-def model_rows(models: Iterable[OfferedModel]) -> list[Row]:
+def _model_rows(models: Iterable[OfferedModel]) -> list[Row]:
     """A row for each model, with what is told of it."""
     rows = []
     for model in models:
@@ -61,7 +61,7 @@ def model_rows(models: Iterable[OfferedModel]) -> list[Row]:
     return rows
 
 
-def show_rows(rows: Sequence[Row], *, first: int, to: Console | None = None) -> None:
+def _show_rows(rows: Sequence[Row], *, first: int, to: Console | None = None) -> None:
     """Write a list, numbered from `first` on; to standard error where nothing else is said."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
@@ -159,7 +159,7 @@ def _show_page(page: Page) -> None:
     if len(page.models) > PAGE:
         many += f", {page.start + 1} to {page.start + len(page.shown)}"
     aside().print(f"\n{many}:", style="bold")
-    show_rows(model_rows(page.shown), first=page.start + 1)
+    _show_rows(_model_rows(page.shown), first=page.start + 1)
 
 
 def _prompt(page: Page, first: OfferedModel) -> str:
@@ -228,7 +228,7 @@ def show(menu: Sequence[Section], *, to: Console | None = None) -> None:
     first = 1
     for section in menu:
         console.print(f"\n{plain(section.heading)}", style="bold")
-        show_rows([entry.row for entry in section.entries], first=first, to=console)
+        _show_rows([entry.row for entry in section.entries], first=first, to=console)
         first += len(section.entries)
 
 
@@ -295,7 +295,7 @@ def _of_server(server: LocalServer) -> Section:
     if len(models) > _MOST_IN_THE_MENU:
         row = Row(f"{len(models)} models", "listed when you choose it")
         return Section(heading, (Entry(row, server),))
-    rows = model_rows(models)
+    rows = _model_rows(models)
     choices = [chosen_model(server, model) for model in models]
     return Section(heading, tuple(map(Entry, rows, choices)))
 

@@ -183,13 +183,13 @@ def write(settings: Settings, choice: Choice, edit: ConfigEdit) -> None:
         aside().print(f"\n{plain(str(edit.path))} says so already.", style="green")
     for note in notes(settings, choice):
         aside().print(plain(note), style="yellow")
-    aside().print(what_is_next(settings))
+    aside().print(_what_is_next(settings))
 
 
 def notes(settings: Settings, choice: Choice) -> Iterator[str]:
     """What could keep the choice from being what answers, and what goes along with it."""
     changes = choice.changes(settings.llm)
-    for variable in overriding(changes, os.environ):
+    for variable in _overriding(changes, os.environ):
         yield f"{variable} is set, and wins over the file: unset it."
     try:
         load_settings()
@@ -211,10 +211,10 @@ def notes(settings: Settings, choice: Choice) -> Iterator[str]:
         )
 
 
-def overriding(changes: Changes, environment: Mapping[str, str]) -> list[str]:
+def _overriding(changes: Changes, environment: Mapping[str, str]) -> list[str]:
     """The variables that say something else than what is written.
 
-    >>> overriding({"model": "new", "base_url": None}, {"RONDO_LLM__MODEL": "old"})
+    >>> _overriding({"model": "new", "base_url": None}, {"RONDO_LLM__MODEL": "old"})
     ['RONDO_LLM__MODEL']
     """
     given = {name.upper(): value for name, value in environment.items() if value}
@@ -226,7 +226,7 @@ def overriding(changes: Changes, environment: Mapping[str, str]) -> list[str]:
     return variables
 
 
-def what_is_next(settings: Settings) -> str:
+def _what_is_next(settings: Settings) -> str:
     """How the choice comes into effect."""
     try:
         with Daemon(settings) as daemon:

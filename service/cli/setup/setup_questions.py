@@ -61,7 +61,7 @@ def ask_yes(prompt: str, *, default: bool) -> bool:
         aside().print("Type y or n; q leaves everything as it is.", style="dim")
 
 
-def ask_secret(prompt: str) -> str:
+def _ask_secret(prompt: str) -> str:
     """A key, which is not shown while it is typed. Empty: none.
 
     Raises:
@@ -122,7 +122,7 @@ def ask_key(name: str) -> str:
     Raises:
         LeftError, KeyboardInterrupt: they leave.
     """
-    return ask_secret(f"Key for {name} (not shown; Enter: none) › ")
+    return _ask_secret(f"Key for {name} (not shown; Enter: none) › ")
 
 
 def ask_where_the_key_stays(suggested: str, environment: Mapping[str, str]) -> str:
