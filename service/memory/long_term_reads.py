@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,6 +15,7 @@ from service.domain.anchors import (
     ExpandedContext,
     ExpandedWindow,
     SearchResult,
+    Segment,
     SegmentType,
 )
 from service.domain.errors import InvalidInputError, RondoError
@@ -222,6 +224,32 @@ class LongTermReads:
             reach=Reach(before, after, unit),
             max_tokens=max_tokens,
         )
+
+    async def segments(self, refs: Sequence[AnchorRef], *, owner: str) -> list[Segment]:
+        """The segments at these anchors, in their order; those that are not there are left out.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        there = await anyio.to_thread.run_sync(lambda: self._ledger.segments.at(refs, owner=owner))
+        return [there[ref] for ref in refs if ref in there]
+
+    async def sample(
+        self, count: int, *, owner: str, types: Collection[SegmentType], seed: int
+    ) -> list[Segment]:
+        """Segments of some types, drawn by a seed: as many as are asked for, or all there are.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+
+        def drawn() -> list[Segment]:
+            reader = self._ledger.segments
+            numbers = sorted(reader.passing(owner, SearchFilters(types=frozenset(types))).first(-1))
+            chosen = random.Random(seed).sample(numbers, min(count, len(numbers)))
+            return list(reader.numbered(chosen, owner=owner).values())
+
+        return await anyio.to_thread.run_sync(drawn)
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         """See `MemoryReader.run_loop`.
