@@ -1,4 +1,4 @@
-"""What comes of asking a store for what it holds: how much is found, and whether it was more once."""
+"""What comes of asking a store for what it holds: how much is found, and how much was before."""
 
 from __future__ import annotations
 
