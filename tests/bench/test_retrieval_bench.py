@@ -14,7 +14,7 @@ import pytest
 
 from service.bench.parameters import BenchmarkError
 from service.bench.retrieval.retrieval_dataset import find_sets, read_set
-from service.bench.retrieval.retrieval_report import Plan, run
+from service.bench.retrieval.retrieval_report import Plan, report_lines, run
 from tests.support.memory.remembering import WordEmbedder
 
 SAID = {
@@ -139,16 +139,39 @@ def test_a_set_without_queries_is_refused(tmp_path: Path) -> None:
         read_set(write_set(tmp_path / "small", []))
 
 
-def test_a_query_without_evidence_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_query_without_evidence_counts_for_auroc_alone_and_is_told(tmp_path: Path) -> None:
     write_set(tmp_path / "small", [QUERIES[0], {**QUERIES[1], "evidence": []}])
     notices: list[str] = []
     report = run(
         Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None), tell=notices.append
     )
-    assert report["sets"]["small"]["lexical"]["queries"] == 1
+    figures = report["sets"]["small"]["lexical"]
+    assert (figures["queries"], figures["unanswerable"]) == (1, 1)
+    assert list(figures["categories"]) == ["place"]
     [notice] = report["notices"]["small"]
-    assert "1 queries without evidence are left out: line 2 (query q2)" in notice
+    assert "1 queries without evidence count for `auroc` alone: line 2 (query q2)" in notice
     assert any(notice in words for words in notices)
+
+
+def test_questions_of_other_sets_tell_whether_memory_knows_that_it_has_no_answer(
+    tmp_path: Path,
+) -> None:
+    write_set(tmp_path / "small")
+    stars = ("Which star is nearest to the sun?", "Proxima Centauri, a red dwarf.")
+    theirs = {"id": "s", "query": "Proxima Centauri", "evidence": [evidence("stars")]}
+    write_set(tmp_path / "other", [theirs], [loop_of("stars", *stars)])
+    report = run(Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None))
+    small, other = (report["sets"][name]["lexical"] for name in ("small", "other"))
+    assert (small["queries"], small["unanswerable"], small["auroc"]) == (3, 1, 1.0)
+    assert (other["queries"], other["unanswerable"], other["auroc"]) == (1, 3, 1.0)
+    assert report["overall"]["lexical"]["unanswerable"] == 4
+
+
+def test_a_set_by_itself_has_nothing_to_tell_its_questions_from(tmp_path: Path) -> None:
+    write_set(tmp_path / "small")
+    report = run(Plan(data=tmp_path, arms=("lexical",), make_embedder=lambda: None))
+    assert report["sets"]["small"]["lexical"]["auroc"] is None
+    assert any(" - " in line for line in report_lines(report))
 
 
 @pytest.mark.parametrize("missing", [evidence("ship"), evidence("boat", iteration=1)])

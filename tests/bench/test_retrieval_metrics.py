@@ -54,3 +54,12 @@ def test_the_mean_is_over_queries_and_not_over_evidence() -> None:
     assert mean([all_found, one_of_four])["recall@1"] == 0.625
     assert mean([all_found, one_of_four])["all@1"] == 0.5
     assert mean([all_found, one_of_four])["any@1"] == 1
+
+
+def test_of_what_a_prompt_takes_only_whole_hits_count() -> None:
+    hits, evidence = [place(0), place(1), place(2)], [place(0), place(2)]
+    figures = judge(hits, evidence, [700, 800, 900])
+    assert (figures["any@1k_tokens"], figures["all@1k_tokens"]) == (1, 0)
+    assert (figures["any@2k_tokens"], figures["all@2k_tokens"]) == (1, 0)
+    assert (figures["any@4k_tokens"], figures["all@4k_tokens"]) == (1, 1)
+    assert judge([place(1)], evidence, [10])["any@4k_tokens"] == 0

@@ -15,6 +15,8 @@ import anyio
 from service.bench.parameters import Arm, BenchmarkError
 from service.bench.retrieval.retrieval_dataset import Query
 from service.bench.retrieval.retrieval_metrics import DEEPEST, Place
+from service.domain.anchors import MemoryHit
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.memory.exchange.importing import Importing
 from service.memory.long_term import LongTermMemory
 from service.memory.memory import Memory
@@ -86,6 +88,10 @@ class Answer(NamedTuple):
     hits: tuple[Place, ...]
     """Best first."""
     ms: float
+    tokens: tuple[int, ...] = ()
+    """Of each hit, estimated."""
+    relevance: float = 0.0
+    """Of the best hit; 0 without one."""
 
 
 async def ask_all(
@@ -104,12 +110,21 @@ async def ask_all(
     for query in order:
         begun = time.perf_counter()
         hits = await _search(memory, query.query, arm, owner)
-        answers.append(Answer(query, hits, (time.perf_counter() - begun) * 1000))
+        ms = (time.perf_counter() - begun) * 1000
+        answers.append(
+            Answer(
+                query,
+                tuple(Place.of(hit.anchor) for hit in hits),
+                ms,
+                tuple(estimate_tokens(hit.content) for hit in hits),
+                hits[0].relevance if hits else 0.0,
+            )
+        )
     return answers
 
 
-async def _search(memory: LongTermMemory, text: str, arm: Arm, owner: str) -> tuple[Place, ...]:
+async def _search(memory: LongTermMemory, text: str, arm: Arm, owner: str) -> Sequence[MemoryHit]:
     result = await memory.search(text, owner=owner, limit=DEEPEST, words=arm != "dense")
     if arm != "lexical" and result.mode == "lexical":
         raise BenchmarkError(f"{arm} was to search, but words alone did: {result.notice}")
-    return tuple(Place.of(hit.anchor) for hit in result.hits)
+    return result.hits

@@ -16,6 +16,7 @@ import anyio
 from service import __version__
 from service.bench.retrieval.question_stores import LOOKED_AT, Answer, KeptVectors, ask, stores_of
 from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
+from service.bench.retrieval.retrieval_metrics import auroc
 from service.memory.memory_tuning import RELATED_FROM
 from service.memory.protocol import Embedder
 
@@ -120,21 +121,13 @@ def of_answers(answers: Sequence[Answer]) -> Figures:
         },
         "near": {"questions": len(near), "kept": _share(each.related for each in near)},
         "far": {"questions": len(far), "kept": _share(each.related for each in far)},
-        "auroc": auroc(said, far),
-        "auroc_with_near": auroc(said, [*near, *far]),
+        "auroc": _auroc(said, far),
+        "auroc_with_near": _auroc(said, [*near, *far]),
     }
 
 
-def auroc(higher: Sequence[Answer], lower: Sequence[Answer]) -> float | None:
-    """How often one of the first is more relevant than one of the second; a tie counts half."""
-    if not higher or not lower:
-        return None
-    wins = sum(
-        (one.relevance > other.relevance) + (one.relevance == other.relevance) / 2
-        for one in higher
-        for other in lower
-    )
-    return round(wins / len(higher) / len(lower), 4)
+def _auroc(higher: Iterable[Answer], lower: Iterable[Answer]) -> float | None:
+    return auroc([each.relevance for each in higher], [each.relevance for each in lower])
 
 
 def _share(each: Iterable[bool]) -> float | None:

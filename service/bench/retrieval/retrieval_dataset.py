@@ -140,7 +140,9 @@ def read_set(folder: Path, *, evidence: bool = True) -> DataSet:
         )
     notices = []
     if without:
-        notices.append(f"{len(without)} queries without evidence are left out: {_some(without)}")
+        notices.append(
+            f"{len(without)} queries without evidence count for `auroc` alone: {_some(without)}"
+        )
     if nowhere:
         notices.append(
             f"{len(nowhere)} places of evidence are in no run loop, and count as not found:"

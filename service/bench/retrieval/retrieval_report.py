@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import statistics
 import tempfile
 from collections import defaultdict
@@ -19,10 +20,12 @@ from service import __version__
 from service.bench.parameters import ARMS, Arm, BenchmarkError, percentile
 from service.bench.retrieval import retrieval_metrics
 from service.bench.retrieval.evaluation_store import OWNER, Answer, ask_all, fill, opened
-from service.bench.retrieval.retrieval_dataset import DataSet, find_sets, read_set
+from service.bench.retrieval.retrieval_dataset import DataSet, Query, find_sets, read_set
 from service.memory.protocol import Embedder
 
-_SHARES = ("recall@1", "recall@5", "recall@10", "recall@50", "all@10", "any@10", "mrr")
+_SHARES = ("recall@1", "recall@5", "recall@10", "recall@50", "all@10", "any@10", "mrr", "auroc")
+_MOST_FOREIGN = 100
+"""Of a set's questions that its store cannot answer: more tell little more."""
 Figures = dict[str, Any]
 
 
@@ -36,7 +39,10 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"{'set':<{width}} {'arm':<8}{'queries':>8} {head} {'p50 ms':>8} {'p95 ms':>8}"
     for name, arms in rows:
         for arm, figures in arms.items():
-            shares = " ".join(f"{100 * figures[share]:9.1f}" for share in _SHARES)
+            shares = " ".join(
+                f"{100 * figures[share]:9.1f}" if figures[share] is not None else f"{'-':>9}"
+                for share in _SHARES
+            )
             yield (
                 f"{name:<{width}} {arm:<8}{figures['queries']:>8} {shares}"
                 f" {figures['p50_ms']:8.1f} {figures['p95_ms']:8.1f}"
@@ -87,7 +93,8 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
     pooled: defaultdict[str, list[Answer]] = defaultdict(list)
     embedder: str | None = None
     for each in data:
-        answers, identity = anyio.run(_measure, plan, each, tell)
+        foreign = _unanswerable(each, data, plan.seed)
+        answers, identity = anyio.run(_measure, plan, each, foreign, tell)
         embedder = embedder or identity
         sets[each.name] = {arm: of_answers(of_arm) for arm, of_arm in answers.items()}
         for arm, of_arm in answers.items():
@@ -111,13 +118,20 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
 
 
 def of_answers(answers: Sequence[Answer]) -> Figures:
-    """The figures of some answers.
+    """The figures of some answers, those to questions without evidence among them.
 
     Returns:
-        ``queries``; ``recall@k``, ``all@k``, ``any@k`` and ``mrr``, see `metrics.judge`; ``p50_ms``
-        and ``p95_ms`` of a search; ``categories``, the same but the times for each category.
+        ``queries``; ``recall@k``, ``all@k``, ``any@k`` and ``mrr``, see `metrics.judge`;
+        ``unanswerable``, how many had no evidence, and ``auroc``, how well the best hit's relevance
+        tells these from the others; ``p50_ms`` and ``p95_ms`` of a search; ``categories``, the same
+        but the times for each category.
     """
-    judged = [retrieval_metrics.judge(answer.hits, answer.query.places) for answer in answers]
+    unanswerable = [answer.relevance for answer in answers if not answer.query.evidence]
+    answers = [answer for answer in answers if answer.query.evidence]
+    judged = [
+        retrieval_metrics.judge(answer.hits, answer.query.places, answer.tokens)
+        for answer in answers
+    ]
     of_category: defaultdict[str, list[retrieval_metrics.Figures]] = defaultdict(list)
     for answer, figures in zip(answers, judged, strict=True):
         of_category[answer.query.category].append(figures)
@@ -125,6 +139,8 @@ def of_answers(answers: Sequence[Answer]) -> Figures:
     return {
         "queries": len(judged),
         **retrieval_metrics.mean(judged),
+        "unanswerable": len(unanswerable),
+        "auroc": retrieval_metrics.auroc([each.relevance for each in answers], unanswerable),
         "p50_ms": round(statistics.median(taken), 2),
         "p95_ms": round(percentile(taken, 95), 2),
         "categories": {
@@ -134,8 +150,20 @@ def of_answers(answers: Sequence[Answer]) -> Figures:
     }
 
 
+def _unanswerable(data: DataSet, every: Sequence[DataSet], seed: int) -> list[Query]:
+    """Questions that nothing in a set answers: its own without evidence, and some of the others."""
+    theirs = [
+        query.model_copy(update={"evidence": ()})
+        for other in every
+        if other is not data
+        for query in other.queries
+    ]
+    chosen = random.Random(seed).sample(theirs, min(_MOST_FOREIGN, len(theirs)))
+    return [*data.unanswered, *chosen]
+
+
 async def _measure(
-    plan: Plan, data: DataSet, tell: Callable[[str], None]
+    plan: Plan, data: DataSet, foreign: Sequence[Query], tell: Callable[[str], None]
 ) -> tuple[dict[Arm, list[Answer]], str | None]:
     """Every arm over one set, and the identity of the embedder."""
     answers: dict[Arm, list[Answer]] = {}
@@ -146,7 +174,8 @@ async def _measure(
         identity = await fill(home, data.run_loops_file, plan.make_embedder() if embeds else None)
         for arm in plan.arms:
             tell(f"{data.name}: asking {len(data.queries)} queries, {arm}")
+            asked = [*data.queries, *foreign]
             embedder = None if arm == "lexical" else plan.make_embedder()
             async with opened(home, embedder, now=data.latest) as memory:
-                answers[arm] = await ask_all(memory, data.queries, arm, owner=OWNER, seed=plan.seed)
+                answers[arm] = await ask_all(memory, asked, arm, owner=OWNER, seed=plan.seed)
     return answers, identity
