@@ -35,7 +35,7 @@ def methods(tree: ast.AST) -> set[str]:
     }
 
 
-def callbacks_assigned(tree: ast.Module, known: set[str]) -> Iterator[ast.stmt]:
+def callbacks_assigned(tree: ast.Module, method_names: set[str]) -> Iterator[ast.stmt]:
     """Where something callable becomes an attribute of an object that is not one's own."""
     own = {each.name for each in functions(tree)}
     # What a class of this module keeps under a name that is a method's elsewhere.
@@ -57,7 +57,7 @@ def callbacks_assigned(tree: ast.Module, known: set[str]) -> Iterator[ast.stmt]:
         value = node.value
         is_callable = (
             isinstance(value, ast.Lambda)
-            or (isinstance(value, ast.Attribute) and value.attr in known - data)
+            or (isinstance(value, ast.Attribute) and value.attr in method_names - data)
             or (isinstance(value, ast.Name) and value.id in own)
         )
         if foreign and is_callable:
@@ -67,13 +67,13 @@ def callbacks_assigned(tree: ast.Module, known: set[str]) -> Iterator[ast.stmt]:
 @pytest.mark.slow
 def test_no_callback_is_assigned_from_outside() -> None:
     """Whoever is to be called is given to the constructor, or reads the change feed."""
-    known = set[str]().union(*(methods(tree) for _, tree in sources()))
-    found = [
+    method_names = set[str]().union(*(methods(tree) for _, tree in sources()))
+    assignments = [
         f"{path}:{node.lineno}: {ast.unparse(node)}"
         for path, tree in sources()
-        for node in callbacks_assigned(tree, known)
+        for node in callbacks_assigned(tree, method_names)
     ]
-    assert found == []
+    assert assignments == []
 
 
 def test_an_assigned_callback_is_noticed() -> None:
@@ -112,12 +112,12 @@ def private_reach(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
 @pytest.mark.slow
 def test_no_test_reaches_into_what_is_private() -> None:
     """What a test needs to be different is a parameter of the constructor."""
-    found = [
+    accesses = [
         f"{path.relative_to(TESTS.parent)}:{node.lineno}: {ast.unparse(node)}"
         for path in sorted(TESTS.rglob("*.py"))
         for node in private_reach(ast.parse(path.read_text("utf-8")))
     ]
-    assert found == []
+    assert accesses == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(**flags: object) -> str:
+def config_error(**flags: object) -> str:
     """What is said of settings that cannot be used."""
     with pytest.raises(ConfigurationError) as raised:
         load_settings(**flags)
@@ -43,9 +43,9 @@ def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_empty_data_folder_is_refused_and_not_taken_for_the_current_one(here: Path) -> None:
-    assert "data_dir cannot be used: it is empty" in told(data_dir="")
+    assert "data_dir cannot be used: it is empty" in config_error(data_dir="")
     (here / "rondo.toml").write_text('data_dir = ""')
-    assert "data_dir cannot be used: it is empty" in told()
+    assert "data_dir cannot be used: it is empty" in config_error()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_wrong_variable_is_named_and_told_in_plain_words(
     variable: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"RONDO_{variable}", value)
-    assert f"RONDO_{variable}: {words}" in told()
+    assert f"RONDO_{variable}: {words}" in config_error()
 
 
 def test_everything_that_is_wrong_is_told_at_once_with_the_full_path_of_the_file(
@@ -106,7 +106,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_the_full_path_of_the_file
 ) -> None:
     (here / "rondo.toml").write_text('port = 1\n[llm]\nmax_retries = "many"\n')
     monkeypatch.setenv("RONDO_EMBEDDER", "{bad")
-    words = told()
+    words = config_error()
     assert f"{here}/rondo.toml: there is no setting port; did you mean server.port?" in words
     assert f"{here}/rondo.toml: llm.max_retries must be a whole number, at least 0" in words
     assert "RONDO_EMBEDDER: embedder must be" in words
@@ -117,14 +117,14 @@ def test_what_was_given_is_never_repeated_as_it_can_be_a_secret(
 ) -> None:
     monkeypatch.setenv("RONDO_LLM", '{"api_key": "hush", ')
     monkeypatch.setenv("RONDO_LLM__API_KEYS", "hush")
-    assert "hush" not in told()
+    assert "hush" not in config_error()
 
 
 def test_waits_before_retries_must_not_begin_above_their_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RONDO_LLM__RETRY_BASE_SECONDS", "30")
-    assert "`retry_base_seconds` is at most `retry_max_seconds`" in told()
+    assert "`retry_base_seconds` is at most `retry_max_seconds`" in config_error()
     monkeypatch.setenv("RONDO_LLM__RETRY_MAX_SECONDS", "30")
     assert load_settings().llm.retry_max_seconds == 30
 
@@ -132,16 +132,16 @@ def test_waits_before_retries_must_not_begin_above_their_bound(
 @pytest.mark.parametrize("content", [b"[llm", b"model = '\xff'"])
 def test_a_file_that_is_no_toml_is_named_by_its_full_path(here: Path, content: bytes) -> None:
     (here / "rondo.toml").write_bytes(content)
-    assert f"{here}/rondo.toml cannot be read" in told()
+    assert f"{here}/rondo.toml cannot be read" in config_error()
 
 
 def test_a_folder_named_as_the_file_is_said_to_be_a_folder(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RONDO_CONFIG", str(here))
-    assert f"{here} is a folder" in told()
+    assert f"{here} is a folder" in config_error()
     monkeypatch.setenv("RONDO_CONFIG", "nowhere.toml")
-    assert f"{here}/nowhere.toml does not exist" in told()
+    assert f"{here}/nowhere.toml does not exist" in config_error()
 
 
 def test_usable_settings_leave_out_only_what_is_wrong(
@@ -167,9 +167,9 @@ def test_variables_that_nothing_reads_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_prices_that_go_together_are_asked_for_together() -> None:
-    words = told(llm={"prices": {"input": 2}})
+    words = config_error(llm={"prices": {"input": 2}})
     assert "llm.prices cannot be used: `input` and `output` go together" in words
-    assert "`cached_input` goes with" in told(llm={"prices": {"cached_input": 2}})
+    assert "`cached_input` goes with" in config_error(llm={"prices": {"cached_input": 2}})
 
 
 def test_a_list_of_names_may_be_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +206,14 @@ def test_a_model_shares_the_key_of_llm_only_at_its_endpoint(
     monkeypatch.setenv("RONDO_MODELS__CLAUDE__PROVIDER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of-anthropic")
     settings = load_settings()
-    found = {name: settings.of_model(name) for name in settings.models}
-    assert {name: each.api_key.get_secret_value() for name, each in found.items()} == {
+    models = {name: settings.of_model(name) for name in settings.models}
+    assert {name: each.api_key.get_secret_value() for name, each in models.items()} == {
         "large": "of-llm",
         "elsewhere": "",
         "claude": "of-anthropic",
     }
-    assert found["large"].base_url == "http://near:1/v1"
-    assert {each.timeout_seconds for each in found.values()} == {7}
+    assert models["large"].base_url == "http://near:1/v1"
+    assert {each.timeout_seconds for each in models.values()} == {7}
     assert unknown_variables() == []
 
 
@@ -281,6 +281,6 @@ def test_a_model_with_a_variable_of_its_own_gets_no_other_key(
 
 def test_a_key_in_place_of_a_variable_is_refused_and_not_repeated(here: Path) -> None:
     (here / "rondo.toml").write_text('[llm]\napi_key_env = "sk-oops-1234"\n')
-    words = told()
+    words = config_error()
     assert "it is the name of a variable, not a key" in words
     assert "oops" not in words

@@ -60,9 +60,9 @@ def test_a_message_is_answered_remembered_found_and_answered_with(tmp_path: Path
     # Days later: another process, which has only its files to remember by.
     with serving(folder, settings=SETTINGS) as daemon, daemon.client(folder) as client:
         remembered(client, len(loops))
-        found = post(client, "/v1/memory/search", query="What is my pet's name?")
-        assert found["mode"] == "hybrid", found["notice"]
-        cat_hit = next(hit for hit in found["hits"][:3] if "Momo" in hit["content"])
+        response = post(client, "/v1/memory/search", query="What is my pet's name?")
+        assert response["mode"] == "hybrid", response["notice"]
+        cat_hit = next(hit for hit in response["hits"][:3] if "Momo" in hit["content"])
         chinese = post(client, "/v1/memory/search", query="孩子在哪里读书")
         assert any("小雨" in hit["content"] for hit in chinese["hits"][:2])
         around = post(client, "/v1/memory/expand", anchor=cat_hit["anchor"]["text"])

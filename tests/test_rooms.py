@@ -18,30 +18,30 @@ MOST_LINES = 400
 
 def modules(package: Path) -> dict[str, Path]:
     """All modules below a package by their dotted names; a folder's own is its ``__init__``."""
-    found = {}
+    paths = {}
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
-def imports(tree: ast.Module, known: Mapping[str, Path]) -> Iterator[str]:
+def imports(tree: ast.Module, module_paths: Mapping[str, Path]) -> Iterator[str]:
     """The modules that another one imports, wherever in it, also for type checkers only."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module in known:
+            yield from (each.name for each in node.names if each.name in module_paths)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module in module_paths:
             for each in node.names:
                 submodule = f"{node.module}.{each.name}"
-                yield submodule if submodule in known else node.module
+                yield submodule if submodule in module_paths else node.module
 
 
 def imported(package: Path) -> dict[str, set[str]]:
     """What each module imports. The top package's public face names everything, and is left out."""
-    known = modules(package)
+    module_paths = modules(package)
     return {
-        name: set(imports(ast.parse(path.read_text("utf-8")), known)) - {name, package.name}
-        for name, path in known.items()
+        name: set(imports(ast.parse(path.read_text("utf-8")), module_paths)) - {name, package.name}
+        for name, path in module_paths.items()
         if name != package.name
     }
 
@@ -77,8 +77,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.slow
 def test_no_folders_import_each_other_in_a_circle_at_any_depth() -> None:
-    found = {folder: circle(graph) for folder, graph in siblings(imported(PACKAGE)).items()}
-    assert {folder: members for folder, members in found.items() if members} == {}
+    circles = {folder: circle(graph) for folder, graph in siblings(imported(PACKAGE)).items()}
+    assert {folder: members for folder, members in circles.items() if members} == {}
 
 
 def test_a_file_name_occurs_once() -> None:

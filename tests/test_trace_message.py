@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 def test_it_names_the_modules_of_both_cases() -> None:
-    told = subprocess.run(
+    report = subprocess.run(
         [sys.executable, "scripts/trace_message.py", "--list"],
         cwd=ROOT,
         capture_output=True,
@@ -22,7 +22,7 @@ def test_it_names_the_modules_of_both_cases() -> None:
         timeout=120,
         check=True,
     ).stdout
-    none, two = re.findall(r"run loops open: (\d+) modules", told)
+    none, two = re.findall(r"run loops open: (\d+) modules", report)
     assert 20 < int(none) < int(two)
     for module in (
         "agent.reception",
@@ -30,4 +30,4 @@ def test_it_names_the_modules_of_both_cases() -> None:
         "memory.journal.sqlite.sqlite_journal",
         "domain.history.fold",
     ):
-        assert told.count(f"    service.{module} (") == 2, "with no loop open, and with two"
+        assert report.count(f"    service.{module} (") == 2, "with no loop open, and with two"

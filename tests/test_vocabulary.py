@@ -61,23 +61,21 @@ def snake_case(name: str) -> str:
 
 def test_no_name_of_the_package_is_a_retired_one() -> None:
     definition = re.compile(r"^\s*(?:async def|def|class) (\w+)", re.MULTILINE)
-    found = [
+    retired_names = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files("service/*.py", "research/*.py")
         for name in (path.stem, *definition.findall(path.read_text("utf-8")))
         if snake_case(name).strip("_") in RETIRED_NAMES
     ]
-    assert found == []
+    assert retired_names == []
 
 
 @pytest.mark.slow
 def test_no_page_and_no_line_of_code_uses_a_retired_word() -> None:
-    found = []
+    uses = []
     for path in files("service/*.py", "research/*.py", "scripts/*", "docs/*.md", "*.md"):
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             for pattern, instead in RETIRED_WORDS.items():
                 if re.search(pattern, line, re.IGNORECASE) and not any(map(line.count, ALLOWED)):
-                    found.append(
-                        f"{path.relative_to(ROOT)}:{number}: say {instead}: {line.strip()}"
-                    )
-    assert found == []
+                    uses.append(f"{path.relative_to(ROOT)}:{number}: say {instead}: {line.strip()}")
+    assert uses == []

@@ -15,20 +15,20 @@ PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 
 
 def names(model: type[BaseModel], prefix: str = "") -> set[str]:
-    found: set[str] = set()
+    setting_names: set[str] = set()
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            found |= names(kind, f"{prefix}{name}.")
+            setting_names |= names(kind, f"{prefix}{name}.")
         else:
-            found.add(prefix + name)
-    return found
+            setting_names.add(prefix + name)
+    return setting_names
 
 
 def test_every_setting_is_on_the_page_and_nothing_else_is() -> None:
     cells = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
-    told = {name for cell in cells for name in re.findall(r"`([a-z_.]+)`", cell)}
-    assert told == names(Settings)
+    documented = {name for cell in cells for name in re.findall(r"`([a-z_.]+)`", cell)}
+    assert documented == names(Settings)
 
 
 def test_the_example_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

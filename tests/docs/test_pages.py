@@ -22,13 +22,15 @@ PAGES = [
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """Name and text of each code block of a language."""
-    found = []
+    code_blocks = []
     for page in PAGES:
         texts = re.findall(
             rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
         )
-        found += [(f"{page.relative_to(ROOT)}-{n}", text) for n, text in enumerate(texts, start=1)]
-    return found
+        code_blocks += [
+            (f"{page.relative_to(ROOT)}-{n}", text) for n, text in enumerate(texts, start=1)
+        ]
+    return code_blocks
 
 
 def a_model(asked: Asked) -> None:

@@ -47,8 +47,8 @@ async def ended(journal: SqliteJournal, *loops: RunLoop) -> Written:
     imports: list[Import] = []
     for loop in loops:
         body = RunLoopImported(run_loop=loop, source="elsewhere")
-        known = await journal.imports.existing([loop.id])
-        before = await journal.replay(loop.id) if known else None
+        existing = await journal.imports.existing([loop.id])
+        before = await journal.replay(loop.id) if existing else None
         imports.append(Import(loop.id, body, body.model_dump_json(), before))
     return await journal.imports.append(imports, owner="me")
 

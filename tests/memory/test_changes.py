@@ -25,7 +25,7 @@ from tests.support.histories import received
 from tests.support.memory.exchanging import at_work, bring_in, loop, turn
 from tests.support.memory.journal_file import rows
 from tests.support.memory.killed_reading import said
-from tests.support.memory.secrets import archived, forget, house, told
+from tests.support.memory.secrets import archived, forget, house, record_exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_imports_and_what_is_forgotten_are_changes_of_their_own_kinds(tmp_
     async with house(tmp_path) as memory:
         await bring_in(memory, loop("a", turn("One?")), loop("b", turn("Two?")))
         assert heard(memory) == [("imported", "a"), ("imported", "b")]
-        await told(memory, "secret", "Where is it?", "Under the lighthouse.")
+        await record_exchange(memory, "secret", "Where is it?", "Under the lighthouse.")
         before = memory.journal.changes.last
         assert {kind for kind, _ in heard(memory, after=2)} == {"appended"}
         await archived(memory)
@@ -190,8 +190,8 @@ async def test_a_place_ahead_of_a_journal_that_lost_its_tail_has_memory_rebuilt(
     async with at_work(folder) as memory:
         assert await memory.archivist.drain() is None
         assert await memory.archivist.is_in_step()
-        known = await memory.long_term.run_loop("a", owner="me")
-        assert known == closed_part(await memory.journal.replay("a"))
+        archived_loop = await memory.long_term.run_loop("a", owner="me")
+        assert archived_loop == closed_part(await memory.journal.replay("a"))
         assert not (await memory.long_term.search("walrus", owner="me")).hits
 
 
@@ -226,9 +226,9 @@ async def test_a_journal_without_changes_is_taken_over(tmp_path: Path) -> None:
         assert await memory.long_term.run_loop("talk", owner="me") == closed_part(state)
         await memory.journal.append("talk", RunLoopCompleted())
         assert await memory.archivist.drain() is None
-        known = await memory.long_term.run_loop("talk", owner="me")
-        assert known is not None
-        assert known.status == "completed"
+        archived_loop = await memory.long_term.run_loop("talk", owner="me")
+        assert archived_loop is not None
+        assert archived_loop.status == "completed"
 
 
 # --- kill -9
@@ -258,5 +258,5 @@ async def test_nothing_is_missed_however_often_the_process_is_killed(tmp_path: P
         running = {each.key for each in outlines if each.status == "running"}
         assert {each.key for each in memory.long_term.pending.all()} <= running
         for each in (each for each in outlines if each.key not in running):
-            known = await memory.long_term.run_loop(each.id, owner="me")
-            assert known == closed_part(await memory.journal.replay(each.id))
+            archived_loop = await memory.long_term.run_loop(each.id, owner="me")
+            assert archived_loop == closed_part(await memory.journal.replay(each.id))

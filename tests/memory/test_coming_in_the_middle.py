@@ -41,19 +41,19 @@ async def begun(memory: Memory) -> None:
 
 
 async def texts(reader: Reader, count: int, *, after: int | None = 0) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    spoken: list[tuple[str, str]] = []
     with anyio.fail_after(10):
         async for event in reader.events(run_loop_id="a", after=after):
             match event.body:
                 case MessageDelta(text=text, whole=whole):
-                    found.append(("whole" if whole else "delta", text))
+                    spoken.append(("whole" if whole else "delta", text))
                 case MessageCompleted(message=message):
-                    found.append(("completed", message.text))
+                    spoken.append(("completed", message.text))
                 case _:
                     continue
-            if len(found) == count:
+            if len(spoken) == count:
                 break
-    return found
+    return spoken
 
 
 async def test_the_beginning_of_an_answer_comes_before_the_rest_of_it(tmp_path: Path) -> None:

@@ -168,9 +168,9 @@ async def test_damage_that_shows_in_use_is_mended_while_words_are_searched(
         else:
             await memory.archive(run_loop("a", ("apples", "cherries")))
         await memory.embed_pending()
-        found = nearest(memory, tmp_path, "figs", limit=9)
-        assert found[0] == "figs"
-        assert len(found) == 4
+        texts = nearest(memory, tmp_path, "figs", limit=9)
+        assert texts[0] == "figs"
+        assert len(texts) == 4
         assert len((await index_of(memory)).damaged) == 1
         assert (await memory.stats()).pending == 0
 

@@ -90,10 +90,10 @@ def dripping(send: Send, gone: threading.Event) -> None:
 def test_an_answer_without_an_end_is_broken_off(ask: Callable[[str], None], status: int) -> None:
     with (
         pouring(without_end, status) as (url, taken),
-        pytest.raises((EmbeddingError, RerankingError), match="not come to its end") as told,
+        pytest.raises((EmbeddingError, RerankingError), match="not come to its end") as raised,
     ):
         ask(url)
-    assert "base_url" in told.value.advice.lower()
+    assert "base_url" in raised.value.advice.lower()
     assert len(taken) == 1
     assert taken[0] < bounded_bodies.MOST_BYTES + ON_THE_WAY
 

@@ -114,13 +114,13 @@ async def test_an_export_into_an_empty_folder_gives_equal_loops_anchors_and_hits
             again = await exported(there)
             assert again == out
             for query in ("six times seven", "六乘七", "计算", "rain 成都", "calculator"):
-                found = [
+                responses = [
                     await memory.long_term.search(query, owner="me") for memory in (here, there)
                 ]
-                assert found[0].mode == found[1].mode == "hybrid"
-                assert anchors(found[0]) == anchors(found[1])
-                assert [hit.content for hit in found[0].hits] == [
-                    hit.content for hit in found[1].hits
+                assert responses[0].mode == responses[1].mode == "hybrid"
+                assert anchors(responses[0]) == anchors(responses[1])
+                assert [hit.content for hit in responses[0].hits] == [
+                    hit.content for hit in responses[1].hits
                 ]
             ref = AnchorRef.parse("weather:0.0")
             assert await here.long_term.expand(ref, owner="me", after=9) == (
@@ -249,8 +249,8 @@ async def test_bad_lines_are_told_with_their_numbers_and_the_others_go_in(tmp_pa
         objects = [part for each, _ in bad for part in (each, loop(f"good {len(str(each))}"))]
         report = await bring_in(memory, *objects)
         assert [each.line for each in report.failed] == list(range(1, 2 * len(bad), 2))
-        for found, (_, words) in zip(report.failed, bad, strict=True):
-            assert words in found.problem
+        for failure, (_, words) in zip(report.failed, bad, strict=True):
+            assert words in failure.problem
         assert report.imported + report.unchanged == len(bad)
         latin = Importing(memory, owner="me").take(pieces('{"id": "caf\xe9"}'.encode("latin-1")))
         assert "not UTF-8" in (await latin).failed[0].problem
@@ -267,8 +267,10 @@ async def test_marks_line_ends_and_blank_lines_of_any_kind_are_taken(tmp_path: P
 
 async def test_a_line_that_is_too_long_is_told_and_never_held() -> None:
     data = b"x" * 50 + b"\nshort\n" + b"y" * 11 + b"\nend"
-    found = [(line.number, line.content) async for line in lines_of(pieces(data, 4), longest=10)]
-    assert found == [(1, None), (2, b"short"), (3, None), (4, b"end")]
+    read_lines = [
+        (line.number, line.content) async for line in lines_of(pieces(data, 4), longest=10)
+    ]
+    assert read_lines == [(1, None), (2, b"short"), (3, None), (4, b"end")]
 
 
 @pytest.mark.slow
@@ -336,10 +338,11 @@ async def test_lines_hold_what_the_format_promises(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
         await bring_in(memory, loop("a", WEATHER))
         [line] = (await exported(memory)).splitlines()
-        found = json.loads(line)
+        exported_loop = json.loads(line)
         assert "成都".encode() in line
         assert {
-            key: found[key] for key in ("id", "goal", "status", "created_at", "completed_at")
+            key: exported_loop[key]
+            for key in ("id", "goal", "status", "created_at", "completed_at")
         } == {
             "id": "a",
             "goal": "Goal of a",
@@ -347,4 +350,4 @@ async def test_lines_hold_what_the_format_promises(tmp_path: Path) -> None:
             "created_at": MOMENT,
             "completed_at": MOMENT,
         }
-        assert found["iterations"] == [WEATHER]
+        assert exported_loop["iterations"] == [WEATHER]

@@ -155,13 +155,13 @@ def test_windows_are_stretches_without_gaps_that_hold_what_was_asked_for(
     unit: str,
     max_tokens: int | None,
 ) -> None:
-    wanted = [AnchorRef("talk", *place) for place in asked]
+    refs_asked_for = [AnchorRef("talk", *place) for place in asked]
 
     async def work() -> list[ExpandedWindow]:
         folder = tmp_path_factory.mktemp("memory")
         async with remembering(folder, None, TALK) as memory:
             return await memory.expand_many(
-                wanted,
+                refs_asked_for,
                 owner="me",
                 before=before,
                 after=after,
@@ -178,7 +178,7 @@ def test_windows_are_stretches_without_gaps_that_hold_what_was_asked_for(
     assert len(given_places) == len(set(given_places)), "no segment twice"
     for one, other in pairwise(sorted(places)):
         assert one[-1] + 1 < other[0], "what touches is one window"
-    assert {ref for window in windows for ref in refs(*focus(window))} == set(wanted)
+    assert {ref for window in windows for ref in refs(*focus(window))} == set(refs_asked_for)
     if max_tokens is not None:
         focuses = {ref: piece for w in windows for piece in w.focus for ref in [piece.anchor.ref]}
         least = sum(estimate_tokens(piece.content) for piece in focuses.values())
@@ -203,9 +203,9 @@ async def test_one_anchor_that_leads_nowhere_is_told(tmp_path: Path) -> None:
 
 
 async def test_an_open_loop_is_read_as_it_is_now(tmp_path: Path) -> None:
-    known = run_loop("talk", ("question 0", "answer 0"), status="idle")
+    open_loop = run_loop("talk", ("question 0", "answer 0"), status="idle")
     grown = run_loop("talk", ("question 0", "an answer that was bettered since"), status="idle")
-    async with remembering(tmp_path, None, known, live=Live(states=[at_rest(grown)])) as memory:
+    async with remembering(tmp_path, None, open_loop, live=Live(states=[at_rest(grown)])) as memory:
         context = await memory.expand(AnchorRef("talk", 0, 0), owner="me")
         assert [piece.content for piece in context.after] == ["an answer that was bettered since"]
 

@@ -79,18 +79,18 @@ def remember_others(ledger: SqliteLedger, count: int, *, owner: str) -> None:
 
 def passing(ledger: SqliteLedger, owner: str = "me", **filters: Any) -> set[str]:
     """The run loops with segments that pass, all of whose segments do."""
-    found = ledger.segments.passing(owner, SearchFilters(**filters))
-    numbers = found.first(10_000)
+    selection = ledger.segments.passing(owner, SearchFilters(**filters))
+    numbers = selection.first(10_000)
     assert len(set(numbers)) == len(numbers)
-    assert found.among(numbers) == set(numbers)
-    assert len(found.first(1)) == min(1, len(numbers))
+    assert selection.among(numbers) == set(numbers)
+    assert len(selection.first(1)) == min(1, len(numbers))
     segments = ledger.segments.numbered(numbers, owner=owner)
     assert set(segments) == set(numbers), "another owner's segment passed"
-    known = {number: each.anchor.run_loop_id for number, each in segments.items()}
+    loop_of = {number: each.anchor.run_loop_id for number, each in segments.items()}
     if "types" not in filters:
-        loops = list(known.values())
+        loops = list(loop_of.values())
         assert all(loops.count(loop) == 2 for loop in set(loops)), "question and answer"
-    return set(known.values())
+    return set(loop_of.values())
 
 
 def names_them_one_by_one(ledger: SqliteLedger, owner: str = "me") -> bool:

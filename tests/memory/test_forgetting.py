@@ -22,7 +22,7 @@ from tests.support.memory.secrets import (
     forget,
     house,
     piece,
-    told,
+    record_exchange,
     traces,
 )
 
@@ -65,7 +65,9 @@ async def secret_loop(memory: Memory, run_loop_id: str = "secret") -> Loop:
 async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
-        await told(memory, "other", "How do I bake rye bread?", "With sourdough. 用酸面团。")
+        await record_exchange(
+            memory, "other", "How do I bake rye bread?", "With sourdough. 用酸面团。"
+        )
         await archived(memory)
         for word in SECRETS:
             assert traces(tmp_path, word), f"{word} is nowhere, so the test shows nothing"
@@ -80,10 +82,10 @@ async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> No
         assert receipt.removed.approvals == 1
         assert receipt.removed.segments > 5
         assert receipt.finished_at is not None
-        found = await memory.long_term.search("rye bread", owner="me")
-        assert [hit.anchor.run_loop_id for hit in found.hits][:1] == ["other"]
-        found = await memory.long_term.search("vermilion sextant", owner="me")
-        assert {hit.anchor.run_loop_id for hit in found.hits} <= {"other"}
+        response = await memory.long_term.search("rye bread", owner="me")
+        assert [hit.anchor.run_loop_id for hit in response.hits][:1] == ["other"]
+        response = await memory.long_term.search("vermilion sextant", owner="me")
+        assert {hit.anchor.run_loop_id for hit in response.hits} <= {"other"}
         with pytest.raises(NotFoundError):
             await memory.journal.replay("secret")
     assert traces(tmp_path, *SECRETS) == []
@@ -159,7 +161,7 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
         candidate = RouteCandidate(run_loop_id="secret", goal=QUESTION, probability=0.4)
         await chosen.say("Plant tulips on Friday.", candidates=[candidate])
         await (await chosen.answer("Noted: tulips.")).end()
-        mentions = await told(
+        mentions = await record_exchange(
             memory, "mentions", "My Zwibbelquast clock is slow.", "Wind it every day."
         )
         await archived(memory)
@@ -193,7 +195,9 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
 async def test_other_owners_words_are_not_touched(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
-        await told(memory, "theirs", QUESTION * 4, "Also known to Ombrelune.", owner="you")
+        await record_exchange(
+            memory, "theirs", QUESTION * 4, "Also known to Ombrelune.", owner="you"
+        )
         await archived(memory)
         with pytest.raises(NotFoundError):
             await memory.forgetting.preview(ForgetRequest(run_loop_ids=("theirs",)), owner="me")
@@ -201,8 +205,8 @@ async def test_other_owners_words_are_not_touched(tmp_path: Path) -> None:
         await forget(memory, ForgetRequest(everything=True))
         assert (await memory.journal.replay("theirs")).run_loop() == before
         assert traces(tmp_path, "Krasvingel", "Plinkhorst") == []
-        found = await memory.long_term.search("vermilion sextant", owner="you")
-        assert found.hits[0].anchor.run_loop_id == "theirs"
+        response = await memory.long_term.search("vermilion sextant", owner="you")
+        assert response.hits[0].anchor.run_loop_id == "theirs"
         assert await memory.forgetting.receipts(owner="you") == []
 
 
@@ -222,8 +226,8 @@ class NoisyEmbedder(WordEmbedder):
 async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None:
     embedder = NoisyEmbedder()
     async with house(tmp_path, embedder) as memory:
-        await told(memory, "other", "How do I bake rye bread?", "With sourdough.")
-        await told(memory, "secret", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
+        await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         await archived(memory)
         half = embedder.embed_passages([QUESTION])[0].astype(np.float16)
         single = half.astype(np.float32)
@@ -232,8 +236,8 @@ async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None
             assert traces(tmp_path, each), "the vector is nowhere, so the test shows nothing"
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
         assert traces(tmp_path, *written) == []
-        found = await memory.long_term.search("rye bread", owner="me")
-        assert found.mode == "hybrid"
+        response = await memory.long_term.search("rye bread", owner="me")
+        assert response.mode == "hybrid"
 
 
 async def test_what_was_previewed_is_forgotten_or_nothing(tmp_path: Path) -> None:
@@ -242,7 +246,7 @@ async def test_what_was_previewed_is_forgotten_or_nothing(tmp_path: Path) -> Non
         request = ForgetRequest(query="Zwibbelquast", exact=True)
         preview = await memory.forgetting.preview(request, owner="me")
         assert preview.confirm is not None
-        await told(memory, "later", "Zwibbelquast again", "Yes?")
+        await record_exchange(memory, "later", "Zwibbelquast again", "Yes?")
 
         with pytest.raises(ForgetConflictError) as refused:
             await memory.forgetting.forget(request, preview.confirm, owner="me", stop=_stop)
@@ -296,13 +300,13 @@ async def test_a_resting_run_loop_loses_an_iteration_and_goes_on(tmp_path: Path)
 @pytest.mark.slow
 async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "first", "Hello there", "Good day")
+        await record_exchange(memory, "first", "Hello there", "Good day")
         await archived(memory)
         last = memory.journal.last_seq
         await forget(memory, ForgetRequest(everything=True))
     async with house(tmp_path) as memory:
         assert memory.journal.last_seq == last
-        await told(memory, "second", "Hello again", "Good evening")
+        await record_exchange(memory, "second", "Hello again", "Good evening")
         assert (await memory.journal.read())[0].seq == last + 1
 
 
@@ -313,7 +317,7 @@ async def test_a_time_selects_what_happened_in_it(tmp_path: Path) -> None:
         middle = (await memory.journal.read())[-1].at
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await loop.end()
-        await told(memory, "short", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "short", QUESTION, "Nobody knows.")
         [first, second] = (await memory.journal.replay("long")).run_loop().iterations
         since = second.timestamp
         preview = await memory.forgetting.preview(ForgetRequest(since=since), owner="me")
@@ -351,7 +355,7 @@ async def test_an_anchor_at_which_nothing_stands_is_refused_and_names_nothing_el
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "one", "How do I bake rye bread?", "With sourdough.")
+        await record_exchange(memory, "one", "How do I bake rye bread?", "With sourdough.")
         await archived(memory)
         for segment in (2, 77):
             request = ForgetRequest(anchors=(AnchorRef("one", 0, segment),))

@@ -29,7 +29,15 @@ from service.domain.routes import Route, RouteCandidate
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from tests.memory.test_forgetting_copies import fork
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    house,
+    piece,
+    record_exchange,
+    traces,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +166,7 @@ async def everything_said(memory: Memory) -> dict[str, set[tuple[str, int]]]:
     places: dict[str, set[tuple[str, int]]] = {}
     for number, secret in enumerate(SECRETS):
         source, loop_id = f"source{number}", f"loop{number}"
-        await told(memory, source, secret.words, f"Noted: {secret.part}.")
+        await record_exchange(memory, source, secret.words, f"Noted: {secret.part}.")
         loop = await shown(memory, loop_id, source, secret)
         places[source] = {(loop_id, 0), (loop_id, 1)}
         if number % 4 == 0:  # somebody is shown what that one has said
@@ -175,8 +183,8 @@ async def everything_said(memory: Memory) -> dict[str, set[tuple[str, int]]]:
         if number % 4 == 2:
             searching = Loop(memory, f"search{number}")
             await searching.say("Look it up.")
-            found = f"Found in memory.\n\n[{source}:0.0] 2026, user_message\n> {secret.words}"
-            await searching.use("memory_search", '{"query": "it"}', found)
+            tool_output = f"Found in memory.\n\n[{source}:0.0] 2026, user_message\n> {secret.words}"
+            await searching.use("memory_search", '{"query": "it"}', tool_output)
             await (await searching.answer(f"{secret.part} it is")).end()
             places[source].add((searching.id, 1))
         await join_for(loop, source, secret)
@@ -213,15 +221,15 @@ async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_an
 
         await forget(memory, request.model_copy(update={"with_answers": True}))
 
-        wanted = {each for secret in SECRETS for each in secret}
-        assert traces(tmp_path, *wanted) == []
+        secret_parts = {each for secret in SECRETS for each in secret}
+        assert traces(tmp_path, *secret_parts) == []
         state = await memory.journal.replay("loop0")
         assert [each.user_message for each in state.iterations] == [QUESTION, None, "Thank you."]
         assert state.iterations[1].response == FORGOTTEN
         assert state.iterations[2].response == "You are welcome."
         assert await anyio.to_thread.run_sync(memory.long_term.notes.of, "me") == []
-    assert traces(tmp_path, *wanted) == []
-    assert not [each for each in wanted if not each.isdigit() and each in caplog.text]
+    assert traces(tmp_path, *secret_parts) == []
+    assert not [each for each in secret_parts if not each.isdigit() and each in caplog.text]
 
 
 @pytest.mark.slow
@@ -229,11 +237,13 @@ async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_an
 async def test_each_secret_alone_is_told_from_what_others_say(tmp_path: Path, number: int) -> None:
     secret = SECRETS[number]
     async with house(tmp_path) as memory:
-        await told(memory, "source", secret.words, "Noted.")
+        await record_exchange(memory, "source", secret.words, "Noted.")
         loop = await shown(memory, "shown", "source", secret)
         await (await loop.say("And the weather?")).answer("Rain, I am afraid.")
         await loop.end()
-        await told(memory, "other", "Tell me about tulips. 说说郁金香。", "They like sun.")
+        await record_exchange(
+            memory, "other", "Tell me about tulips. 说说郁金香。", "They like sun."
+        )
         await archived(memory)
         request = ForgetRequest(run_loop_ids=("source",))
         preview = await memory.forgetting.preview(request, owner="me")
@@ -254,7 +264,7 @@ async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "source", SECRET.words, "Noted.")
+        await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = Loop(memory, "shown")
         await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
         await loop.answer("Forty-seven, and then a prime below twelve.")
@@ -283,7 +293,7 @@ async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_
 
 async def test_what_one_wish_confirms_the_other_does_not(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "source", SECRET.words, "Noted.")
+        await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = await shown(memory, "shown", "source", SECRET)
         await loop.end()
         codes = set()
@@ -315,15 +325,17 @@ async def test_later_answers_of_the_same_run_loop_have_seen_it(tmp_path: Path) -
             FORGOTTEN,
             "Rain.",
         ]
-        found = await memory.long_term.search("forgotten", owner="me")
-        assert all(FORGOTTEN not in hit.content for hit in found.hits)
+        response = await memory.long_term.search("forgotten", owner="me")
+        assert all(FORGOTTEN not in hit.content for hit in response.hits)
 
 
 async def test_what_everybody_says_tells_nothing(tmp_path: Path) -> None:
     """A word that is said elsewhere by who has not seen it is no evidence; a number is."""
     async with house(tmp_path) as memory:
-        await told(memory, "bike", "My bike needs a new padlock.", "There are good ones.")
-        await told(memory, "source", SECRET.words, "Noted.")
+        await record_exchange(
+            memory, "bike", "My bike needs a new padlock.", "There are good ones."
+        )
+        await record_exchange(memory, "source", SECRET.words, "Noted.")
         for name, answer in (("vague", "Buy a padlock."), ("exact", "Try 4711 on it.")):
             loop = Loop(memory, name)
             await loop.say("What now?", recalled=[piece("source", 0, SECRET.words)])
@@ -340,7 +352,7 @@ async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_fro
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "source", SECRET.words, "Noted.")
+        await record_exchange(memory, "source", SECRET.words, "Noted.")
         first = Loop(memory, "first")
         await first.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
         await first.answer("Something about a shed.")
@@ -394,7 +406,7 @@ async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_a
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "source", SECRET.words, "Noted.")
+        await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = Loop(memory, "shown")
         await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
         await (await loop.answer("It is 4711.")).end()
@@ -404,8 +416,8 @@ async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_a
         question = piece("shown", 0, QUESTION)
         late = Loop(memory, "late")
         await late.say("What was it?", recalled=[question, answer])
-        found = f"Found.\n\n[shown:0.0] 2026, user_message\n> {QUESTION}"
-        await late.use("memory_search", "{}", found)
+        tool_output = f"Found.\n\n[shown:0.0] 2026, user_message\n> {QUESTION}"
+        await late.use("memory_search", "{}", tool_output)
         stale = "Found.\n\n[shown:0.1] 2026, response\n> It is 4711."
         await late.use("memory_search", '{"query": "which?"}', stale)
         await (await late.answer("I do not know.")).end()
@@ -413,4 +425,4 @@ async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_a
         state = await memory.journal.replay("late")
         assert state.recollections == (question,)
         results = [each.tool_results[0].content for each in state.iterations[:2]]
-        assert results == [found, FORGOTTEN]
+        assert results == [tool_output, FORGOTTEN]

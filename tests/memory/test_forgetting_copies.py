@@ -31,7 +31,15 @@ from service.memory.memory import Memory
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
 from tests.support.memory.journal_file import writing
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    house,
+    piece,
+    record_exchange,
+    traces,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -70,10 +78,10 @@ async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_pat
         await forget(memory, request)
         assert traces(tmp_path, *SECRETS) == []
         for fork_id, words in (("child", "tulips"), ("grandchild", "crocuses")):
-            found = (await memory.journal.replay(fork_id)).run_loop()
-            assert found.goal == FORGOTTEN
-            assert found.iterations[0].user_message == FORGOTTEN
-            assert words in (found.iterations[-1].user_message or "")
+            forked_loop = (await memory.journal.replay(fork_id)).run_loop()
+            assert forked_loop.goal == FORGOTTEN
+            assert forked_loop.iterations[0].user_message == FORGOTTEN
+            assert words in (forked_loop.iterations[-1].user_message or "")
 
 
 @pytest.mark.slow
@@ -112,8 +120,8 @@ async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path
     async with house(tmp_path) as memory:
         for loop_id in ("part", "whole"):
             body = RunLoopImported(run_loop=run_loop(loop_id, turn, plain))
-            wanted = Import(loop_id, body, body.model_dump_json())
-            await memory.append_imports([wanted], owner="me")
+            imported = Import(loop_id, body, body.model_dump_json())
+            await memory.append_imports([imported], owner="me")
         child = await fork(memory, "part", "child")
         await (await child.say("More?")).answer("No.")
         await archived(memory)
@@ -131,7 +139,7 @@ async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path
 @pytest.mark.slow
 async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "first", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "first", QUESTION, "Nobody knows.")
         second = Loop(memory, "second")
         await second.say("What was it?", recalled=[piece("first", 0, QUESTION)])
         await (await second.answer(f"It was this: {QUESTION}")).end()
@@ -152,11 +160,13 @@ async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
 async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path) -> None:
     contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings."
     async with house(tmp_path) as memory:
-        await told(memory, "first", f"{contract} The code is 4711. 密码是芝麻开门。", "Noted.")
-        await told(memory, "second", f"Look: {contract}", "I see.")
-        await told(memory, "third", "Is it still 4711?", "I do not know.")
-        await told(memory, "chinese", "密码是芝麻开门，对吗？", "我不知道。")
-        await told(memory, "fourth", "The sextant, please.", "Here it is.")
+        await record_exchange(
+            memory, "first", f"{contract} The code is 4711. 密码是芝麻开门。", "Noted."
+        )
+        await record_exchange(memory, "second", f"Look: {contract}", "I see.")
+        await record_exchange(memory, "third", "Is it still 4711?", "I do not know.")
+        await record_exchange(memory, "chinese", "密码是芝麻开门，对吗？", "我不知道。")
+        await record_exchange(memory, "fourth", "The sextant, please.", "Here it is.")
         brought = RunLoopImported(run_loop=run_loop("file", ("Read this.", contract)))
         await memory.append_imports(
             [Import("file", brought, brought.model_dump_json())], owner="me"
@@ -185,7 +195,7 @@ async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path)
 @pytest.mark.slow
 async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "first", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "first", QUESTION, "Nobody knows.")
         working = Loop(memory, "working")
         await working.say("What was it?", recalled=[piece("first", 0, QUESTION)])
         request = ForgetRequest(run_loop_ids=("first",))
@@ -221,7 +231,7 @@ async def test_exact_words_are_found_however_they_are_written(tmp_path: Path) ->
 async def test_two_at_once_both_happen(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
         await secret_loop(memory)
-        await told(memory, "other", "How do I bake rye bread?", "With sourdough.")
+        await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
         async with anyio.create_task_group() as group:
             for run_loop_id in ("secret", "other"):
                 group.start_soon(forget, memory, ForgetRequest(run_loop_ids=(run_loop_id,)))
@@ -249,7 +259,7 @@ async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
 
         with Reader(memory.feed, owner="me") as reader:
             await secret_loop(memory)
-            await told(memory, "other", "How do I bake rye bread?", "With sourdough.")
+            await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
             await forget(memory, ForgetRequest(run_loop_ids=("secret",)))
             seen = []
             async for event in reader.events():

@@ -13,7 +13,7 @@ from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in
 from tests.support.memory.journal_file import refusing, unreadable_receipts
 from tests.support.memory.remembering import WordEmbedder, run_loop
-from tests.support.memory.secrets import archived, finished, house, told, traces
+from tests.support.memory.secrets import archived, finished, house, record_exchange, traces
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_
             assert "full" in (receipt.problem or "")
             for _ in range(3):
                 assert not await memory.forgetting.finish()
-            await told(memory, "later", "How do I bake rye bread?", "With sourdough.")
+            await record_exchange(memory, "later", "How do I bake rye bread?", "With sourdough.")
         await archived(memory)
         await finished(memory, receipt)  # it is tried again by itself
         assert traces(tmp_path, *SECRETS) == []

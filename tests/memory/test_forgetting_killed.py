@@ -90,8 +90,8 @@ async def test_what_was_begun_is_finished_by_the_next_start(
     await _kill(tmp_path, path, name, moment)
     async with house(tmp_path) as memory:
         # From the first moment on nothing is found, whatever lies in the files still.
-        found = await memory.long_term.search("vermilion sextant", owner="me")
-        assert {hit.anchor.run_loop_id for hit in found.hits} <= {"shown"}
+        response = await memory.long_term.search("vermilion sextant", owner="me")
+        assert {hit.anchor.run_loop_id for hit in response.hits} <= {"shown"}
         with anyio.fail_after(60):
             while (await memory.forgetting.receipts(owner="me"))[0].pending:
                 await anyio.sleep(0.02)

@@ -28,7 +28,7 @@ from service.memory.vectors.protocol import as_matrix
 from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
 from tests.support.memory.indexing import assert_whole, rows
 from tests.support.memory.remembering import WordEmbedder
-from tests.support.memory.secrets import archived, finished, forget, house, told, traces
+from tests.support.memory.secrets import archived, finished, forget, house, record_exchange, traces
 from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
@@ -59,8 +59,8 @@ class HeldEmbedder(WordEmbedder):
         return super().embed_passages(texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        found = super().embed(texts) + np.linspace(0.01, 0.02, 1024, dtype=np.float32)
-        unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
+        vectors = super().embed(texts) + np.linspace(0.01, 0.02, 1024, dtype=np.float32)
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
 
 
@@ -70,10 +70,12 @@ async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
     tmp_path: Path, held_at: str
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "secret", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         for number in range(40):  # more than one batch
-            await told(memory, f"other{number}", f"question {number}", f"answer {number}")
-        await told(memory, "late", "late question", "late answer")
+            await record_exchange(
+                memory, f"other{number}", f"question {number}", f"answer {number}"
+            )
+        await record_exchange(memory, "late", "late question", "late answer")
         await archived(memory)
     embedder = HeldEmbedder(held_at)
     async with house(tmp_path, embedder) as memory:
@@ -90,8 +92,8 @@ async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
         embedder.may_go_on.set()
         await finished(memory, receipt)
         await archived(memory)
-        found = await memory.long_term.search("question 7", owner="me")
-        assert found.mode == "hybrid"
+        response = await memory.long_term.search("question 7", owner="me")
+        assert response.mode == "hybrid"
         vectors = []
         for each in (WordEmbedder(), embedder):
             vectors += _around_its_word(each, QUESTION, "zwibbelquast")
@@ -232,8 +234,8 @@ def note(*sentences: NewSentence) -> NewSentences:
 @pytest.mark.slow
 async def test_sentences_of_notes_fall_with_what_they_rest_on(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "secret", QUESTION, "Nobody knows.")
-        await told(memory, "other", "Ada lives in Basel.", "Noted.")
+        await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "other", "Ada lives in Basel.", "Noted.")
         await archived(memory)
         there = unread(memory.long_term.notes)
         mine = NewSentence("Zwibbelquast owns a sextant.", (there["secret:0.0"],))
@@ -257,13 +259,13 @@ async def test_a_note_that_was_being_written_when_its_words_were_forgotten_is_no
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "secret", QUESTION, "Nobody knows.")
-        await told(memory, "part", "The vermilion sextant is Ada's.", "Noted.")
+        await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
+        await record_exchange(memory, "part", "The vermilion sextant is Ada's.", "Noted.")
         await archived(memory)
         there = unread(memory.long_term.notes)
         await forget(memory, SECRET)
         await forget(memory, ForgetRequest(anchors=(AnchorRef("part", 0, 0),)))
-        await told(memory, "later", "Rye bread wants sourdough.", "It does.")
+        await record_exchange(memory, "later", "Rye bread wants sourdough.", "It does.")
         await archived(memory)
         sentences = [
             NewSentence("Zwibbelquast owns a sextant.", (there["secret:0.0"],)),
@@ -294,11 +296,11 @@ async def test_no_log_of_the_house_nor_of_its_libraries_holds_the_words(
         sent = await served.send(QUESTION)
         await post(f"/v1/run-loops/{sent['run_loop_id']}/complete")
         await archived(served.agent.memory)
-        found = await post("/v1/memory/search", json={"query": "vermilion sextant"})
-        assert found.json()["hits"]
-        wanted: dict[str, Any] = {"query": "Zwibbelquast", "exact": True}
-        preview = (await post("/v1/memory/forget", json=wanted)).json()
-        answer = await post("/v1/memory/forget", json={**wanted, "confirm": preview["confirm"]})
+        response = await post("/v1/memory/search", json={"query": "vermilion sextant"})
+        assert response.json()["hits"]
+        query: dict[str, Any] = {"query": "Zwibbelquast", "exact": True}
+        preview = (await post("/v1/memory/forget", json=query)).json()
+        answer = await post("/v1/memory/forget", json={**query, "confirm": preview["confirm"]})
         assert answer.status_code == 200, answer.text
         await archived(served.agent.memory)
         await served.client.get("/v1/memory/stats")

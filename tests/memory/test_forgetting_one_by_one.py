@@ -55,9 +55,9 @@ async def check(memory: Memory) -> None:
     for owner in OWNERS:
         for each in await run_loops(memory, owner):
             done = closed_part(await memory.journal.replay(each.id))
-            known = await memory.long_term.run_loop(each.id, owner=owner)
-            if known is not None and len(known.iterations) == len(done.iterations):
-                assert known.iterations == done.iterations
+            archived_loop = await memory.long_term.run_loop(each.id, owner=owner)
+            if archived_loop is not None and len(archived_loop.iterations) == len(done.iterations):
+                assert archived_loop.iterations == done.iterations
 
 
 @pytest.mark.parametrize("seed", range(3))

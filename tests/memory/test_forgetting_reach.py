@@ -24,7 +24,15 @@ from service.memory.exchange.importing import Importing
 from service.memory.journal.imported_loops import Import
 from service.memory.memory import Memory
 from tests.support.memory.remembering import NOON, run_loop, tool_turn
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    house,
+    piece,
+    record_exchange,
+    traces,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +86,7 @@ async def test_reasons_of_the_router_do_not_keep_a_forgotten_goal(
 @pytest.mark.slow
 async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "first", GOAL, "Noted.")
+        await record_exchange(memory, "first", GOAL, "Noted.")
         other = Loop(memory, "other")
         await (await other.say("Tell me about tulips.")).answer("They like sun.")
         await join(other, "And crocuses?", GOAL)
@@ -106,7 +114,7 @@ async def test_a_route_that_was_being_decided_meanwhile_does_not_bring_a_goal_ba
         assert traces(tmp_path, "4711-quagga") == []
 
 
-async def found(memory: Memory, words: str) -> set[tuple[str, int]]:
+async def iterations_to_forget(memory: Memory, words: str) -> set[tuple[str, int]]:
     """What `exact` would forget: iterations, or -1 for a run loop whole."""
     request = ForgetRequest(query=words, exact=True)
     preview = await memory.forgetting.preview(request, owner="me")
@@ -128,7 +136,7 @@ async def test_exact_words_are_found_in_results_that_only_look_like_those_of_mem
         await asked.say("Look there, please.")
         await asked.use("memory_search", "{}", "[log:0.3] token quagga-4711 was given")
         await (await asked.answer("Done.")).end()
-        assert await found(memory, "QUAGGA-4711") == {("log", 0)}
+        assert await iterations_to_forget(memory, "QUAGGA-4711") == {("log", 0)}
         await archived(memory)
         await forget(memory, ForgetRequest(query="quagga-4711", exact=True))
         assert traces(tmp_path, "quagga-4711") == []
@@ -153,7 +161,11 @@ async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: 
         titled = titled.model_copy(update={"goal": "All about quagga-4711"})
         body = RunLoopImported(run_loop=titled)
         await memory.append_imports([Import("titled", body, body.model_dump_json())], owner="me")
-        assert await found(memory, "quagga-4711") == {("noted", 0), ("asked", 0), ("titled", 0)}
+        assert await iterations_to_forget(memory, "quagga-4711") == {
+            ("noted", 0),
+            ("asked", 0),
+            ("titled", 0),
+        }
         await archived(memory)
         await forget(memory, ForgetRequest(query="quagga-4711", exact=True))
         assert traces(tmp_path, "quagga-4711") == []
@@ -168,7 +180,7 @@ async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_p
         request = InputRequired(request_id="r", kind="prompt", prompt="Name?", metadata=form)
         await asked.add(request, InputReceived(request_id="r", text="Zebra"))
         await asked.answer("Hello, Zebra.")
-        assert await found(memory, "quagga-4711") == {("asked", 0)}
+        assert await iterations_to_forget(memory, "quagga-4711") == {("asked", 0)}
         await archived(memory)
         await forget(memory, ForgetRequest(query="quagga-4711", exact=True))
         assert traces(tmp_path, "quagga-4711") == []
@@ -180,7 +192,7 @@ async def test_words_that_another_question_was_given_along_go_with_the_words(
     tmp_path: Path, member: str
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "told", SECRET, "Noted.")
+        await record_exchange(memory, "told", SECRET, "Noted.")
         other = Loop(memory, "other")
         await other.say("Which one was it?", recalled=[piece("told", 0, SECRET)])
         request = InputRequired(

@@ -233,8 +233,8 @@ async def test_searches_go_on_while_the_index_is_built_anew(tmp_path: Path) -> N
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scrub)
             while not done:
-                found = await anyio.to_thread.run_sync(nearest, memory, tmp_path, "answer 7")
-                assert found == ["answer 7"]
+                texts = await anyio.to_thread.run_sync(nearest, memory, tmp_path, "answer 7")
+                assert texts == ["answer 7"]
                 await anyio.lowlevel.checkpoint()
     assert_whole(tmp_path, segments=46)
 

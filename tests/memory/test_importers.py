@@ -44,8 +44,8 @@ def test_the_branch_that_is_shown_is_a_run_loop_with_all_its_words() -> None:
 
 
 def test_other_branches_are_run_loops_of_what_they_have_of_their_own() -> None:
-    found = loops(read(CHATGPT))
-    shown, soil, water = [loop for loop in found.values() if loop.id.startswith(GARDEN)]
+    imported = loops(read(CHATGPT))
+    shown, soil, water = [loop for loop in imported.values() if loop.id.startswith(GARDEN)]
     assert said(soil) == [("And which soil do they want?", "Loose compost with a third of sand.")]
     assert said(water) == [("And how often should I water them?", "Twice a day in July.")]
     # The question about soil was put in the place of another one: it came after what is shown.
@@ -87,16 +87,16 @@ def test_files_stand_in_the_message_by_their_text_or_their_name() -> None:
 
 
 def test_a_broken_conversation_is_told_and_the_others_are_read() -> None:
-    found = read(CHATGPT)
-    assert [(each.number, each.title, each.problem is not None) for each in found] == [
+    conversations = read(CHATGPT)
+    assert [(each.number, each.title, each.problem is not None) for each in conversations] == [
         (1, "Balcony tomatoes", False),
         (2, "年度用电分析", False),
         (3, "Half a conversation", True),
         (4, "", False),
         (5, "Nothing said", False),
     ]
-    assert "mapping" in (found[2].problem or "")
-    assert found[4].run_loops == ()
+    assert "mapping" in (conversations[2].problem or "")
+    assert conversations[4].run_loops == ()
     assert [each.title for each in read(CLAUDE) if each.problem] == ["Torn"]
 
 
@@ -108,8 +108,8 @@ def test_what_has_no_times_no_title_and_an_unknown_form_is_kept_all_the_same() -
 
 
 def test_claude_thinks_calls_tools_and_branches() -> None:
-    found = loops(read(CLAUDE))
-    shown, other = [loop for loop in found.values() if loop.id.startswith(TRAIN)]
+    imported = loops(read(CLAUDE))
+    shown, other = [loop for loop in imported.values() if loop.id.startswith(TRAIN)]
     looked, answer, booked = shown.iterations
     assert looked.reasoning == "I should look at the timetable."
     assert looked.response == "Let me look."
@@ -160,13 +160,13 @@ def test_no_id_ever_gets_other_words_when_another_branch_is_shown(tmp_path: Path
         chatgpt(*first, *edited, ("q2", "a1", "user", "Two?"), current="q2"),
         chatgpt(*first, *edited, ("q2", "a1", "user", "Two?"), current="a1e"),
     ]
-    known: dict[str, Any] = {}
+    earlier: dict[str, Any] = {}
     for conversation in archives:
         for loop_id, loop in loops(read(written(tmp_path, conversation))).items():
-            if loop_id in known:
-                assert standing(known[loop_id], loop, labels_may_change=True) != "conflict"
-            known[loop_id] = loop
-    everything = {turn for loop in known.values() for turn in said(loop)}
+            if loop_id in earlier:
+                assert standing(earlier[loop_id], loop, labels_may_change=True) != "conflict"
+            earlier[loop_id] = loop
+    everything = {turn for loop in earlier.values() for turn in said(loop)}
     assert everything >= {("One?", "Uno."), ("One, in French?", "Un."), ("Two?", None)}
 
 
@@ -217,9 +217,9 @@ def test_values_of_the_wrong_kind_break_nothing(tmp_path: Path) -> None:
             "author": {"role": "user"}, "create_time": "late", "metadata": {"attachments": [1]},
             "content": {"content_type": "text", "parts": ["Still here", None, 4, {"a": 1}]}}}}},
     ]  # fmt: skip
-    found = read(written(tmp_path, *odd), "chatgpt")
-    assert [each.problem is None for each in found] == [True, True, False, False, True]
-    [loop] = found[-1].run_loops
+    conversations = read(written(tmp_path, *odd), "chatgpt")
+    assert [each.problem is None for each in conversations] == [True, True, False, False, True]
+    [loop] = conversations[-1].run_loops
     assert (loop.iterations[0].user_message or "").startswith("Still here")
 
 
@@ -279,9 +279,9 @@ def test_an_archive_in_several_files_is_read_whole(tmp_path: Path) -> None:
 def test_a_file_that_breaks_off_gives_what_is_whole_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     path.write_bytes(CLAUDE.read_bytes()[:-200])
-    found = read(path, "claude")
-    assert loops(found).keys() == loops(read(CLAUDE)).keys()
-    assert "breaks off" in (found[-1].problem or "")
+    conversations = read(path, "claude")
+    assert loops(conversations).keys() == loops(read(CLAUDE)).keys()
+    assert "breaks off" in (conversations[-1].problem or "")
 
 
 def test_a_damaged_zip_is_refused_in_words(tmp_path: Path) -> None:
@@ -343,7 +343,10 @@ def test_a_long_archive_is_never_held_as_a_whole(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with Archive(path, sys.stdin.buffer, None) as archive:
-            assert sum(len(found.run_loops) for found in archive.conversations()) == 1_000
+            assert (
+                sum(len(conversation.run_loops) for conversation in archive.conversations())
+                == 1_000
+            )
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()

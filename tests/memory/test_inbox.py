@@ -25,13 +25,13 @@ async def test_messages_of_one_moment_come_back_in_the_order_of_acceptance(
     tmp_path: Path,
 ) -> None:
     clock = iter([10**18, 10**18, 10**18 - 10**12, 10**18])  # it is set back in between
-    wanted = ["d", "b", "c", "a"]
+    message_ids = ["d", "b", "c", "a"]
     file = SqliteFile(tmp_path / "inbox.sqlite3", SCHEMA, when_damaged="")
     file.open()
     inbox = InboxTable(file, anyio.Lock(), anyio.CapacityLimiter(1), clock=lambda: next(clock))
-    for message_id in wanted:
+    for message_id in message_ids:
         await inbox.accept(_entry(message_id))
-    assert [each.message_id for each in await inbox.undelivered()] == wanted
+    assert [each.message_id for each in await inbox.undelivered()] == message_ids
     file.close()
 
 

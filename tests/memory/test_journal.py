@@ -384,9 +384,9 @@ async def test_an_accepted_message_waits_across_a_restart_until_it_is_in_a_loop(
     commit = await journal.append(
         "a", RunLoopStarted(goal="x"), received("x"), owner="me", delivering="m1"
     )
-    found = await journal.inbox.delivery("m1")
-    assert found is not None
-    assert (found.run_loop_id, found.first_seq) == ("a", commit.events[0].seq)
+    delivery = await journal.inbox.delivery("m1")
+    assert delivery is not None
+    assert (delivery.run_loop_id, delivery.first_seq) == ("a", commit.events[0].seq)
     assert [e.message_id for e in await journal.inbox.undelivered()] == ["m2"]
 
 

@@ -17,7 +17,15 @@ from service.memory.memory import Memory
 from tests.memory.test_forgetting_copies import fork
 from tests.support.memory import journal_file
 from tests.support.memory.exchanging import counts, exported, pieces
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, told, traces
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    house,
+    piece,
+    record_exchange,
+    traces,
+)
 
 QUESTION = "Where has Zwibbelquast hidden the sextant?"
 ANSWER = "In 青瓷密匣, says Ombrelune."
@@ -27,7 +35,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 async def make(memory: Memory) -> None:
     """A run loop, its fork, and a fork of that; each goes on by itself."""
-    await told(memory, "birds", "Which plumage has the wryneck?", PLUMAGE)
+    await record_exchange(memory, "birds", "Which plumage has the wryneck?", PLUMAGE)
     await archived(memory)
     parent = Loop(memory, "parent")
     await parent.say(QUESTION, recalled=[piece("birds", 0, PLUMAGE, "response")])
@@ -128,7 +136,9 @@ async def test_a_fork_of_what_was_forgotten_in_part_begins_with_what_is_left(
 
 async def test_what_is_written_anew_in_the_parent_is_read_so_in_its_forks(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "shed", "Which code has it?", "The code of the padlock is 4711.")
+        await record_exchange(
+            memory, "shed", "Which code has it?", "The code of the padlock is 4711."
+        )
         await archived(memory)
         parent = Loop(memory, "parent")
         answer = piece("shed", 0, "The code of the padlock is 4711.", "response")

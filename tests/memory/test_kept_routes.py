@@ -14,7 +14,7 @@ from service.domain.routes import Route, RouteCandidate, goal_as_named
 from service.memory.memory import Memory
 from service.routing.clarification import question
 from tests.support.memory import journal_file
-from tests.support.memory.secrets import Loop, forget, house, told
+from tests.support.memory.secrets import Loop, forget, house, record_exchange
 
 GARDEN = "Plant tulips\nby the “shed” 在十月 before the frost comes, and crocuses around them."
 SAME = "Mend the roof"
@@ -42,7 +42,7 @@ def route(**more: object) -> Route:
 async def decide(memory: Memory) -> tuple[RouteDecided, InputRequired]:
     """Three run loops, and another one that holds a decision between them, and a question."""
     for run_loop_id, goal in (("garden", GARDEN), ("roof", SAME), ("roof2", SAME)):
-        await told(memory, run_loop_id, goal, "Yes.")
+        await record_exchange(memory, run_loop_id, goal, "Yes.")
     decided, asked = RouteDecided(message_id="m", route=route()), question(route(), "And then?")
     received = MessageReceived(message_id="m", message=Message.user("And then?"))
     opening = RunLoopStarted(goal="And then?")
@@ -112,7 +112,7 @@ async def test_a_goal_that_was_forgotten_is_shown_as_the_mark_and_nothing_is_wri
 
 async def test_nobody_is_told_what_the_run_loops_of_others_are_about(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "garden", GARDEN, "Yes.", owner="somebody else")
+        await record_exchange(memory, "garden", GARDEN, "Yes.", owner="somebody else")
         decided = RouteDecided(message_id="m", route=route(candidates=route().candidates[:1]))
         await Loop(memory, "mine").add(RunLoopStarted(goal="And then?"), decided)
         _, read = (event.body for event in await memory.journal.read(run_loop_id="mine"))

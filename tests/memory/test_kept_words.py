@@ -53,11 +53,13 @@ async def source(journal: FiledJournal, *, owner: str = "me", run_loop_id: str =
     return journal.last_seq
 
 
-async def write(journal: FiledJournal, body: EventBody, *told: Quotation, owner: str = "me") -> int:
+async def write(
+    journal: FiledJournal, body: EventBody, *quotations: Quotation, owner: str = "me"
+) -> int:
     """A run loop in which something is told again; the number of that event."""
     await journal.append("other", RunLoopStarted(goal="other"), owner=owner)
     started = IterationStarted(index=0, message_ids=())
-    await journal.append_together(Append("other", [started, body], quotations={1: told}))
+    await journal.append_together(Append("other", [started, body], quotations={1: quotations}))
     return journal.last_seq
 
 
@@ -86,8 +88,8 @@ def recalled(seq: int) -> tuple[MemoryRecalled, Quotation]:
 
 async def test_words_stand_in_one_row_and_are_read_in_both(journal: FiledJournal) -> None:
     said = await source(journal)
-    body, told = recalled(said)
-    seq = await write(journal, body, told)
+    body, quotation = recalled(said)
+    seq = await write(journal, body, quotation)
     assert "4711" in row(journal, said)
     assert "4711" not in row(journal, seq)
     assert read(journal, seq) == body
@@ -101,11 +103,11 @@ async def test_a_quote_is_rendered_line_by_line_between_words_of_its_own(
 ) -> None:
     said = await source(journal)
     cut = Reference(event=said, field=FIELD, start=4, end=8)
-    told = Quotation(
+    quotation = Quotation(
         field="content", words=("Found:\n", Quote(words=(whole(said),)), "\nA ", cut, ".")
     )
     body = result("Found:\n> The shed opens with\n> 4711, and 门 too. 🙂\nA shed.")
-    seq = await write(journal, body, told)
+    seq = await write(journal, body, quotation)
     assert "4711" not in row(journal, seq)
     assert "Found:" in row(journal, seq)
     assert read(journal, seq) == body
@@ -125,10 +127,10 @@ async def test_what_is_gone_is_a_mark_and_a_piece_of_memory_goes(
     journal: FiledJournal, change: str
 ) -> None:
     said = await source(journal)
-    body, told = recalled(said)
-    again = await write(journal, body, told)
-    told = Quotation(field="content", words=("It is: ", whole(said)))
-    again_in_words = Append("other", [result(f"It is: {SAID}")], quotations={0: (told,)})
+    body, quotation = recalled(said)
+    again = await write(journal, body, quotation)
+    quotation = Quotation(field="content", words=("It is: ", whole(said)))
+    again_in_words = Append("other", [result(f"It is: {SAID}")], quotations={0: (quotation,)})
     await journal.append_together(again_in_words)
 
     with writing(journal.path) as db:
@@ -147,8 +149,8 @@ async def test_what_is_gone_is_a_mark_and_a_piece_of_memory_goes(
 
 async def test_an_owner_is_not_given_words_of_another(journal: FiledJournal) -> None:
     said = await source(journal, owner="you")
-    body, told = recalled(said)
-    seq = await write(journal, body, told)
+    body, quotation = recalled(said)
+    seq = await write(journal, body, quotation)
     assert "4711" in row(journal, seq), "it is kept in the words that it came with"
     assert journal.words.of((whole(said),), "me") == "[forgotten]"
     assert journal.words.of((whole(said),), "you") == SAID

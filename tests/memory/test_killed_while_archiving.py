@@ -23,18 +23,18 @@ def killed(folder: Path, rng: random.Random) -> tuple[int, int] | None:
     program = [sys.executable, "-m", "tests.support.memory.killed_archiving", str(folder)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         assert process.stdout is not None
-        told = None
+        reported = None
         for _ in range(rng.randrange(1, 3 * LOOPS)):
             line = process.stdout.readline()
             if not line:
                 break
-            told = line
+            reported = line
         process.send_signal(signal.SIGKILL)
         rest = process.stdout.read()  # what it had told when it died
-        told = rest.splitlines()[-1] if rest.strip() else told
-    if told is None:
+        reported = rest.splitlines()[-1] if rest.strip() else reported
+    if reported is None:
         return None
-    number, stage = told.split()
+    number, stage = reported.split()
     return int(number), int(stage)
 
 

@@ -32,11 +32,11 @@ def ledger(tmp_path: Path) -> Iterator[SqliteLedger]:
 
 
 def words(ledger: SqliteLedger, query: str, owner: str = "me") -> list[str]:
-    found = ledger.words.search(
+    hits = ledger.words.search(
         list(query_terms(query)), owner=owner, filters=SearchFilters(), limit=10
     )
-    rows = ledger.segments.rows([each.number for each in found], owner=owner)
-    return [str(rows[each.number].ref) for each in found]
+    rows = ledger.segments.rows([each.number for each in hits], owner=owner)
+    return [str(rows[each.number].ref) for each in hits]
 
 
 def test_archiving_twice_changes_nothing(ledger: SqliteLedger, tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_loops_that_are_archived_at_once_do_not_mix(ledger: SqliteLedger, tmp_pa
     loops = [run_loop("r", *[(f"q{n}", f"a{n}")] * n, status="idle") for n in range(1, 9)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ledger.archive, loops * 3))
-    known = ledger.run_loop("r", owner="me")
-    assert known in loops
-    assert ledger.count()[1] == 2 * len(known.iterations)
-    assert ledger.archive(known) == 0
+    run_loop_read = ledger.run_loop("r", owner="me")
+    assert run_loop_read in loops
+    assert ledger.count()[1] == 2 * len(run_loop_read.iterations)
+    assert ledger.archive(run_loop_read) == 0
     check_words(tmp_path / "memory.sqlite3")
 
 
@@ -130,18 +130,18 @@ def test_the_neighbours_of_many_segments_come_at_once(ledger: SqliteLedger) -> N
     ledger.archive(run_loop("s", ("q3", "a3"), owner="eve"))
     asked = numbers(ledger, "r:0.0", "r:1.0", "r:2.1")
     strange = ledger.segments.rows(range(100), owner="eve")
-    found = ledger.segments.neighbours([*asked, *strange, 999], owner="me", before=2, after=1)
+    neighbours = ledger.segments.neighbours([*asked, *strange, 999], owner="me", before=2, after=1)
     around = {
         str(each.segment.ref): ([row.text for row in each.before], [row.text for row in each.after])
-        for each in found.values()
+        for each in neighbours.values()
     }
     assert around == {
         "r:0.0": ([], ["a0"]),
         "r:1.0": (["a0", "q0"], ["q2"]),
         "r:2.1": (["q2", "a1"], []),
     }
-    assert found[asked[1]].after[0] is found[asked[2]].before[0], "read once"
-    assert found[asked[0]].segment.terms == "q0"
+    assert neighbours[asked[1]].after[0] is neighbours[asked[2]].before[0], "read once"
+    assert neighbours[asked[0]].segment.terms == "q0"
     bare = ledger.segments.neighbours(asked, owner="me", before=0, after=1, words=False)
     assert [row.text for row in bare[asked[0]].after] == [""]
     assert bare[asked[0]].before == []
@@ -178,11 +178,11 @@ def test_a_call_and_its_result_find_each_other(ledger: SqliteLedger) -> None:
     rows = ledger.segments.rows(range(1, 100), owner="me").values()
     by_ref = {row.ref: row for row in rows}
     partners = ledger.segments.partners(by_ref, owner="me")
-    told = {
+    pairs = {
         (by_ref[ref].text[:15], by_ref[partner.ref].text[:15])
         for ref, (partner,) in partners.items()
     }
-    assert told == {
+    assert pairs == {
         ("look {}", long[:15]),
         (long[:15], "look {}"),
         ("look {}", "of b"),

@@ -19,7 +19,7 @@ def database() -> sqlite3.Connection:
     return connection
 
 
-def found(database: sqlite3.Connection, text: str, query: str) -> bool:
+def is_matched(database: sqlite3.Connection, text: str, query: str) -> bool:
     database.execute("DELETE FROM words")
     index_words(database, 1, text)
     expression = match_expression(query_terms(query))
@@ -57,14 +57,14 @@ def found(database: sqlite3.Connection, text: str, query: str) -> bool:
     ],
 )
 def test_a_word_is_found_inside_a_text(database: sqlite3.Connection, text: str, query: str) -> None:
-    assert found(database, text, query)
+    assert is_matched(database, text, query)
 
 
 @pytest.mark.parametrize(
     ("text", "query"), [("我们去北京", "南京"), ("running", "ran"), ("cat", "concatenate")]
 )
 def test_other_words_are_not_found(database: sqlite3.Connection, text: str, query: str) -> None:
-    assert not found(database, text, query)
+    assert not is_matched(database, text, query)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_other_words_are_not_found(database: sqlite3.Connection, text: str, quer
     ],
 )
 def test_nothing_in_a_query_is_syntax(database: sqlite3.Connection, query: str) -> None:
-    found(database, "a b c", query)
-    assert found(database, f"some {query} here", f"{query} here")
+    is_matched(database, "a b c", query)
+    assert is_matched(database, f"some {query} here", f"{query} here")
 
 
 @pytest.mark.slow
@@ -107,4 +107,4 @@ def test_what_is_looked_up_to_the_letter_is_a_term_of_its_own(query: str) -> Non
 def test_any_text_can_be_indexed_and_asked_for(text: str) -> None:
     with sqlite3.connect(":memory:") as connection:
         connection.executescript(FULL_TEXT_SCHEMA)
-        assert found(connection, text, text) == bool(list(terms(text)))
+        assert is_matched(connection, text, text) == bool(list(terms(text)))

@@ -98,20 +98,26 @@ async def test_filters_and_owners_are_exact(tmp_path: Path, embedder: WordEmbedd
     hers = run_loop("hers", ("tomatoes", "her own tomatoes"), owner="ann")
     async with remembering(tmp_path, embedder, GARDEN, TRIP, shed, hers) as memory:
 
-        async def found(owner: str = "me", **filters: object) -> set[str]:
+        async def anchors_of_hits(owner: str = "me", **filters: object) -> set[str]:
             narrowed = SearchFilters(**filters)  # type: ignore[arg-type]
             result = await memory.search("tomatoes", owner=owner, limit=50, filters=narrowed)
             return {hit.anchor.text for hit in result.hits}
 
-        assert await found(owner="ann") == {"hers:0.0", "hers:0.1"}
-        assert await found(owner="nobody") == set()
-        assert await found(types=frozenset({"tool_result"})) == {"shed:0.2"}
-        assert await found(types=frozenset()) == set()
-        assert {text.split(":")[0] for text in await found(run_loop_id="garden")} == {"garden"}
-        assert await found(run_loop_id="hers") == set()
-        assert "garden:0.0" in await found(since=NOON, until=NOON + timedelta(microseconds=1))
-        assert not await found(until=NOON)
-        assert not any("garden" in text for text in await found(since=NOON + timedelta(hours=1)))
+        assert await anchors_of_hits(owner="ann") == {"hers:0.0", "hers:0.1"}
+        assert await anchors_of_hits(owner="nobody") == set()
+        assert await anchors_of_hits(types=frozenset({"tool_result"})) == {"shed:0.2"}
+        assert await anchors_of_hits(types=frozenset()) == set()
+        assert {text.split(":")[0] for text in await anchors_of_hits(run_loop_id="garden")} == {
+            "garden"
+        }
+        assert await anchors_of_hits(run_loop_id="hers") == set()
+        assert "garden:0.0" in await anchors_of_hits(
+            since=NOON, until=NOON + timedelta(microseconds=1)
+        )
+        assert not await anchors_of_hits(until=NOON)
+        assert not any(
+            "garden" in text for text in await anchors_of_hits(since=NOON + timedelta(hours=1))
+        )
 
 
 @pytest.mark.parametrize("query", ["", "  \n　"])
@@ -253,9 +259,9 @@ async def test_a_batch_that_reached_the_index_unmarked_is_not_doubled(tmp_path: 
     contents.unmark_indexed(1, sorted(contents.indexed(1)))
     ledger.close()
     async with remembering(tmp_path, WordEmbedder()) as memory:
-        found = anchors(await memory.search("tomatoes", owner="me", limit=50))
-        assert sorted(found) == sorted(set(found)), "each segment once"
-        assert len(found) == 4
+        hit_anchors = anchors(await memory.search("tomatoes", owner="me", limit=50))
+        assert sorted(hit_anchors) == sorted(set(hit_anchors)), "each segment once"
+        assert len(hit_anchors) == 4
 
 
 async def test_a_lost_vector_index_is_filled_again(tmp_path: Path) -> None:

@@ -96,10 +96,10 @@ def test_a_long_notice_is_counted_in_all_its_pieces() -> None:
 @pytest.mark.parametrize("name", ["memory_search", "memory_expand", "read_result"])
 def test_what_memory_told_is_remembered_only_where_it_was_said(name: str) -> None:
     call = ToolCall(id="c1", name=name, arguments='{"query": "padlock"}')
-    told = ToolResult(id="c1", content="[r:0.0] The padlock's code is 4711.")
-    assert "4711" not in str(_contents(run_loop("s", _turn(told, call=call))))
+    tool_result = ToolResult(id="c1", content="[r:0.0] The padlock's code is 4711.")
+    assert "4711" not in str(_contents(run_loop("s", _turn(tool_result, call=call))))
     other = ToolCall(id="c1", name="read_file", arguments="{}")
-    assert "4711" in str(_contents(run_loop("s", _turn(told, call=other))))
+    assert "4711" in str(_contents(run_loop("s", _turn(tool_result, call=other))))
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -115,8 +115,8 @@ async def test_what_a_cancelled_call_came_to_is_not_found(tmp_path: Path, begun:
         assert "the run loop was cancelled" in result.content, "it is in the history"
         assert result.notice
         assert await _texts(memory, "r") == {"0.0": "Water the beds.", "0.1": 'water {"bed": 3}'}
-        found = await memory.long_term.search("Was the run loop cancelled first?", owner="me")
-        assert not any("cancelled" in hit.content for hit in found.hits)
+        response = await memory.long_term.search("Was the run loop cancelled first?", owner="me")
+        assert not any("cancelled" in hit.content for hit in response.hits)
 
 
 # --- what earlier versions wrote

@@ -36,9 +36,9 @@ HERS = run_loop("hers", ("Ada is my boss.", "I see."), owner="eve")
 
 @pytest.fixture
 async def memory(tmp_path: Path) -> AsyncIterator[LongTermMemory]:
-    async with remembering(tmp_path, None, ADA, MING, HERS) as found:
-        found.gives_notes = True
-        yield found
+    async with remembering(tmp_path, None, ADA, MING, HERS) as opened:
+        opened.gives_notes = True
+        yield opened
 
 
 def unread(notes: NoteStore, owner: str = "me") -> dict[str, UnreadSegment]:
@@ -70,12 +70,12 @@ def texts(notes: list[MemoryNote]) -> list[str]:
 
 async def test_a_note_is_given_beside_the_hits_with_its_anchors(memory: LongTermMemory) -> None:
     write(memory.notes, "Ada", ("Ada lives in Basel.", ("ada:0.0",)))
-    found = await memory.search("Where does Ada live?", owner="me")
-    assert found.hits
-    [note] = found.notes
+    response = await memory.search("Where does Ada live?", owner="me")
+    assert response.hits
+    [note] = response.notes
     assert (note.subject, note.kind, note.owner) == ("Ada", "person", "me")
     assert note.sentences[0].text == "Ada lives in Basel."
-    [hit] = [hit for hit in found.hits if hit.anchor.text == "ada:0.0"]
+    [hit] = [hit for hit in response.hits if hit.anchor.text == "ada:0.0"]
     assert note.sentences[0].anchors == (hit.anchor,)
 
 
@@ -283,9 +283,9 @@ async def test_a_search_gives_few_notes_with_few_sentences_and_a_note_keeps_its_
     many = [(f"Basel fact number {n}.", ("ada:0.0",)) for n in range(NOTE_MOST_SENTENCES + 5)]
     for name in ("Ada", "Bea", "Cy", "Dan", "Eli"):
         write(memory.notes, name, *many)
-    found = memory.notes.search("Basel facts", owner="me")
-    assert len(found) == NOTES_FOUND
-    assert {len(note.sentences) for note in found} == {NOTES_FOUND_SENTENCES}
+    notes = memory.notes.search("Basel facts", owner="me")
+    assert len(notes) == NOTES_FOUND
+    assert {len(note.sentences) for note in notes} == {NOTES_FOUND_SENTENCES}
     [first, *_] = memory.notes.of("me")
     assert len(first.sentences) == NOTE_MOST_SENTENCES
     assert first.sentences[0].text == "Basel fact number 5."

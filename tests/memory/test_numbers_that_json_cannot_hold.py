@@ -91,9 +91,9 @@ def test_an_archive_with_such_numbers_goes_in_with_their_names(tmp_path: Path) -
     text = path.read_text()
     path.write_text(text.replace("12345.5", "1e999"))
     assert path.read_text() != text
-    found = read(path)
-    assert any("The next one" in str(each.run_loops) for each in found)
-    for each in found:
+    conversations = read(path)
+    assert any("The next one" in str(each.run_loops) for each in conversations)
+    for each in conversations:
         for imported in each.run_loops:
             json.loads(imported.model_dump_json(), parse_constant=pytest.fail)
 

@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 async def told_now(folder: Path) -> dict[str, Any]:
     async with Memory(folder) as memory:
         await archived(memory)
-        told: dict[str, Any] = json.loads(json.dumps(await told_of(memory)))
-        return told
+        snapshot: dict[str, Any] = json.loads(json.dumps(await told_of(memory)))
+        return snapshot
 
 
 def rows(path: Path) -> dict[int, str]:
@@ -45,19 +45,19 @@ def rows(path: Path) -> dict[int, str]:
 
 def version(path: Path) -> int:
     with closing(sqlite3.connect(path)) as db:
-        found: int = db.execute("PRAGMA user_version").fetchone()[0]
-        return found
+        user_version: int = db.execute("PRAGMA user_version").fetchone()[0]
+        return user_version
 
 
 def left(folder: Path) -> int:
     with closing(sqlite3.connect(folder / "journal.sqlite3")) as db:
-        found: int = db.execute("SELECT count(*) FROM unmigrated").fetchone()[0]
-        return found
+        unmigrated: int = db.execute("SELECT count(*) FROM unmigrated").fetchone()[0]
+        return unmigrated
 
 
-def quoting(told: dict[str, Any]) -> Iterator[tuple[int, list[str]]]:
+def quoting(snapshot: dict[str, Any]) -> Iterator[tuple[int, list[str]]]:
     """The events by which memory gave something, and what it gave."""
-    for event in told["events"]:
+    for event in snapshot["events"]:
         if event["type"] == "memory.recalled":
             yield event["seq"], [each["content"] for each in event["data"]["recollections"]]
         elif event["type"] == "tool.finished" and event["data"]["name"].startswith("memory_"):
@@ -76,21 +76,21 @@ def no_file_longer_than(size: int) -> Iterator[None]:
 
 
 async def test_run_loops_anchors_and_what_is_found_stay_as_they_were(tmp_path: Path) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     for _ in range(2):
         now = await told_now(tmp_path)
-        for part in told:
-            assert now[part] == told[part], part
-    assert len(told["events"]) > 300
-    assert all(told["found"].values())
+        for part in recorded:
+            assert now[part] == recorded[part], part
+    assert len(recorded["events"]) > 300
+    assert all(recorded["found"].values())
 
 
 async def test_what_memory_gave_stands_no_more_in_the_rows_that_tell_it(tmp_path: Path) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     before = rows(tmp_path / "journal.sqlite3")
     await told_now(tmp_path)
     after = rows(tmp_path / "journal.sqlite3")
-    given = [(seq, each) for seq, pieces in quoting(told) for each in pieces if len(each) > 3]
+    given = [(seq, each) for seq, pieces in quoting(recorded) for each in pieces if len(each) > 3]
     assert len(given) > 60
     for seq, words in given:
         escaped = json.dumps(words, ensure_ascii=False)[1:-1]
@@ -99,11 +99,11 @@ async def test_what_memory_gave_stands_no_more_in_the_rows_that_tell_it(tmp_path
 
 
 async def test_what_other_run_loops_are_about_stands_no_more_in_routes(tmp_path: Path) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     before = rows(tmp_path / "journal.sqlite3")
     await told_now(tmp_path)
     after = rows(tmp_path / "journal.sqlite3")
-    routes = [each for each in told["events"] if each["type"] == "route.decided"]
+    routes = [each for each in recorded["events"] if each["type"] == "route.decided"]
     named = [
         (each["seq"], candidate["goal"])
         for each in routes
@@ -116,10 +116,10 @@ async def test_what_other_run_loops_are_about_stands_no_more_in_routes(tmp_path:
 
 
 async def test_what_a_fork_began_with_stands_no_more_in_it(tmp_path: Path) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     forked = {
         each["run_loop_id"]: (each["seq"], each["data"]["forked_from"]["seq"])
-        for each in told["events"]
+        for each in recorded["events"]
         if each["type"] == "run_loop.started" and each["data"].get("forked_from")
     }
     assert len(forked) > 2
@@ -128,7 +128,7 @@ async def test_what_a_fork_began_with_stands_no_more_in_it(tmp_path: Path) -> No
     after = rows(tmp_path / "journal.sqlite3")
     said = [
         (each["seq"], part["text"])
-        for each in told["events"]
+        for each in recorded["events"]
         if each["type"] in ("message.received", "message.completed")
         for part in each["data"]["message"]["content"]
         if each["run_loop_id"] in forked and part["type"] == "text"
@@ -142,14 +142,14 @@ async def test_what_a_fork_began_with_stands_no_more_in_it(tmp_path: Path) -> No
 
 
 async def test_what_was_moved_stands_where_it_went_alone(tmp_path: Path) -> None:
-    told = unpack(PACKED, tmp_path)
-    moves = [each for each in told["events"] if each["type"] == "message.moved"]
+    recorded = unpack(PACKED, tmp_path)
+    moves = [each for each in recorded["events"] if each["type"] == "message.moved"]
     assert len(moves) > 2
     before = rows(tmp_path / "journal.sqlite3")
     await told_now(tmp_path)
     after = rows(tmp_path / "journal.sqlite3")
     for move in moves:
-        for each in told["events"]:
+        for each in recorded["events"]:
             if each["run_loop_id"] != move["run_loop_id"] or each["seq"] > move["seq"]:
                 continue
             if each["data"].get("message_id") in move["data"]["message_ids"] and (
@@ -174,10 +174,10 @@ async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_fo
     await told_now(tmp_path)
     assert copy.stat().st_mtime_ns == written
 
-    found = check_databases(Settings(data_dir=tmp_path))
-    assert str(copy) in found.words
-    assert "MB" in found.words
-    assert "forgetting deletes it" in found.advice
+    check = check_databases(Settings(data_dir=tmp_path))
+    assert str(copy) in check.words
+    assert "MB" in check.words
+    assert "forgetting deletes it" in check.advice
 
     async with house(tmp_path) as memory:
         request = ForgetRequest(run_loop_ids=("old-garden",), with_answers=True)
@@ -192,7 +192,7 @@ async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_fo
 async def test_being_killed_in_the_middle_loses_nothing_and_the_next_start_goes_on(
     tmp_path: Path,
 ) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     before = rows(tmp_path / "journal.sqlite3")
     counts = []
     for done in (3, 4):
@@ -200,10 +200,10 @@ async def test_being_killed_in_the_middle_loses_nothing_and_the_next_start_goes_
         died = await anyio.run_process([*command, str(done)], check=False)
         assert died.returncode == DEAD
         counts.append(left(tmp_path))
-    assert counts == [len(told["run_loops"]) - 3, len(told["run_loops"]) - 7]
+    assert counts == [len(recorded["run_loops"]) - 3, len(recorded["run_loops"]) - 7]
     assert rows(tmp_path / COPY) == before, "the copy is of the journal before all that"
     now = await told_now(tmp_path)
-    assert now == told
+    assert now == recorded
     assert left(tmp_path) == 0
 
 
@@ -220,7 +220,7 @@ async def test_a_part_of_a_copy_is_no_copy(tmp_path: Path) -> None:
 async def test_without_room_for_the_copy_nothing_is_changed_and_it_says_what_to_do(
     tmp_path: Path,
 ) -> None:
-    told = unpack(PACKED, tmp_path)
+    recorded = unpack(PACKED, tmp_path)
     whole = (tmp_path / "journal.sqlite3").read_bytes()
     with no_file_longer_than(100_000), pytest.raises(StorageError) as caught:
         async with Memory(tmp_path):
@@ -229,4 +229,4 @@ async def test_without_room_for_the_copy_nothing_is_changed_and_it_says_what_to_
     assert COPY in caught.value.detail
     assert (tmp_path / "journal.sqlite3").read_bytes() == whole
     assert list(tmp_path.glob("journal.before*")) == []
-    assert await told_now(tmp_path) == told
+    assert await told_now(tmp_path) == recorded

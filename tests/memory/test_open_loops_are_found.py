@@ -61,7 +61,9 @@ async def say(memory: Memory, run_loop_id: str, words: str, answer: str) -> None
     )
 
 
-async def found(memory: Memory, query: str, filters: SearchFilters | None = None) -> list[str]:
+async def anchors_of_hits(
+    memory: Memory, query: str, filters: SearchFilters | None = None
+) -> list[str]:
     return anchors(await memory.long_term.search(query, owner="me", filters=filters))
 
 
@@ -71,13 +73,13 @@ async def test_a_loop_that_rests_is_found_and_found_again_when_it_has_grown(
     async with at_work(tmp_path) as memory:
         await say(memory, "r", "Where does the heron nest?", "By the old mill.")
         assert await memory.archivist.drain() is None
-        assert (await found(memory, "heron"))[0] == "r:0.0"
+        assert (await anchors_of_hits(memory, "heron"))[0] == "r:0.0"
         await say(memory, "r", "And the stork?", "On the church.")
         assert await memory.archivist.drain() is None
-        assert (await found(memory, "stork"))[0] == "r:1.0"
-        known = await memory.long_term.run_loop("r", owner="me")
-        assert known is not None
-        assert known.status == "idle"
+        assert (await anchors_of_hits(memory, "stork"))[0] == "r:1.0"
+        archived_loop = await memory.long_term.run_loop("r", owner="me")
+        assert archived_loop is not None
+        assert archived_loop.status == "idle"
 
 
 async def test_a_loop_does_not_find_itself_where_it_asks_not_to(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ async def test_a_loop_does_not_find_itself_where_it_asks_not_to(tmp_path: Path) 
         await say(memory, "other", "A heron was seen.", "Where?")
         await memory.archivist.drain()
         elsewhere = SearchFilters(without_run_loop_id="asking")
-        hits = await found(memory, "heron", elsewhere)
+        hits = await anchors_of_hits(memory, "heron", elsewhere)
         assert {AnchorRef.parse(hit).run_loop_id for hit in hits} == {"other"}
 
 
@@ -113,9 +115,9 @@ async def test_a_loop_that_waits_for_a_person_is_found_as_far_as_it_is_done(
             InputRequired(request_id="q", kind="approve", prompt="May I?", tool_calls=(call,)),
         )
         await memory.archivist.drain()
-        known = await memory.long_term.run_loop("r", owner="me")
-        assert known is not None
-        assert [each.response for each in known.iterations] == ["By the old mill."]
+        archived_loop = await memory.long_term.run_loop("r", owner="me")
+        assert archived_loop is not None
+        assert [each.response for each in archived_loop.iterations] == ["By the old mill."]
         newest = await memory.long_term.expand(AnchorRef("r", 0, 0), owner="me", after=9)
         assert newest.after[-1].content == 'shoo {"bird": "heron"}', "the rest can be read already"
 
@@ -127,7 +129,7 @@ async def test_what_a_crash_kept_from_being_archived_is_found_after_the_next_sta
         await say(memory, "r", "Where does the heron nest?", "By the old mill.")
     async with at_work(tmp_path) as memory:
         assert await memory.archivist.drain() is None
-        assert (await found(memory, "heron"))[0] == "r:0.0"
+        assert (await anchors_of_hits(memory, "heron"))[0] == "r:0.0"
 
 
 async def test_a_rest_that_comes_late_does_not_undo_the_end(tmp_path: Path) -> None:
@@ -136,9 +138,9 @@ async def test_a_rest_that_comes_late_does_not_undo_the_end(tmp_path: Path) -> N
         await memory.journal.append("r", RunLoopCompleted())
         await memory.archivist.drain()
         await anyio.lowlevel.checkpoint()
-        known = await memory.long_term.run_loop("r", owner="me")
-        assert known is not None
-        assert known.status == "completed"
+        archived_loop = await memory.long_term.run_loop("r", owner="me")
+        assert archived_loop is not None
+        assert archived_loop.status == "completed"
 
 
 async def test_a_ledger_of_the_first_schema_is_emptied_only_where_the_journal_can_fill_it(
@@ -155,7 +157,7 @@ async def test_a_ledger_of_the_first_schema_is_emptied_only_where_the_journal_ca
     of_the_first_schema()
     async with at_work(tmp_path) as memory:
         await memory.archivist.drain()
-        assert (await found(memory, "heron"))[0] == "r:0.0"
+        assert (await anchors_of_hits(memory, "heron"))[0] == "r:0.0"
     of_the_first_schema()
     journal = tmp_path / "journal.sqlite3"
     kept = journal.rename(tmp_path / "kept")

@@ -44,8 +44,8 @@ def search(query: str, *loops: Sequence[Passage]) -> list[Ranked]:
     return rank(question, candidates, Corpus(len(every), frequency))
 
 
-def places(found: Sequence[Ranked]) -> list[tuple[str, int]]:
-    return [(entry.ref.run_loop_id, entry.ref.iteration_index) for entry in found]
+def places(ranked: Sequence[Ranked]) -> list[tuple[str, int]]:
+    return [(entry.ref.run_loop_id, entry.ref.iteration_index) for entry in ranked]
 
 
 FILLER = [passage(f"filler{i}", 0, f"Nothing of note {i}", 0.79 + i / 1000) for i in range(10)]
@@ -57,14 +57,14 @@ def test_nothing_found_is_an_empty_order() -> None:
 
 
 def test_the_nearest_in_meaning_comes_first_when_no_word_is_shared() -> None:
-    found = search("sailing", *OTHERS, [passage("a", 0, "We crossed the sea by boat", 0.9)])
-    assert places(found)[0] == ("a", 0)
+    ranked = search("sailing", *OTHERS, [passage("a", 0, "We crossed the sea by boat", 0.9)])
+    assert places(ranked)[0] == ("a", 0)
 
 
 def test_a_rare_word_outweighs_a_common_one() -> None:
     whales = [[passage(f"w{i}", 0, "a whale was seen")] for i in range(8)]
-    found = search("whale zeppelin", *whales, [passage("z", 0, "a zeppelin was seen")])
-    assert places(found)[0] == ("z", 0)
+    ranked = search("whale zeppelin", *whales, [passage("z", 0, "a zeppelin was seen")])
+    assert places(ranked)[0] == ("z", 0)
 
 
 def test_the_answer_stands_before_the_question_that_it_answers() -> None:
@@ -72,21 +72,21 @@ def test_the_answer_stands_before_the_question_that_it_answers() -> None:
         passage("a", 0, "Where did you spend your holiday?", 0.84),
         passage("a", 1, "In Iceland, with my brother.", 0.83),
     ]
-    found = search("Where was the holiday spent?", *OTHERS, loop)
-    assert places(found)[:2] == [("a", 1), ("a", 0)]
+    ranked = search("Where was the holiday spent?", *OTHERS, loop)
+    assert places(ranked)[:2] == [("a", 1), ("a", 0)]
 
 
 def test_words_of_a_neighbour_count_less_than_ones_own() -> None:
     loop = [passage("a", 0, "The zeppelin landed."), passage("a", 1, "That was loud.")]
-    found = search("zeppelin", *OTHERS, loop)
-    assert places(found)[:2] == [("a", 0), ("a", 1)]
-    assert found[1].scores["words"] < found[0].scores["words"]
+    ranked = search("zeppelin", *OTHERS, loop)
+    assert places(ranked)[:2] == [("a", 0), ("a", 1)]
+    assert ranked[1].scores["words"] < ranked[0].scores["words"]
 
 
 def test_a_neighbour_is_found_although_no_index_offered_it() -> None:
     loop = [passage("a", 0, "Have you got a pet?", 0.85), passage("a", 1, "Yes, Rex.", 0.8)]
-    found = rank(read_question("Which pet?"), [in_context(loop, 0)], Corpus(100, {"pet": 1}))
-    assert {place for _, place in places(found)} == {0, 1}
+    ranked = rank(read_question("Which pet?"), [in_context(loop, 0)], Corpus(100, {"pet": 1}))
+    assert {place for _, place in places(ranked)} == {0, 1}
 
 
 def test_what_filters_exclude_is_context_and_never_found() -> None:
@@ -94,23 +94,23 @@ def test_what_filters_exclude_is_context_and_never_found() -> None:
         passage("a", 0, "The zeppelin landed?", 0.9, eligible=False),
         passage("a", 1, "That was loud."),
     ]
-    found = search("zeppelin", *OTHERS, loop)
-    assert places(found)[0] == ("a", 1)
-    assert ("a", 0) not in places(found)
+    ranked = search("zeppelin", *OTHERS, loop)
+    assert places(ranked)[0] == ("a", 1)
+    assert ("a", 0) not in places(ranked)
 
 
 def test_without_any_vector_words_decide() -> None:
     loops = [[passage(f"f{i}", 0, f"Nothing of note {i}", None)] for i in range(5)]
-    found = search("the red zeppelin", *loops, [passage("z", 0, "A red zeppelin", None)])
-    assert places(found)[0] == ("z", 0)
-    assert found[0].relevance > found[1].relevance
+    ranked = search("the red zeppelin", *loops, [passage("z", 0, "A red zeppelin", None)])
+    assert places(ranked)[0] == ("z", 0)
+    assert ranked[0].relevance > ranked[1].relevance
 
 
 def test_a_segment_that_waits_for_its_vector_is_not_buried() -> None:
     waiting = [passage("new", 0, "The zeppelin is red", None)]
-    known = [passage("old", 0, "The weather is fine", 0.86)]
-    found = search("red zeppelin", *OTHERS, known, waiting)
-    assert places(found)[0] == ("new", 0)
+    embedded = [passage("old", 0, "The weather is fine", 0.86)]
+    ranked = search("red zeppelin", *OTHERS, embedded, waiting)
+    assert places(ranked)[0] == ("new", 0)
 
 
 def test_the_scale_and_the_zero_of_cosines_do_not_matter() -> None:
@@ -127,27 +127,27 @@ def test_the_scale_and_the_zero_of_cosines_do_not_matter() -> None:
 
 
 def test_the_moment_that_was_asked_for_comes_first_among_equals() -> None:
-    found = search(
+    ranked = search(
         "zeppelin last week",
         *OTHERS,
         [passage("a", 0, "A zeppelin landed")],
         [passage("b", 0, "A zeppelin landed", time=1.0)],
     )
-    assert places(found)[:2] == [("b", 0), ("a", 0)]
-    assert found[0].scores["time"] > 0
-    assert "time" not in found[1].scores
+    assert places(ranked)[:2] == [("b", 0), ("a", 0)]
+    assert ranked[0].scores["time"] > 0
+    assert "time" not in ranked[1].scores
 
 
 def test_parts_add_up_and_relevance_lies_between_nought_and_one() -> None:
     loop = [
         passage("a", i, text, 0.8 + i / 50) for i, text in enumerate(["红色飞艇？", "是的", "好"])
     ]
-    found = search("红色飞艇在哪里", *OTHERS, loop)
-    assert [entry.score for entry in found] == [
-        pytest.approx(sum(entry.scores.values()), abs=0.001) for entry in found
+    ranked = search("红色飞艇在哪里", *OTHERS, loop)
+    assert [entry.score for entry in ranked] == [
+        pytest.approx(sum(entry.scores.values()), abs=0.001) for entry in ranked
     ]
-    assert all(0 <= entry.relevance <= 1 for entry in found)
-    relevances = [entry.relevance for entry in found]
+    assert all(0 <= entry.relevance <= 1 for entry in ranked)
+    relevances = [entry.relevance for entry in ranked]
     assert relevances == sorted(relevances, reverse=True)
 
 
@@ -159,8 +159,8 @@ def test_the_order_does_not_depend_on_the_order_of_the_candidates() -> None:
     expected = [(entry.ref, entry.score) for entry in rank(question, candidates, corpus)]
     for seed in range(5):
         random.Random(seed).shuffle(candidates)
-        found = rank(question, candidates, corpus)
-        assert [entry.ref for entry in found] == [ref for ref, _ in expected]
+        ranked = rank(question, candidates, corpus)
+        assert [entry.ref for entry in ranked] == [ref for ref, _ in expected]
 
 
 def test_equal_passages_stand_in_the_order_of_their_places() -> None:
@@ -171,21 +171,21 @@ def test_equal_passages_stand_in_the_order_of_their_places() -> None:
 def test_the_last_digits_of_a_cosine_do_not_tell_equal_passages_apart() -> None:
     cosines = {"c": 0.8000001, "a": 0.8, "b": 0.8000002}
     loops = [[passage(loop, 0, "the same words", cosine)] for loop, cosine in cosines.items()]
-    found = search("same words", *loops)
-    assert [loop for loop, _ in places(found)] == ["a", "b", "c"]
-    assert len({entry.relevance for entry in found}) == 1
+    ranked = search("same words", *loops)
+    assert [loop for loop, _ in places(ranked)] == ["a", "b", "c"]
+    assert len({entry.relevance for entry in ranked}) == 1
 
 
 def test_a_single_chinese_character_finds_the_words_that_begin_with_it() -> None:
-    found = search("猫", *OTHERS, [passage("a", 0, "我家的猫很懒")])
-    assert places(found)[0] == ("a", 0)
-    assert found[0].scores["words"] > 0
+    ranked = search("猫", *OTHERS, [passage("a", 0, "我家的猫很懒")])
+    assert places(ranked)[0] == ("a", 0)
+    assert ranked[0].scores["words"] > 0
 
 
 @pytest.mark.parametrize("text", ["", "?", "   ", "\ud83d", "x" * 2_000, "？" * 5_000])
 def test_odd_texts_are_ranked_like_any_other(text: str) -> None:
-    found = search("what is x", [passage("a", 0, text, 0.8), passage("a", 1, "x", None)])
-    assert len(found) == 2
+    ranked = search("what is x", [passage("a", 0, text, 0.8), passage("a", 1, "x", None)])
+    assert len(ranked) == 2
 
 
 def test_extreme_cosines_keep_relevance_within_bounds() -> None:

@@ -20,7 +20,7 @@ from service.memory.ledger.protocol import Pending
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work, bring_in, exported, loop, turn
 from tests.support.memory.remembering import run_loop
-from tests.support.memory.secrets import Loop, archived, forget, house, told, traces
+from tests.support.memory.secrets import Loop, archived, forget, house, record_exchange, traces
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def failed(memory: Memory, loop: Loop, words: str) -> None:
     await memory.journal.append(loop.id, FAILED, owner="me")
 
 
-async def found(memory: Memory, words: str) -> list[str]:
+async def anchors_holding(memory: Memory, words: str) -> list[str]:
     """What is found of these words and holds them."""
     hits = (await memory.long_term.search(words, owner="me")).hits
     return [hit.anchor.text for hit in hits if words in hit.content]
@@ -61,7 +61,7 @@ async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
     async with house(tmp_path) as memory:
         await archived(memory)
         assert await memory.long_term.run_loop("r", owner="me") == journaled
-        assert bool(await found(memory, "walruses")) is says_more
+        assert bool(await anchors_holding(memory, "walruses")) is says_more
         finished = memory.journal.run_loops.outlines()
         assert await memory.long_term.outdated(finished) == [], "and they are in step"
 
@@ -93,7 +93,7 @@ async def test_growth_that_the_disk_refused_is_archived_while_the_house_runs(
         with anyio.fail_after(20):
             while memory.long_term.pending.all():
                 await anyio.sleep(0.02)
-        assert await found(memory, "walruses")
+        assert await anchors_holding(memory, "walruses")
 
 
 async def test_what_was_archived_by_its_import_is_not_archived_again(tmp_path: Path) -> None:
@@ -143,12 +143,12 @@ def restored(folder: Path) -> None:
 @pytest.mark.slow
 async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "old", "pears", "green")
+        await record_exchange(memory, "old", "pears", "green")
         await archived(memory)
     backup(tmp_path)
     async with house(tmp_path) as memory:
-        await told(memory, "newer", "Walrosszahn", "long")
-        await told(memory, "hers", "Narwal", "longer", owner="you")
+        await record_exchange(memory, "newer", "Walrosszahn", "long")
+        await record_exchange(memory, "hers", "Narwal", "longer", owner="you")
         resting = Loop(memory, "open")
         await (await resting.say("Seekuh")).answer("round")
         await archived(memory)
@@ -169,7 +169,7 @@ async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_pa
     async with house(tmp_path) as memory:
         assert memory.journal.last_seq == last_seq, "and only once"
         await forget(memory, ForgetRequest(run_loop_ids=("newer",)))
-        assert await found(memory, "Walrosszahn") == []
+        assert await anchors_holding(memory, "Walrosszahn") == []
     assert traces(tmp_path, "Walrosszahn") == []
 
 
@@ -197,15 +197,15 @@ async def test_what_only_the_ledger_has_and_was_forgotten_does_not_come_back(
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "gone", "Walrosszahn", "long")
-        await told(memory, "stays", "pears", "green")
+        await record_exchange(memory, "gone", "Walrosszahn", "long")
+        await record_exchange(memory, "stays", "pears", "green")
         await archived(memory)
     shutil.copy(tmp_path / "memory.sqlite3", tmp_path / "old ledger")
     async with house(tmp_path) as memory:
         await forget(memory, ForgetRequest(run_loop_ids=("gone",)))
     (tmp_path / "old ledger").rename(tmp_path / "memory.sqlite3")
     async with house(tmp_path) as memory:
-        assert await found(memory, "Walrosszahn") == []
+        assert await anchors_holding(memory, "Walrosszahn") == []
         assert await memory.load("gone") is None
         assert await memory.load("stays") is not None
         await archived(memory)
@@ -216,7 +216,7 @@ async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
     tmp_path: Path,
 ) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "r", "pears", "green", owner="you")
+        await record_exchange(memory, "r", "pears", "green", owner="you")
         await memory.long_term.archive(run_loop("r", ("apples", "red")))
         await memory.long_term.archive(run_loop("s", ("plums", "blue")))
     without_a_place(tmp_path)
@@ -228,11 +228,11 @@ async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
 @pytest.mark.slow
 async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "r", "pears", "green")
+        await record_exchange(memory, "r", "pears", "green")
         await archived(memory)
         old, read_at = await memory.journal.replay("r"), memory.journal.changes.last
         await forget(memory, ForgetRequest(run_loop_ids=("r",)))
-        await told(memory, "s", "plums", "blue")
+        await record_exchange(memory, "s", "plums", "blue")
         await archived(memory)
         assert await memory.archivist.archive([old], read_at=read_at) is None
         assert await memory.long_term.run_loop("r", owner="me") is None
@@ -243,7 +243,7 @@ async def test_a_search_says_so_while_memory_is_brought_in_from_the_journal(
 ) -> None:
     async with house(tmp_path) as memory:
         for name in ("one", "two", "three"):
-            await told(memory, name, f"What is {name}?", "A number.")
+            await record_exchange(memory, name, f"What is {name}?", "A number.")
         await archived(memory)
     for file in tmp_path.glob("memory.sqlite3*"):
         file.unlink()

@@ -19,17 +19,17 @@ from tests.support.memory.exchanging import loop, turn
 def test_a_file_of_brackets_is_refused_and_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "conversations.json"
     path.write_bytes(b"[" * 3_000_001)
-    [found] = read(path)
-    assert found.number == 1
-    assert "nested" in (found.problem or "")
+    [conversation] = read(path)
+    assert conversation.number == 1
+    assert "nested" in (conversation.problem or "")
 
 
 def test_a_zip_of_brackets_is_refused_and_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b'[{"a":' * 5_000_000)
-    [found] = read(path, "chatgpt")
-    assert "nested" in (found.problem or "")
+    [conversation] = read(path, "chatgpt")
+    assert "nested" in (conversation.problem or "")
 
 
 def test_conversations_before_one_that_is_nested_too_deep_go_in(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_conversations_before_one_that_is_nested_too_deep_go_in(tmp_path: Path) 
 
 def test_brackets_in_what_was_said_are_no_nesting(tmp_path: Path) -> None:
     said = "[{" * 200_000 + '"\\' * 50_000 + "[" * 100_000
-    [found] = read(written(tmp_path, chatgpt(("q1", None, "user", said))))
-    assert found.problem is None
-    assert found.run_loops[0].iterations[0].user_message == said
+    [conversation] = read(written(tmp_path, chatgpt(("q1", None, "user", said))))
+    assert conversation.problem is None
+    assert conversation.run_loops[0].iterations[0].user_message == said
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])

@@ -26,8 +26,8 @@ MANY = [
 
 
 async def ends_at(query: str, folder: Path, embedder: Embedder | None, *, much: bool) -> int:
-    found = await result_of(query, folder, embedder, much=much)
-    return found.related
+    response = await result_of(query, folder, embedder, much=much)
+    return response.related
 
 
 async def result_of(
@@ -58,30 +58,30 @@ async def test_what_was_said_is_about_it_in_a_small_store_and_a_large_one(
     "query", ["Which noted painter lived near the harbour?", "记住单词有什么好方法？"]
 )
 async def test_of_what_nobody_spoke_of_nothing_is_about_it(tmp_path: Path, query: str) -> None:
-    found = await result_of(query, tmp_path, None, much=True)
-    assert found.hits  # they share a word, and are still there to be looked at
-    assert found.related == 0
-    assert not any(hit.related for hit in found.hits)
+    response = await result_of(query, tmp_path, None, much=True)
+    assert response.hits  # they share a word, and are still there to be looked at
+    assert response.related == 0
+    assert not any(hit.related for hit in response.hits)
 
 
 @pytest.mark.anyio
 async def test_a_quote_is_about_it_while_it_still_waits_for_its_vector(tmp_path: Path) -> None:
     async with remembering(tmp_path, WordEmbedder(), *MANY[:50]) as memory:
         await memory.archive(PADLOCK)
-        found = await memory.search("code of the padlock", owner="me")
-    assert found.mode == "hybrid"
-    assert found.hits[0].anchor.run_loop_id == "shed"
-    assert found.related >= 1
+        response = await memory.search("code of the padlock", owner="me")
+    assert response.mode == "hybrid"
+    assert response.hits[0].anchor.run_loop_id == "shed"
+    assert response.related >= 1
 
 
 def test_relevance_falls_along_the_order_and_a_hit_with_all_the_words_is_never_cut_off() -> None:
     question = read_question("padlock code")
-    found = [
+    hits = [
         RelevanceHit("Nothing of the kind.", 4, 0.75, 0.0, 0.0),
         RelevanceHit("The padlock has a code.", 5, None, 1.0, 3.0),
         RelevanceHit("Something else.", 2, 0.7, 0.0, 0.0),
     ]
-    judged = judge(question, found, [9.0, 3.0, -90.0], 2_000, OF_THE_BUNDLED)
+    judged = judge(question, hits, [9.0, 3.0, -90.0], 2_000, OF_THE_BUNDLED)
     assert [each.relevance for each in judged] == sorted(
         (each.relevance for each in judged), reverse=True
     )
@@ -95,10 +95,10 @@ def test_an_embedder_that_cannot_be_measured_leaves_it_to_the_words() -> None:
             super().__init__(fail_after=0)
 
     assert unrelated_of(Failing()) is None
-    found = judge(
+    judged = judge(
         read_question("whale"), [RelevanceHit("A whale.", 2, 0.2, 1.0, 5.0)], [1.0], 50, None
     )
-    assert found[0].related
+    assert judged[0].related
 
 
 @pytest.mark.slow
@@ -124,6 +124,6 @@ def test_with_the_bundled_model_answers_stay_and_most_strays_go(
 def test_what_is_known_of_the_bundled_model_is_what_it_gives(
     bundled: SentenceTransformerEmbedder,
 ) -> None:
-    for known, found in zip(OF_THE_BUNDLED, measured(bundled), strict=True):
-        assert known == pytest.approx(found, abs=0.003)
+    for shipped, limit in zip(OF_THE_BUNDLED, measured(bundled), strict=True):
+        assert shipped == pytest.approx(limit, abs=0.003)
     assert unrelated_of(bundled) is OF_THE_BUNDLED

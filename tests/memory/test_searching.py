@@ -36,7 +36,7 @@ def sent_with(loop_id: str, words: str, **metadata: Any) -> Iteration:
     return Iteration(user_message=f"{words} {loop_id}", timestamp=NOON, metadata=metadata)
 
 
-async def found(memory: LongTermMemory, query: str, **filters: Any) -> set[str]:
+async def loops_of_hits(memory: LongTermMemory, query: str, **filters: Any) -> set[str]:
     result = await memory.search(query, owner="me", limit=100, filters=SearchFilters(**filters))
     return {hit.anchor.run_loop_id for hit in result.hits}
 
@@ -71,7 +71,7 @@ async def test_metadata_are_compared_as_values_and_all_of_them_count(
             ({"100%": False}, {"quoted"}),
             ({"lisbon": "project"}, set()),
         ):
-            assert await found(memory, "lamp", metadata=metadata) == expected, metadata
+            assert await loops_of_hits(memory, "lamp", metadata=metadata) == expected, metadata
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
@@ -80,8 +80,10 @@ async def test_all_but_one_run_loop_can_be_asked_for(
 ) -> None:
     loops = [run_loop(name, ("lamp oil", f"bought by {name}")) for name in ("a", "b", "c")]
     async with remembering(tmp_path, embedder, *loops) as memory:
-        assert await found(memory, "lamp", without_run_loop_id="b") == {"a", "c"}
-        assert await found(memory, "lamp", without_run_loop_id="b", run_loop_id="b") == set()
+        assert await loops_of_hits(memory, "lamp", without_run_loop_id="b") == {"a", "c"}
+        assert (
+            await loops_of_hits(memory, "lamp", without_run_loop_id="b", run_loop_id="b") == set()
+        )
 
 
 @pytest.mark.slow
@@ -106,10 +108,10 @@ async def test_each_way_of_filtering_finds_the_same(tmp_path: Path) -> None:
         async def hits(**bounds: Any) -> list[str]:
             searcher = Searcher(ledger, memory.index.dense, waiting=lambda owner: 0, **bounds)
             asked = Search("oil is 91", "me", limit=5, filters=filters)
-            found = await anyio.to_thread.run_sync(searcher.search, asked)
+            response = await anyio.to_thread.run_sync(searcher.search, asked)
             searcher.close()
-            assert found.mode == "hybrid"
-            return anchors(found)
+            assert response.mode == "hybrid"
+            return anchors(response)
 
         by_sifting_what_the_index_offers = await hits(filtered_exactly=10)
         by_comparing_all_that_pass = await hits(filtered_exactly=10, sifted_at_most=1)
@@ -232,12 +234,12 @@ async def test_searches_go_on_at_once_and_while_much_is_archived(tmp_path: Path)
     async with remembering(
         tmp_path, WordEmbedder(), run_loop("first", ("the red lamp", "is on"))
     ) as memory:
-        found: list[str] = []
+        first_anchors: list[str] = []
 
         async def ask() -> None:
             for _ in range(15):
                 result = await memory.search("red lamp", owner="me", limit=3)
-                found.append(anchors(result)[0])
+                first_anchors.append(anchors(result)[0])
 
         async def write() -> None:
             for index in range(60):
@@ -248,7 +250,7 @@ async def test_searches_go_on_at_once_and_while_much_is_archived(tmp_path: Path)
             group.start_soon(write)
             for _ in range(4):
                 group.start_soon(ask)
-        assert found == ["first:0.0"] * 60
+        assert first_anchors == ["first:0.0"] * 60
 
 
 async def test_what_is_written_to_the_letter_is_found_first(tmp_path: Path) -> None:
@@ -354,8 +356,8 @@ async def test_a_word_that_was_looked_for_before_it_was_said_is_found_afterwards
     async with remembering(tmp_path, None, *others) as memory:
         assert not (await memory.search("qx7731", owner="me")).hits
         await memory.archive(run_loop("lock", ("The code of my lock is qx7731.", "Noted.")))
-        found = await memory.search("qx7731", owner="me")
-        assert found.hits[0].anchor.run_loop_id == "lock"
+        response = await memory.search("qx7731", owner="me")
+        assert response.hits[0].anchor.run_loop_id == "lock"
 
 
 @pytest.mark.parametrize("value", [10**20, -(10**30), 10**400])

@@ -155,11 +155,11 @@ def counted() -> E5:
 
 def test_a_result_tells_its_call() -> None:
     pieces = segment(run_loop("r", tool_turn("Q", "look", "{}", "Found. " * 400, "A")))
-    told = [(piece.anchor.segment_type, piece.call_id) for piece in pieces]
-    assert told[:2] == [("user_message", None), ("tool_call", "c1")]
-    assert told[-1] == ("response", None)
-    assert len(told) > 4
-    assert set(told[2:-1]) == {("tool_result", "c1")}
+    types_and_calls = [(piece.anchor.segment_type, piece.call_id) for piece in pieces]
+    assert types_and_calls[:2] == [("user_message", None), ("tool_call", "c1")]
+    assert types_and_calls[-1] == ("response", None)
+    assert len(types_and_calls) > 4
+    assert set(types_and_calls[2:-1]) == {("tool_result", "c1")}
 
 
 def test_every_type_is_cut_and_a_result_follows_its_call() -> None:

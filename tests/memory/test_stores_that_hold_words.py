@@ -25,7 +25,7 @@ from service.memory.memory import Memory
 from service.storage.sqlite_copy import copy_file
 from tests.memory.test_forgetting import NoisyEmbedder
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
-from tests.support.memory.secrets import Loop, archived, forget, house, told
+from tests.support.memory.secrets import Loop, archived, forget, house, record_exchange
 
 WORD = "zwibbelquast"
 QUESTION = f"where is the {WORD}?"
@@ -86,7 +86,7 @@ async def fill(memory: Memory, folder: Path) -> None:
     await memory.journal.inbox.accept(entry, idempotency_key=f"{WORD}-key", request_hash="hash")
     await loop.add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
     await loop.end()
-    await told(memory, "other", "how do tulips grow?", "they like sun")
+    await record_exchange(memory, "other", "how do tulips grow?", "they like sun")
     await archived(memory)
     notes = memory.long_term.notes
     [cited] = [
@@ -101,7 +101,7 @@ async def fill(memory: Memory, folder: Path) -> None:
         db.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", row)
 
 
-class Found(NamedTuple):
+class Forgetting(NamedTuple):
     before: Snapshot
     after: Snapshot
     vector: bytes
@@ -109,20 +109,20 @@ class Found(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+def forgetting(tmp_path_factory: pytest.TempPathFactory) -> Forgetting:
     folder = tmp_path_factory.mktemp("house")
     embedder = NoisyEmbedder()
     half = embedder.embed_passages([QUESTION])[0].astype(np.float16).astype(np.float32)
     vector = (half / np.linalg.norm(half)).tobytes()[8:16]
 
-    async def live() -> Found:
+    async def live() -> Forgetting:
         async with house(folder, embedder) as memory:
             await fill(memory, folder)
             copy_file(folder / "journal.sqlite3", folder / COPY)
             before = snapshot(folder)
             await forget(memory, ForgetRequest(run_loop_ids=("source",)))
             await archived(memory)
-            return Found(before, snapshot(folder), vector)
+            return Forgetting(before, snapshot(folder), vector)
 
     return anyio.run(live)
 
@@ -131,37 +131,39 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 @pytest.mark.parametrize(
     ("name", "table"), [(name, table) for name, tables in HOLD_WORDS.items() for table in tables]
 )
-def test_a_table_that_holds_words_loses_them(found: Found, name: str, table: str) -> None:
-    assert WORD in found.before.tables[name, table], "it is not there, so the test shows nothing"
-    assert WORD not in found.after.tables[name, table]
+def test_a_table_that_holds_words_loses_them(forgetting: Forgetting, name: str, table: str) -> None:
+    assert WORD in forgetting.before.tables[name, table], (
+        "it is not there, so the test shows nothing"
+    )
+    assert WORD not in forgetting.after.tables[name, table]
 
 
 @pytest.mark.parametrize("name", HOLD_WORDS)
-def test_no_freed_page_and_no_log_keeps_a_word(found: Found, name: str) -> None:
-    assert WORD.encode() in found.before.files[name]
-    assert WORD.encode() not in found.after.files[name]
+def test_no_freed_page_and_no_log_keeps_a_word(forgetting: Forgetting, name: str) -> None:
+    assert WORD.encode() in forgetting.before.files[name]
+    assert WORD.encode() not in forgetting.after.files[name]
 
 
-def test_the_copy_of_an_older_journal_goes(found: Found) -> None:
-    assert WORD.encode() in found.before.copy
-    assert found.after.copy == b""
+def test_the_copy_of_an_older_journal_goes(forgetting: Forgetting) -> None:
+    assert WORD.encode() in forgetting.before.copy
+    assert forgetting.after.copy == b""
 
 
-def test_the_vector_index_keeps_no_vector_of_it(found: Found) -> None:
-    assert found.vector in found.before.vectors
-    assert found.vector not in found.after.vectors
+def test_the_vector_index_keeps_no_vector_of_it(forgetting: Forgetting) -> None:
+    assert forgetting.vector in forgetting.before.vectors
+    assert forgetting.vector not in forgetting.after.vectors
 
 
-def test_all_other_tables_hold_no_words(found: Found) -> None:
-    holding = {key for key, text in found.before.tables.items() if WORD in text}
+def test_all_other_tables_hold_no_words(forgetting: Forgetting) -> None:
+    holding = {key for key, text in forgetting.before.tables.items() if WORD in text}
     shadows = {("memory.sqlite3", f"words_{part}") for part in ("content", "data", "idx")}
     assert holding - shadows == {(n, each) for n, tables in HOLD_WORDS.items() for each in tables}
 
 
-def test_every_table_and_file_is_listed(found: Found) -> None:
+def test_every_table_and_file_is_listed(forgetting: Forgetting) -> None:
     listed = set(re.findall(r"`([\w.-]+)/?`", DOCS.read_text("utf-8")))
     shadow = re.compile(r"words_\w+|sqlite_sequence")
-    tables = {table for _, table in found.before.tables if not shadow.fullmatch(table)}
+    tables = {table for _, table in forgetting.before.tables if not shadow.fullmatch(table)}
     assert tables - listed == set()
     files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs"}
     files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}

@@ -48,7 +48,7 @@ def recalled(piece: Segment) -> MemoryRecalled:
     return MemoryRecalled(recollections=(Recollection(anchor=piece.anchor, content=piece.content),))
 
 
-def found(piece: Segment) -> ToolFinished:
+def search_result_of(piece: Segment) -> ToolFinished:
     head = f"[{piece.anchor}] 2026-05-04 12:00, {piece.anchor.segment_type}"
     text = f"Found in memory.\n\n{head}\n{quoted(piece.content)}\n\nThat is all."
     return ToolFinished(call_id="c", name="memory_search", content=text)
@@ -56,8 +56,8 @@ def found(piece: Segment) -> ToolFinished:
 
 def in_words(memory: Memory, body: EventBody) -> str | None:
     """What is kept in words of an event's text; None where that is all of it."""
-    told = trace([body], "elsewhere", "me", memory.journal).get(0, ())
-    left = memory.journal.words.checked(body, told, "me")
+    quotations = trace([body], "elsewhere", "me", memory.journal).get(0, ())
+    left = memory.journal.words.checked(body, quotations, "me")
     if not left:
         return None
     row = json.loads(kept(body, left))
@@ -77,7 +77,7 @@ async def check(memory: Memory, run_loop_id: str, pieces: int) -> None:
         own = in_words(memory, recalled(each))
         assert own is not None
         assert own.strip() in ("", "look_up", IMAGE_WORDS)
-        body = found(each)
+        body = search_result_of(each)
         frame = body.content.replace(quoted(each.content), "")
         assert (in_words(memory, body) or "").replace(own, "") == frame.replace(own, "")
 
@@ -150,10 +150,10 @@ async def test_what_is_forgotten_between_tracing_and_writing_is_not_written(tmp_
             assert run_loop is not None
             pieces.append(recalled(segment(run_loop)[-1]).recollections[0])
         body = MemoryRecalled(recollections=tuple(pieces))
-        told = trace([body], "other", "me", memory.journal)
-        assert len(told[0]) == 2
+        quotations = trace([body], "other", "me", memory.journal)
+        assert len(quotations[0]) == 2
         await forget(memory, ForgetRequest(run_loop_ids=("birds",)))
-        await memory.journal.append_together(Append("other", [body], quotations=told))
+        await memory.journal.append_together(Append("other", [body], quotations=quotations))
         state = memory.journal.state("other")
         assert state is not None
         assert [each.anchor.run_loop_id for each in state.recollections] == ["owls"]

@@ -53,8 +53,8 @@ class Opened:
         return commit.events[-1]
 
     async def lines(self, by: Grouping) -> dict[str, UsageTotals]:
-        found = await self.journal.usage.lines(owner="me", by=by)
-        return {line.key: UsageTotals.model_validate(dict(line)) for line in found}
+        usage_lines = await self.journal.usage.lines(owner="me", by=by)
+        return {line.key: UsageTotals.model_validate(dict(line)) for line in usage_lines}
 
 
 def used(*states: RunLoopState) -> dict[str, float]:

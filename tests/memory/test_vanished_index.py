@@ -49,10 +49,10 @@ async def test_an_index_that_vanishes_is_told_and_built_anew_without_a_restart(
         assert (await memory.search("Where is Bern?", owner="me")).mode == "hybrid"
         embedded = len(embedder.passages)
         vanish(tmp_path / "chroma")
-        found = await memory.search("Where is Bern?", owner="me")
-        assert found.mode == "lexical"
-        assert found.hits
-        assert "is gone" in (found.notice or "")
+        response = await memory.search("Where is Bern?", owner="me")
+        assert response.mode == "lexical"
+        assert response.hits
+        assert "is gone" in (response.notice or "")
         assert memory.index.has_work
         await memory.embed_pending()
         assert (await memory.search("Where is Bern?", owner="me")).mode == "hybrid"
@@ -81,9 +81,9 @@ async def test_a_disk_that_refuses_a_new_index_is_told_and_tried_again(
         (tmp_path / "chroma").write_text("in the way")
         assert (await memory.search("Where is Bern?", owner="me")).mode == "lexical"
         await memory.embed_pending()
-        found = await memory.search("Where is Bern?", owner="me")
-        assert (found.mode, bool(found.hits)) == ("lexical", True)
-        assert str(tmp_path / "chroma") in (found.notice or "")
+        response = await memory.search("Where is Bern?", owner="me")
+        assert (response.mode, bool(response.hits)) == ("lexical", True)
+        assert str(tmp_path / "chroma") in (response.notice or "")
         (tmp_path / "chroma").unlink()
         assert memory.index.has_work  # a search looks again whether it goes now
         await memory.embed_pending()
@@ -101,7 +101,7 @@ async def test_a_disk_that_refuses_a_new_index_is_told_and_tried_again(
 def test_a_disk_that_is_full_or_read_only_is_told_as_what_it_is(
     tmp_path: Path, words: str, advice: str
 ) -> None:
-    with pytest.raises(StorageError) as told, EmbeddedPlace(tmp_path).errors("written"):
+    with pytest.raises(StorageError) as raised, EmbeddedPlace(tmp_path).errors("written"):
         raise RuntimeError(words)
-    assert words in told.value.detail
-    assert advice in told.value.advice
+    assert words in raised.value.detail
+    assert advice in raised.value.advice

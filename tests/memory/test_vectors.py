@@ -35,7 +35,7 @@ def index(tmp_path: Path) -> Iterator[VectorIndex]:
     index.close()
 
 
-def found(index: VectorIndex, query: str, owner: str = "me") -> list[int]:
+def nearest_numbers(index: VectorIndex, query: str, owner: str = "me") -> list[int]:
     vector = EMBEDDER.embed_queries([query])
     return [each.number for each in index.search(vector, owner=owner, limit=10)]
 
@@ -46,12 +46,12 @@ def test_the_nearest_comes_first_and_scores_are_cosines(index: VectorIndex) -> N
     assert best.number == 2
     assert best.cosine == pytest.approx(1.0, abs=1e-3)
     assert index.search(vector[0], owner="me", limit=1) == [best]
-    assert found(index, "red apples")[0] == 1
+    assert nearest_numbers(index, "red apples")[0] == 1
 
 
 def test_owners_do_not_see_each_other(index: VectorIndex) -> None:
-    assert found(index, "red", owner="ann|b") == [7]
-    assert found(index, "red", owner="ann") == []
+    assert nearest_numbers(index, "red", owner="ann|b") == [7]
+    assert nearest_numbers(index, "red", owner="ann") == []
     index.delete([1, 7], owner="me")
     assert index.numbers() == {2, 3, 7}
 
@@ -81,7 +81,7 @@ def test_a_closed_index_says_so_instead_of_failing_somehow(tmp_path: Path) -> No
     index.add(entries(*TEXTS))
     index.close()
     with pytest.raises(ConflictError, match="replaced"):
-        found(index, "red")
+        nearest_numbers(index, "red")
 
 
 def test_a_damaged_folder_is_told_in_words(tmp_path: Path) -> None:
@@ -109,11 +109,11 @@ def test_the_ledger_gives_vectors_back_in_any_order_and_tells_which_it_lacks(
     states.store(embedder, waiting[:3], vectors[:3])
     numbers = [piece.number for piece in waiting]
     asked = [numbers[2], 10**9, numbers[3], numbers[0], numbers[2]]
-    matrix, known = states.vectors_of(embedder, asked, 1024)
-    assert known.tolist() == [True, False, False, True, True]
+    matrix, is_present = states.vectors_of(embedder, asked, 1024)
+    assert is_present.tolist() == [True, False, False, True, True]
     assert np.allclose(matrix[[0, 3, 4]], vectors[[2, 0, 2]], atol=1e-3)
-    assert np.allclose(np.linalg.norm(matrix[known], axis=1), 1, atol=1e-6)
-    assert not matrix[~known].any()
+    assert np.allclose(np.linalg.norm(matrix[is_present], axis=1), 1, atol=1e-6)
+    assert not matrix[~is_present].any()
     assert states.vectors_of(embedder, [], 1024).matrix.shape == (0, 1024)
     other = states.embedder("other words")
     assert not states.vectors_of(other, numbers, 1024).present.any()

@@ -11,7 +11,7 @@ from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import Event, MemoryRecalled, ToolFinished
 from service.memory.memory import Memory
 from tests.support.memory import journal_file
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, told
+from tests.support.memory.secrets import Loop, archived, forget, house, piece, record_exchange
 
 QUESTION = "Which plumage has the wryneck?"
 SAID = "A brown one, like bark.\nIt is called 蚁䴕 in Chinese."
@@ -31,8 +31,8 @@ def events(memory: Memory, run_loop_id: str) -> list[Event]:
 
 async def tell_again(memory: Memory) -> None:
     """Two run loops, and a third that is told what was said there."""
-    await told(memory, "birds", QUESTION, SAID)
-    await told(memory, "owls", "And owls?", OTHER)
+    await record_exchange(memory, "birds", QUESTION, SAID)
+    await record_exchange(memory, "owls", "And owls?", OTHER)
     await archived(memory)
     third = Loop(memory, "third")
     pieces = [piece("birds", 0, SAID, "response"), piece("owls", 0, OTHER, "response")]
@@ -110,8 +110,8 @@ async def test_a_part_that_is_forgotten_is_told_no_more(tmp_path: Path) -> None:
 
 async def test_a_result_with_a_note_on_what_goes_goes_whole(tmp_path: Path) -> None:
     async with house(tmp_path) as memory:
-        await told(memory, "birds", QUESTION, SAID)
-        await told(memory, "owls", "And owls?", OTHER)
+        await record_exchange(memory, "birds", QUESTION, SAID)
+        await record_exchange(memory, "owls", "And owls?", OTHER)
         await archived(memory)
         third = Loop(memory, "third")
         await third.say("Tell me of both.")
@@ -153,7 +153,7 @@ async def test_one_piece_after_the_other_can_be_forgotten(tmp_path: Path) -> Non
     async with house(tmp_path) as memory:
         names = ("birds", "owls", "swifts")
         for name in names:
-            await told(memory, name, f"And {name}?", f"The plumage of {name} is brown.")
+            await record_exchange(memory, name, f"And {name}?", f"The plumage of {name} is brown.")
         await archived(memory)
         third = Loop(memory, "third")
         pieces = [piece(e, 0, f"The plumage of {e} is brown.", "response") for e in names]

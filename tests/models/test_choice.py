@@ -30,9 +30,9 @@ def test_the_larger_model_runs_where_memory_and_processors_carry_it(
     memory: float, processors: float, is_bounded: bool, name: str
 ) -> None:
     machine = Machine(int(memory), processors, is_bounded)
-    found = choose(machine)
-    assert found.name == name
-    assert found.in_words() == f"Chosen for {machine.in_words()}."
+    chosen = choose(machine)
+    assert chosen.name == name
+    assert chosen.in_words() == f"Chosen for {machine.in_words()}."
 
 
 def test_of_every_known_model_it_is_told_what_it_takes() -> None:

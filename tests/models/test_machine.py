@@ -58,8 +58,8 @@ def test_the_narrowest_of_the_groups_above_counts(tmp_path: Path) -> None:
         f"{group}/memory.high": f"{5 * GIB}\n",
         f"{group}/cpu.max": "200000 100000\n",
     }
-    found = machine_of(tmp_path, cgroup="0::/user.slice/rondo.service\n", files=files)
-    assert found == Machine(3 * GIB, 2, is_bounded=True)
+    machine = machine_of(tmp_path, cgroup="0::/user.slice/rondo.service\n", files=files)
+    assert machine == Machine(3 * GIB, 2, is_bounded=True)
 
 
 def test_the_first_version_of_control_groups_is_read_too(tmp_path: Path) -> None:
@@ -77,23 +77,23 @@ def test_the_first_version_of_control_groups_is_read_too(tmp_path: Path) -> None
         "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
     }
     cgroup = "5:memory:/jobs\n4:cpu,cpuacct:/jobs\n1:name=systemd:/x\n0::/\n"
-    found = machine_of(tmp_path, cgroup=cgroup, mounts=mounts, files=files)
-    assert found == Machine(2 * GIB, 3, is_bounded=True)
+    machine = machine_of(tmp_path, cgroup=cgroup, mounts=mounts, files=files)
+    assert machine == Machine(2 * GIB, 3, is_bounded=True)
 
 
 def test_a_container_that_sees_the_path_of_its_host_finds_its_own_limit(tmp_path: Path) -> None:
     mounts = "40 30 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory"
     files = {"sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GIB}\n"}
     cgroup = "5:memory:/docker/abc\n"
-    found = machine_of(tmp_path, cgroup=cgroup, mounts=mounts, files=files)
-    assert found == Machine(GIB, 8, is_bounded=True)
+    machine = machine_of(tmp_path, cgroup=cgroup, mounts=mounts, files=files)
+    assert machine == Machine(GIB, 8, is_bounded=True)
 
 
 def test_a_group_outside_of_what_is_mounted_is_not_followed_there(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1\n")
     files = {"sys/fs/cgroup/memory.max": f"{GIB}\n"}
-    found = machine_of(tmp_path, cgroup="0::/../../../..\n", files=files)
-    assert found.memory_bytes == GIB
+    machine = machine_of(tmp_path, cgroup="0::/../../../..\n", files=files)
+    assert machine.memory_bytes == GIB
 
 
 @pytest.mark.parametrize(("allowed", "count"), [("0", 1), ("0-3", 4), ("0-1,4,6-7", 5)])
@@ -104,13 +104,13 @@ def test_processors_that_a_process_may_not_use_do_not_count(
 
 
 def test_where_the_kernel_tells_nothing_python_does(tmp_path: Path) -> None:
-    found = read_machine(tmp_path)
-    assert found.memory_bytes == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert found.processors == os.cpu_count()
+    machine = read_machine(tmp_path)
+    assert machine.memory_bytes == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert machine.processors == os.cpu_count()
 
 
 def test_this_machine_is_read_the_same_each_time() -> None:
-    found = read_machine()
-    assert found == read_machine()
-    assert 0 < found.processors <= (os.cpu_count() or 1)
-    assert 0 < found.memory_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machine = read_machine()
+    assert machine == read_machine()
+    assert 0 < machine.processors <= (os.cpu_count() or 1)
+    assert 0 < machine.memory_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -26,8 +26,8 @@ def run(module: str, *arguments: str | Path) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def excerpt(name: str, folder: Path, every: int) -> Path:
@@ -42,31 +42,31 @@ def excerpt(name: str, folder: Path, every: int) -> Path:
 
 def test_what_is_personal_is_fitted_and_written(tmp_path: Path) -> None:
     written = tmp_path / "personal.json"
-    told = run("fit_personal", excerpt("personal", tmp_path, every=8), written)
+    fitted = run("fit_personal", excerpt("personal", tmp_path, every=8), written)
     model = json.loads(written.read_text("utf-8"))
     assert len(model["weights"]) == 384
     assert np.any(model["weights"])
-    assert told["train"]["right"] > 0.8 * told["train"]["messages"]
+    assert fitted["train"]["right"] > 0.8 * fitted["train"]["messages"]
 
 
 def test_limits_and_where_they_matter_are_fitted_and_written(tmp_path: Path) -> None:
     written = tmp_path / "care.json"
-    told = run("care.fit_limits", excerpt("care", tmp_path, every=12), written)
+    fitted = run("care.fit_limits", excerpt("care", tmp_path, every=12), written)
     assert {"form", "limit", "limit_bias"} <= set(json.loads(written.read_text("utf-8")))
-    assert told["train"]["recall"] > 0.8
+    assert fitted["train"]["recall"] > 0.8
 
 
 def test_what_answers_an_open_question_is_fitted(tmp_path: Path) -> None:
-    told = run("fit_waiting", excerpt("routing/waiting", tmp_path, every=4) / "dev.jsonl")
+    fitted = run("fit_waiting", excerpt("routing/waiting", tmp_path, every=4) / "dev.jsonl")
     for kind in ("with_vectors", "words_only"):
-        assert any(told[kind]["weights"].values())
-        assert 0 <= told[kind]["en"]["elsewhere"] < 0.5
+        assert any(fitted[kind]["weights"].values())
+        assert 0 <= fitted[kind]["en"]["elsewhere"] < 0.5
 
 
 def test_relevance_is_fitted_and_held_sets_are_only_measured() -> None:
     sets = [DATA / "memory" / "relevance" / name for name in ("everyday-dev", "everyday-test")]
-    told = run("fit_relevance", *sets)
-    for each in told.values():
+    fitted = run("fit_relevance", *sets)
+    for each in fitted.values():
         assert each["weights"]["words"] > 0
         assert each["questions"]["fitted"] > 0
         assert each["questions"]["held"] > 0

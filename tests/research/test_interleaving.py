@@ -82,9 +82,9 @@ def test_the_command_names_the_file_that_cannot_be_used(tmp_path: Path, written:
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
     good.write_text(WRITTEN, "utf-8")
     bad.write_bytes(written)
-    found = CliRunner().invoke(main, [str(good), str(bad), "--out", str(tmp_path / "out")])
-    assert found.exit_code == 1
-    assert f"Error: {bad}" in found.output
+    invocation = CliRunner().invoke(main, [str(good), str(bad), "--out", str(tmp_path / "out")])
+    assert invocation.exit_code == 1
+    assert f"Error: {bad}" in invocation.output
     assert not (tmp_path / "out").exists()
 
 
@@ -92,8 +92,10 @@ def test_the_command_writes_the_same_set_for_the_same_seed(tmp_path: Path) -> No
     sources = [str(path) for path in sorted(EVERYDAY.glob("*.txt"))]
     assert len(sources) == 3
     for out in ("one", "two"):
-        found = CliRunner().invoke(main, [*sources, "--out", str(tmp_path / out), "--rounds", "1"])
-        assert found.exit_code == 0, found.output
+        invocation = CliRunner().invoke(
+            main, [*sources, "--out", str(tmp_path / out), "--rounds", "1"]
+        )
+        assert invocation.exit_code == 0, invocation.output
     one, two = (files(tmp_path / out) for out in ("one", "two"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     held = {

@@ -91,14 +91,19 @@ def test_threads_that_rested_too_long_are_no_candidates(tmp_path: Path) -> None:
         for name, at in said
     ]
     (folder / "x.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    found = list(replay(folder, {}))
-    assert [[each.id for each in one.candidates] for one in found] == [[], ["a"], ["b"], ["a", "b"]]
-    assert [one.right for one in found] == [NEW, NEW, NEW, 1]
-    assert [turn.text for turn in found[3].candidates[0].turns] == ["09:00:00", "09:15:01"]
+    replayed = list(replay(folder, {}))
+    assert [[each.id for each in one.candidates] for one in replayed] == [
+        [],
+        ["a"],
+        ["b"],
+        ["a", "b"],
+    ]
+    assert [one.right for one in replayed] == [NEW, NEW, NEW, 1]
+    assert [turn.text for turn in replayed[3].candidates[0].turns] == ["09:00:00", "09:15:01"]
 
 
 def test_figures_are_those_counted_by_hand() -> None:
-    found = measured(
+    measurements = measured(
         [
             Decision(0, 0, 0.95),
             Decision(1, 0, 0.95),
@@ -107,10 +112,10 @@ def test_figures_are_those_counted_by_hand() -> None:
             Decision(0, NEW, 0.35),
         ]
     )
-    assert found["accuracy"] == 0.4
-    assert found["new_f1"] == 0.5
-    assert found["ece"] == round((2 * 0.45 + 2 * 0.05 + 0.35) / 5, 4)
-    assert list(found["kinds"].values()) == [1, 1, 1, 1, 1]
+    assert measurements["accuracy"] == 0.4
+    assert measurements["new_f1"] == 0.5
+    assert measurements["ece"] == round((2 * 0.45 + 2 * 0.05 + 0.35) / 5, 4)
+    assert list(measurements["kinds"].values()) == [1, 1, 1, 1, 1]
     assert [each["messages"] for each in calibration([Decision(0, 0, 1.0)])] == [1]
 
 
@@ -123,16 +128,20 @@ def test_a_table_holds_the_same_projected_features_as_a_single_message(
     reader = trained_reader([table], SMALL)
     whole = read_through(projected(table, projection), reader)
     bounds = [*whole.starts, len(whole.owner)]
-    found = list(whole.features_of())
+    feature_rows = list(whole.features_of())
     for place, each in enumerate(asked[0]):
         turn = each.turn
         alone = features(turn.text, turn.at, each.candidates, turn.vector, projection, reader)
         own = whole.candidates[bounds[place] : bounds[place + 1]]
         np.testing.assert_allclose(own, alone.candidates, atol=1e-4)
         np.testing.assert_allclose(whole.context[place], alone.context, atol=1e-4)
-        np.testing.assert_allclose(found[place].exchanges.rows, alone.exchanges.rows, atol=1e-4)
-        np.testing.assert_array_equal(found[place].exchanges.starts, alone.exchanges.starts)
-        for one, other in zip(found[place].exchanges.heard, alone.exchanges.heard, strict=True):
+        np.testing.assert_allclose(
+            feature_rows[place].exchanges.rows, alone.exchanges.rows, atol=1e-4
+        )
+        np.testing.assert_array_equal(feature_rows[place].exchanges.starts, alone.exchanges.starts)
+        for one, other in zip(
+            feature_rows[place].exchanges.heard, alone.exchanges.heard, strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
 
@@ -150,9 +159,9 @@ def test_a_network_gives_the_same_scores_as_when_it_was_trained(asked: list[list
             for each in tables[1].features_of()
             if len(each.candidates)
         ]
-        known = np.isin(messages, tables[1].owner)
+        has_candidates = np.isin(messages, tables[1].owner)
         np.testing.assert_allclose(np.concatenate([s[0] for s in scores]), join, atol=1e-5)
-        np.testing.assert_allclose([s[1] for s in scores], new.numpy()[known], atol=1e-5)
+        np.testing.assert_allclose([s[1] for s in scores], new.numpy()[has_candidates], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -163,8 +172,10 @@ def test_a_network_survives_turns_without_vectors(asked: list[list[Asked]]) -> N
         replace(c, turns=[replace(turn, vector=None) for turn in c.turns]) for c in each.candidates
     ]
     candidates[0] = each.candidates[0]
-    found = features(each.turn.text, each.turn.at, candidates, each.turn.vector)
-    join, new = network.scores(found.candidates, found.context, found.exchanges)
+    message_features = features(each.turn.text, each.turn.at, candidates, each.turn.vector)
+    join, new = network.scores(
+        message_features.candidates, message_features.context, message_features.exchanges
+    )
     assert np.isfinite([*join, new]).all()
 
 
@@ -177,9 +188,11 @@ def test_a_projection_says_nothing_of_a_script_that_it_did_not_learn(
     assert projection.scripts == ("latin",)
     each = asked[0][-1]
     for text, is_known in (("and the violin?", True), ("那小提琴呢？", False), ("42", True)):
-        found = features(text, each.turn.at, each.candidates, each.turn.vector, projection)
+        message_features = features(
+            text, each.turn.at, each.candidates, each.turn.vector, projection
+        )
         for name in ("fit", "opens"):
-            column = found.candidates[:, CANDIDATE_FEATURES.index(name)]
+            column = message_features.candidates[:, CANDIDATE_FEATURES.index(name)]
             assert np.isnan(column).all() != is_known
 
 
@@ -265,9 +278,11 @@ def test_a_training_that_has_failed_writes_no_model(number: float) -> None:
 def test_a_network_that_sees_vectors_wants_that_of_the_message(asked: list[list[Asked]]) -> None:
     network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
     each = asked[0][-1]
-    found = features(each.turn.text, each.turn.at, each.candidates)
+    message_features = features(each.turn.text, each.turn.at, each.candidates)
     with pytest.raises(ValueError, match="needs the message's"):
-        network.scores(found.candidates, found.context, found.exchanges)
+        network.scores(
+            message_features.candidates, message_features.context, message_features.exchanges
+        )
 
 
 def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
@@ -297,16 +312,16 @@ def test_each_message_is_judged_once_by_what_was_not_trained_on_its_file(
     ]
     seen = dict(zip(("one", "two"), cross_read(tables, how), strict=True))
     crossed, temperatures = cross_checked(seen, how)
-    found = figures(crossed, temperatures)
+    by_kind = figures(crossed, temperatures)
     for kind in ("with_vectors", "words_only"):
         assert 0.6 <= temperatures[kind] <= 1.8
         for name, messages in zip(("one", "two"), asked, strict=True):
-            assert found[kind][name]["all"]["messages"] == len(messages)
-            assert [each["messages"] for each in found[kind][name]["thirds"]] == [
+            assert by_kind[kind][name]["all"]["messages"] == len(messages)
+            assert [each["messages"] for each in by_kind[kind][name]["thirds"]] == [
                 sum(file % 3 == third for file in (each.file for each in messages))
                 for third in range(3)
             ]
-            assert found[kind][name]["all"]["accuracy"] > 0.7
+            assert by_kind[kind][name]["all"]["accuracy"] > 0.7
         curve = curves(crossed, temperatures)[kind]
         assert sum(each["messages"] for each in curve) == sum(map(len, asked))
     assert set(thirds(tables[0]).tolist()) == {0, 1, 2}

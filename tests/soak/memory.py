@@ -144,11 +144,11 @@ def _looked_at(kind: Kind, home: Path, seed: int, loops: int) -> list[str]:
     process.start()
     theirs.close()
     try:
-        found: list[str] = ours.recv()
+        damage: list[str] = ours.recv()
     except EOFError:
-        found = ["the files cannot be looked at"]
+        damage = ["the files cannot be looked at"]
     process.join()
-    return found
+    return damage
 
 
 def _look(answer: Connection, kind: Kind, home: Path, seed: int, loops: int) -> None:

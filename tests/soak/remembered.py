@@ -93,18 +93,18 @@ async def _journal(memory: Memory, loops: Sequence[RunLoop], *, half: bool) -> N
     """Write each loop to the journal alone, as it was halfway, and once more when it had grown:
     whatever is not there yet. The archivist finds it there."""
     for loop in loops:
-        known = await memory.journal.imports.existing([loop.id])
-        if half and known:
+        existing = await memory.journal.imports.existing([loop.id])
+        if half and existing:
             continue
         as_it_was = loop.iterations[: len(loop.iterations) // 2] if half else loop.iterations
         body = RunLoopImported(
             run_loop=loop.model_copy(update={"iterations": as_it_was}), source="soak"
         )
-        before = await memory.journal.replay(loop.id) if known else None
+        before = await memory.journal.replay(loop.id) if existing else None
         if before is not None and before.iterations == as_it_was:
             continue
-        wanted = Import(loop.id, body, body.model_dump_json(), before)
-        await memory.journal.imports.append([wanted], owner=OWNER)
+        imported = Import(loop.id, body, body.model_dump_json(), before)
+        await memory.journal.imports.append([imported], owner=OWNER)
 
 
 async def _lines(loops: Sequence[RunLoop]) -> AsyncIterator[bytes]:
@@ -122,27 +122,27 @@ async def _search_a_sample(memory: LongTermMemory, loops: Sequence[RunLoop]) -> 
             filters=SearchFilters(run_loop_id=loop.id),
         )
         assert result.mode == "hybrid", result.notice
-        found = {str(hit.anchor) for hit in result.hits}
-        assert str(piece.anchor) in found, f"{piece.anchor} is not found: {found}"
+        anchors = {str(hit.anchor) for hit in result.hits}
+        assert str(piece.anchor) in anchors, f"{piece.anchor} is not found: {anchors}"
 
 
 def problems(kind: Kind, folder: Path, seed: int, count: int) -> list[str]:
     """What is not there exactly once, read from the files without Rondo's own code."""
     loops = run_loops(seed, count)
-    found: list[str] = []
+    complaints: list[str] = []
     with closing(sqlite3.connect(folder / "memory.sqlite3")) as db:
-        found += _damage(db)
-        found += _of_loops(db, loops)
-        found += _of_words(db)
-        found += _of_vectors(db, kind, folder / "chroma")
+        complaints += _damage(db)
+        complaints += _of_loops(db, loops)
+        complaints += _of_words(db)
+        complaints += _of_vectors(db, kind, folder / "chroma")
     if kind == "import":
         with closing(sqlite3.connect(folder / "journal.sqlite3")) as db:
-            found += _damage(db)
+            complaints += _damage(db)
             events = db.execute("SELECT run_loop_id FROM events").fetchall()
-            found += _difference(
+            complaints += _difference(
                 "events", Counter(row[0] for row in events), Counter(loop.id for loop in loops)
             )
-    return found
+    return complaints
 
 
 def _damage(db: sqlite3.Connection) -> Iterator[str]:
@@ -163,8 +163,8 @@ def _of_loops(db: sqlite3.Connection, loops: Sequence[RunLoop]) -> Iterator[str]
         Counter((loop.id, index) for loop in loops for index in range(len(loop.iterations))),
     )
     segments = db.execute("SELECT run_loop_id, iteration, segment, text FROM segments").fetchall()
-    wanted = ((*piece.anchor.ref, piece.content) for loop in loops for piece in segment(loop))
-    yield from _difference("segments", Counter(segments), Counter(wanted))
+    expected = ((*piece.anchor.ref, piece.content) for loop in loops for piece in segment(loop))
+    yield from _difference("segments", Counter(segments), Counter(expected))
 
 
 def _of_words(db: sqlite3.Connection) -> Iterator[str]:
@@ -217,8 +217,8 @@ def _in_chroma(folder: Path) -> Counter[int]:
     return held
 
 
-def _difference(what: str, found: Counter[_T], wanted: Counter[_T]) -> Iterator[str]:
-    lost, too_many = wanted - found, found - wanted
+def _difference(what: str, actual: Counter[_T], expected: Counter[_T]) -> Iterator[str]:
+    lost, too_many = expected - actual, actual - expected
     if lost:
         yield f"{what}: {lost.total()} lost, such as {json.dumps(next(iter(lost)), default=str)}"
     if too_many:

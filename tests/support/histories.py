@@ -281,10 +281,10 @@ def _moved(
             return ()
         arriving = plan(back, state, read_at=0).target
         return () if arriving.owner is not None else arriving.bodies
-    found = _round(draw, events)
-    if found is None:
+    round_to_move = _round(draw, events)
+    if round_to_move is None:
         return ()
-    planned = plan(found, None, read_at=0)
+    planned = plan(round_to_move, None, read_at=0)
     there = [
         event_at(n, body, run_loop_id=planned.target.run_loop_id)
         for n, body in enumerate(planned.target.bodies, 1)
@@ -297,7 +297,7 @@ def _round(draw: st.DrawFn, events: list[Event]) -> Round | None:
     """What is moved with some message; None where it is not there any more, or was summarised."""
     ids = [each.body.message_id for each in events if isinstance(each.body, MessageReceived)]
     try:
-        found = round_of(events, draw(st.sampled_from(ids)))
+        candidate = round_of(events, draw(st.sampled_from(ids)))
     except ConflictError:
         return None
-    return found if isinstance(found, Round) else None
+    return candidate if isinstance(candidate, Round) else None

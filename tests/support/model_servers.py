@@ -129,26 +129,26 @@ def ollama(models: dict[str, tuple[int, list[str]]] | None = None, *, window: in
 
     In the forms of https://github.com/ollama/ollama/blob/main/docs/api.md.
     """
-    known = OLLAMA_MODELS if models is None else models
+    served = OLLAMA_MODELS if models is None else models
 
     def answer(asked: Asked) -> None:
         match asked.path:
             case "/api/version":
                 asked.reply({"version": "0.12.6"})
             case "/v1/models":
-                entries = [{"id": m, "object": "model", "owned_by": "library"} for m in known]
+                entries = [{"id": m, "object": "model", "owned_by": "library"} for m in served]
                 asked.reply({"object": "list", "data": entries})
             case "/api/tags":
                 details = {"parameter_size": "8.2B"}
-                tags = [{"name": m, "size": known[m][0], "details": details} for m in known]
+                tags = [{"name": m, "size": served[m][0], "details": details} for m in served]
                 asked.reply({"models": tags})
-            case "/api/show" if asked.body["model"] in known:
-                asked.reply({"capabilities": known[asked.body["model"]][1], "model_info": {}})
+            case "/api/show" if asked.body["model"] in served:
+                asked.reply({"capabilities": served[asked.body["model"]][1], "model_info": {}})
             case "/api/ps":
-                loaded = [{"name": name, "context_length": window} for name in known]
+                loaded = [{"name": name, "context_length": window} for name in served]
                 asked.reply({"models": loaded})
-            case "/v1/chat/completions" if asked.body["model"] in known:
-                answered(asked, tools="tools" in known[asked.body["model"]][1])
+            case "/v1/chat/completions" if asked.body["model"] in served:
+                answered(asked, tools="tools" in served[asked.body["model"]][1])
             case "/v1/chat/completions":
                 error = {"message": f"model '{asked.body['model']}' not found"}
                 asked.reply({"error": error}, status=404)

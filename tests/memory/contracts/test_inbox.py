@@ -158,9 +158,9 @@ async def test_many_accept_and_deliver_while_others_read(engine: Engine) -> None
 
 @pytest.mark.slow
 async def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
-    told = killed_after(20, "inbox", tmp_path)
+    acknowledged = killed_after(20, "inbox", tmp_path)
     engine = InSqlite(tmp_path)
     there = [each.message.text for each in await engine.inbox.undelivered()]
-    assert there[:told] == [f"message 第{number}" for number in range(told)]
-    assert len(there) <= told + 1
+    assert there[:acknowledged] == [f"message 第{number}" for number in range(acknowledged)]
+    assert len(there) <= acknowledged + 1
     await engine.aclose()

@@ -249,7 +249,7 @@ async def test_imports_are_no_news_and_are_written_once(journal: Journal) -> Non
 
 
 def receipt(**fields: object) -> Record:
-    told = ForgetReceipt.model_validate(
+    forget_receipt = ForgetReceipt.model_validate(
         {
             "id": "f1",
             "at": WHOLE_SECOND,
@@ -259,7 +259,7 @@ def receipt(**fields: object) -> Record:
             **fields,
         }
     )
-    return Record("me", told, ("a",))
+    return Record("me", forget_receipt, ("a",))
 
 
 async def test_words_leave_in_one_transaction_with_the_receipt(open_journal: Open) -> None:
@@ -275,7 +275,7 @@ async def test_words_leave_in_one_transaction_with_the_receipt(open_journal: Ope
     left = [opening.model_copy(update={"body": bare}), message.model_copy(update={"body": gone})]
     after = fold(left)
     assert after is not None
-    told: list[str] = []
+    outcomes: list[str] = []
 
     def work(rewriter: Rewriter) -> str:
         assert rewriter.remove_loop("whole", owner="me").messages == 1
@@ -285,8 +285,8 @@ async def test_words_leave_in_one_transaction_with_the_receipt(open_journal: Ope
         return "done"
 
     HEARD.clear()
-    assert await journal.rewrite(work, told.append) == "done"
-    assert told == ["done"]
+    assert await journal.rewrite(work, outcomes.append) == "done"
+    assert outcomes == ["done"]
     assert [(c.kind, c.run_loop_id) for c in HEARD] == [
         ("rewritten", "part"),
         ("removed", "whole"),
@@ -356,10 +356,10 @@ async def test_many_append_while_others_read(journal: Journal) -> None:
 
 @pytest.mark.slow
 async def test_what_was_appended_outlives_a_kill(open_journal: Open, tmp_path: Path) -> None:
-    told = killed_after(20, "journal", tmp_path)
+    appended = killed_after(20, "journal", tmp_path)
     journal, active = await open_journal()
-    assert told <= len(active) <= told + 1
-    for number in range(told):
+    assert appended <= len(active) <= appended + 1
+    for number in range(appended):
         state = journal.state(f"第{number}")
         assert state is not None
         assert state.goal == f"goal 第{number}"

@@ -75,8 +75,8 @@ def test_a_run_loop_is_read_back_equal_at_once_and_after_a_restart(open_ledger: 
         opened = open_ledger() if is_new else ledger
         assert opened.run_loop("r", owner="她") == loop
         assert opened.summary("r", owner="她") == loop.summary()
-        wanted = {each.anchor.ref: each for each in segment(loop)}
-        assert opened.segments.at(wanted, owner="她") == wanted
+        segments = {each.anchor.ref: each for each in segment(loop)}
+        assert opened.segments.at(segments, owner="她") == segments
         assert opened.outlines()["她", "r"].iterations == 1
         assert opened.finished(["r"]) == {"r"}
         assert opened.archive(loop) == 0, "archiving again changes nothing"
@@ -174,9 +174,9 @@ def test_vectors_are_kept_beside_their_segments(ledger: Ledger) -> None:
     store.store(by, waiting, unit)
     assert store.pending(by, beyond=0, limit=9) == []
     numbers = [each.number for each in waiting]
-    known = store.vectors_of(by, [*reversed(numbers), 999], 2)
-    assert known.present.tolist() == [True] * 4 + [False]
-    assert np.allclose(known.matrix[:4], unit[::-1], atol=1e-3)
+    vectors = store.vectors_of(by, [*reversed(numbers), 999], 2)
+    assert vectors.present.tolist() == [True] * 4 + [False]
+    assert np.allclose(vectors.matrix[:4], unit[::-1], atol=1e-3)
     ledger.forget("me", ["r"], [])
     assert store.count_vectors(by) == store.count_segments() == 2
     assert not store.vectors_of(by, numbers[:2], 2).present.any()
@@ -235,12 +235,12 @@ def test_a_closed_ledger_says_so(ledger: Ledger) -> None:
 
 @pytest.mark.slow
 def test_what_was_archived_outlives_a_kill(open_ledger: Open, tmp_path: Path) -> None:
-    told = killed_after(20, "ledger", tmp_path)
+    reported = killed_after(20, "ledger", tmp_path)
     ledger = open_ledger()
     loops, segments = ledger.count()
-    assert told <= loops <= told + 1
+    assert reported <= loops <= reported + 1
     assert segments == 2 * loops
-    for number in range(told):
+    for number in range(reported):
         name = f"第{number}"
         assert ledger.run_loop(name, owner="me") == run_loop(
             name, (f"question {name}", f"answer {name}")

@@ -70,7 +70,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
-def found(
+def matching_texts(
     engine: Engine, query: str, owner: str = "me", limit: int = 9, **filters: object
 ) -> list[str]:
     hits = engine.words.search(
@@ -85,7 +85,7 @@ def found(
 
 
 def test_an_empty_index_finds_nothing(engine: Engine) -> None:
-    assert found(engine, "anything") == []
+    assert matching_texts(engine, "anything") == []
     assert engine.words.count() == 0
     assert engine.words.frequencies(["anything"]) == {"anything": 0}
     assert engine.words.holding_all(["anything"], owner="me") == []
@@ -93,39 +93,39 @@ def test_an_empty_index_finds_nothing(engine: Engine) -> None:
 
 def test_no_terms_find_nothing(engine: Engine) -> None:
     engine.archive(run_loop("a", ("red apples", "green pears")))
-    assert found(engine, "?!") == []
+    assert matching_texts(engine, "?!") == []
     assert engine.words.search([], owner="me", filters=SearchFilters(), limit=9) == []
     assert engine.words.holding_all([], owner="me") == []
 
 
 def test_words_are_found_as_soon_as_they_are_archived(engine: Engine) -> None:
     engine.archive(run_loop("a", ("red apples", "green pears")))
-    assert found(engine, "apple") == ["red apples"]
+    assert matching_texts(engine, "apple") == ["red apples"]
     engine.archive(run_loop("a", ("red apples", "green pears"), ("blue plums", "black grapes")))
-    assert found(engine, "plums") == ["blue plums"]
+    assert matching_texts(engine, "plums") == ["blue plums"]
     assert engine.words.count() == 4
 
 
 def test_rare_words_count_for_more(engine: Engine) -> None:
     engine.archive(run_loop("a", ("apples and pears", "apples"), ("pears and quinces", "apples")))
-    assert found(engine, "apples quinces")[0] == "pears and quinces"
-    assert len(found(engine, "apples quinces", limit=2)) == 2
+    assert matching_texts(engine, "apples quinces")[0] == "pears and quinces"
+    assert len(matching_texts(engine, "apples quinces", limit=2)) == 2
 
 
 def test_chinese_is_found_by_any_part_of_it(engine: Engine) -> None:
     engine.archive(run_loop("a", ("明天去北京开会", "好的，我订了火车票")))
-    assert found(engine, "北京") == ["明天去北京开会"]
-    assert found(engine, "火车票") == ["好的，我订了火车票"]
-    assert found(engine, "京") == ["明天去北京开会"]
-    assert found(engine, "上海") == []
+    assert matching_texts(engine, "北京") == ["明天去北京开会"]
+    assert matching_texts(engine, "火车票") == ["好的，我订了火车票"]
+    assert matching_texts(engine, "京") == ["明天去北京开会"]
+    assert matching_texts(engine, "上海") == []
 
 
 def test_owners_see_nothing_of_each_other(engine: Engine) -> None:
     engine.archive(run_loop("a", ("red apples", "green pears")))
     engine.archive(run_loop("a", ("red plums", "yours"), owner="她"))
-    assert found(engine, "red") == ["red apples"]
-    assert found(engine, "red", owner="她") == ["red plums"]
-    assert found(engine, "red", owner="nobody") == []
+    assert matching_texts(engine, "red") == ["red apples"]
+    assert matching_texts(engine, "red", owner="她") == ["red plums"]
+    assert matching_texts(engine, "red", owner="nobody") == []
     assert engine.words.holding_all(["red"], owner="nobody") == []
     assert engine.words.frequencies(["red"]) == {"red": 2}, "how rare a word is, all say together"
 
@@ -135,14 +135,14 @@ def test_filters_are_exact(engine: Engine) -> None:
     engine.archive(run_loop("a", ("red apples", "a red answer")), run_loop("b", sent))
     later = NOON + timedelta(days=1)
     engine.archive(run_loop("c", ("red plums", "no"), at=later))
-    assert found(engine, "red", types=frozenset({"response"})) == ["a red answer"]
-    assert found(engine, "red", since=later) == ["red plums"]
-    assert "red plums" not in found(engine, "red", until=later)
-    assert found(engine, "red", run_loop_id="b") == ["red wine"]
-    assert "red wine" not in found(engine, "red", without_run_loop_id="b")
-    assert found(engine, "red", metadata={"project": "里斯本"}) == ["red wine"]
-    assert found(engine, "red", metadata={"project": "lisbon"}) == []
-    assert found(engine, "red", limit=1, run_loop_id="c") == ["red plums"]
+    assert matching_texts(engine, "red", types=frozenset({"response"})) == ["a red answer"]
+    assert matching_texts(engine, "red", since=later) == ["red plums"]
+    assert "red plums" not in matching_texts(engine, "red", until=later)
+    assert matching_texts(engine, "red", run_loop_id="b") == ["red wine"]
+    assert "red wine" not in matching_texts(engine, "red", without_run_loop_id="b")
+    assert matching_texts(engine, "red", metadata={"project": "里斯本"}) == ["red wine"]
+    assert matching_texts(engine, "red", metadata={"project": "lisbon"}) == []
+    assert matching_texts(engine, "red", limit=1, run_loop_id="c") == ["red plums"]
 
 
 def test_what_holds_all_of_some_terms_comes_newest_first(engine: Engine) -> None:
@@ -157,7 +157,7 @@ def test_what_is_removed_is_found_no_more(engine: Engine) -> None:
     engine.remove("me", "a")
     engine.remove("me", "a")
     engine.words.clear()
-    assert found(engine, "red apples") == ["red plums"]
+    assert matching_texts(engine, "red apples") == ["red plums"]
     assert engine.words.count() == 2
     assert engine.words.frequencies(["appl", "red"]) == {"appl": 0, "red": 1}
 
@@ -165,12 +165,12 @@ def test_what_is_removed_is_found_no_more(engine: Engine) -> None:
 def test_a_changed_text_is_found_by_its_new_words_alone(engine: Engine) -> None:
     engine.archive(run_loop("a", ("red apples", "pears"), status="idle"))
     engine.archive(run_loop("a", ("red plums", "pears"), status="idle"))
-    assert found(engine, "apples") == []
-    assert found(engine, "plums") == ["red plums"]
+    assert matching_texts(engine, "apples") == []
+    assert matching_texts(engine, "plums") == ["red plums"]
 
 
 def test_huge_texts_and_strange_ones(engine: Engine) -> None:
     engine.archive(run_loop("a", ("needle " + "hay " * 200_000, 'NEAR("a" OR *) -b ^c')))
-    assert any(each.startswith("needle") for each in found(engine, "needle"))
-    assert found(engine, 'NEAR("') == ['NEAR("a" OR *) -b ^c']
-    assert found(engine, "x" * 100_000) == []
+    assert any(each.startswith("needle") for each in matching_texts(engine, "needle"))
+    assert matching_texts(engine, 'NEAR("') == ['NEAR("a" OR *) -b ^c']
+    assert matching_texts(engine, "x" * 100_000) == []

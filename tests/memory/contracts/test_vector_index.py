@@ -38,13 +38,15 @@ def entries(*texts: str, owner: str = "me", first: int = 1) -> list[IndexEntry]:
     return [IndexEntry(first + i, owner, row.tobytes()) for i, row in enumerate(vectors)]
 
 
-def found(index: VectorIndex, query: str, owner: str = "me", limit: int = 10) -> list[int]:
+def nearest_numbers(
+    index: VectorIndex, query: str, owner: str = "me", limit: int = 10
+) -> list[int]:
     vector = EMBEDDER.embed_queries([query])
     return [each.number for each in index.search(vector, owner=owner, limit=limit)]
 
 
 def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
-    assert found(index, "anything") == []
+    assert nearest_numbers(index, "anything") == []
     assert index.count() == 0
     assert index.numbers() == set()
     index.add([])
@@ -55,9 +57,9 @@ def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
 
 def test_what_was_added_is_found_at_once_best_first(index: VectorIndex) -> None:
     index.add(entries("red apples", "green pears", "苹果 是 红色 的"))
-    assert found(index, "red apples")[0] == 1
-    assert found(index, "苹果 是 红色 的")[0] == 3
-    assert len(found(index, "red apples", limit=2)) == 2
+    assert nearest_numbers(index, "red apples")[0] == 1
+    assert nearest_numbers(index, "苹果 是 红色 的")[0] == 3
+    assert len(nearest_numbers(index, "red apples", limit=2)) == 2
     [best, *others] = index.search(EMBEDDER.embed_queries(["green pears"]), owner="me", limit=9)
     assert best.number == 2
     assert best.cosine == pytest.approx(1, abs=0.01)
@@ -67,9 +69,9 @@ def test_what_was_added_is_found_at_once_best_first(index: VectorIndex) -> None:
 def test_owners_see_nothing_of_each_other(index: VectorIndex) -> None:
     index.add(entries("red apples", "green pears"))
     index.add(entries("red apples", owner="她|b", first=7))
-    assert set(found(index, "red apples")) == {1, 2}
-    assert found(index, "red apples", owner="她|b") == [7]
-    assert found(index, "red apples", owner="nobody") == []
+    assert set(nearest_numbers(index, "red apples")) == {1, 2}
+    assert nearest_numbers(index, "red apples", owner="她|b") == [7]
+    assert nearest_numbers(index, "red apples", owner="nobody") == []
     index.delete([7], owner="me")
     assert index.numbers() == {1, 2, 7}
     assert index.count() == 3
@@ -84,7 +86,7 @@ def test_adding_again_changes_nothing_and_deleting_what_is_gone_is_fine(
     index.delete([1, 999], owner="me")
     index.delete([1], owner="nobody")
     assert index.numbers() == {2}
-    assert found(index, "red apples") == [2]
+    assert nearest_numbers(index, "red apples") == [2]
     index.delete([2], owner=None)
     assert index.numbers() == set()
 
@@ -106,7 +108,7 @@ def test_a_closed_index_says_so(place: IndexPlace) -> None:
     with pytest.raises(ConflictError):
         index.add(entries("late"))
     with pytest.raises(ConflictError):
-        found(index, "late") or index.count()
+        nearest_numbers(index, "late") or index.count()
 
 
 def test_it_is_all_there_when_it_is_opened_again(place: IndexPlace) -> None:
@@ -118,7 +120,7 @@ def test_it_is_all_there_when_it_is_opened_again(place: IndexPlace) -> None:
     assert place.identity(3) == place.identity(3)
     again = place.open(3)
     assert again.numbers() == {1, 2}
-    assert found(again, "green pears")[0] == 2
+    assert nearest_numbers(again, "green pears")[0] == 2
     again.close()
     place.remove(3)
     place.remove(3)
@@ -146,7 +148,7 @@ def test_one_reads_while_another_writes(index: VectorIndex) -> None:
     def read() -> None:
         try:
             while not done.is_set():
-                seen.extend(found(index, "red apples", limit=1))
+                seen.extend(nearest_numbers(index, "red apples", limit=1))
         except BaseException as error:  # told below
             problems.append(error)
 

@@ -60,8 +60,8 @@ def without_abilities(handler: Handler) -> Handler:
 
 def with_thinking(handler: Handler, *forms: str, max_tokens: int | None = None) -> Handler:
     """The handler, at an endpoint whose model takes these forms of thinking and no others."""
-    known = ("adaptive", "enabled", "disabled", "between_tools")
-    types = {form: {"supported": form in forms} for form in known}
+    forms_of_thinking = ("adaptive", "enabled", "disabled", "between_tools")
+    types = {form: {"supported": form in forms} for form in forms_of_thinking}
     info = {
         "id": "claude-x",
         "max_tokens": max_tokens,

@@ -15,16 +15,16 @@ CHATGPT = FIXTURES / "chatgpt" / "conversations.json"
 CLAUDE = FIXTURES / "claude" / "conversations.json"
 
 
-def read(path: Path, wanted: Format | None = None) -> list[ArchivedConversation]:
+def read(path: Path, archive_format: Format | None = None) -> list[ArchivedConversation]:
     """All that an archive holds."""
-    with Archive(path, sys.stdin.buffer, wanted) as archive:
+    with Archive(path, sys.stdin.buffer, archive_format) as archive:
         return list(archive.conversations())
 
 
-def loops(found: list[ArchivedConversation]) -> dict[str, RunLoop]:
+def loops(conversations: list[ArchivedConversation]) -> dict[str, RunLoop]:
     """The run loops by their ids, each once."""
     by_id: dict[str, RunLoop] = {}
-    for each in found:
+    for each in conversations:
         for loop in each.run_loops:
             assert loop.id not in by_id
             by_id[loop.id] = loop

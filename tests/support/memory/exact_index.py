@@ -112,7 +112,7 @@ class ExactPlace:
         """See `IndexPlace.set_aside_before`."""
         return []
 
-    def remove_leftovers(self, known: set[int], *, damaged: bool) -> None:
+    def remove_leftovers(self, generations: set[int], *, damaged: bool) -> None:
         """See `IndexPlace.remove_leftovers`."""
-        for generation in self.generations.keys() - known:
+        for generation in self.generations.keys() - generations:
             del self.generations[generation]

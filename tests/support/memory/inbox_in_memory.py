@@ -39,11 +39,13 @@ class InboxInMemory:
         ids = tuple(each.message_id for each in parts)
         receipt = Receipt(entry.message_id, replayed=False, parts=ids)
         if idempotency_key is not None:
-            known = self._keys.get((entry.owner, idempotency_key))
-            if known is not None and known.request_hash != request_hash:
+            earlier = self._keys.get((entry.owner, idempotency_key))
+            if earlier is not None and earlier.request_hash != request_hash:
                 raise ConflictError(f"the idempotency key {idempotency_key!r} was used")
-            if known is not None:
-                return Receipt(known.receipt.message_id, replayed=True, parts=known.receipt.parts)
+            if earlier is not None:
+                return Receipt(
+                    earlier.receipt.message_id, replayed=True, parts=earlier.receipt.parts
+                )
             self._keys[entry.owner, idempotency_key] = _Accepted(request_hash, receipt)
         self._held |= {each.message_id: _Held(each) for each in (entry, *parts)}
         return receipt

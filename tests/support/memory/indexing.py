@@ -24,10 +24,10 @@ class DistinctEmbedder(WordEmbedder):
     identity = "distinct dimension=32"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        found = np.zeros((len(texts), 32), dtype=np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.zeros((len(texts), 32), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             row += np.random.default_rng(zlib.crc32(text.encode())).standard_normal(32)
-        unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
 
 
@@ -55,8 +55,8 @@ def nearest(
     """The words of the segments that the index finds for a query."""
     dense = memory.index.dense
     assert dense is not None
-    found = dense.nearest(dense.embed_queries([query]), owner=owner, limit=limit)
-    return texts_of(folder, [each.number for each in found])
+    neighbours = dense.nearest(dense.embed_queries([query]), owner=owner, limit=limit)
+    return texts_of(folder, [each.number for each in neighbours])
 
 
 def folders(folder: Path) -> list[str]:
@@ -87,5 +87,5 @@ def assert_whole(folder: Path, *, segments: int, killed: bool = False) -> None:
     marks = rows(folder, "SELECT segment, generation FROM indexed ORDER BY segment")
     assert marks == [(number, generation) for (number,) in numbers]
     assert rows(folder, "SELECT count(*) FROM unneeded") == [(0,)]
-    found = [name for name in folders(folder) if not (killed and ".damaged-" in name)]
-    assert found in ([], [str(generation)])
+    index_folders = [name for name in folders(folder) if not (killed and ".damaged-" in name)]
+    assert index_folders in ([], [str(generation)])

@@ -41,22 +41,22 @@ def archive_all(folder: Path) -> None:
     ledger.close()
 
 
-def check(folder: Path, told: tuple[int, int] | None) -> None:
+def check(folder: Path, last_archived: tuple[int, int] | None) -> None:
     """See that a ledger holds what was told to be archived, each loop in one of its stages."""
     path = folder / "memory.sqlite3"
     ledger = SqliteLedger(path)
     ledger.open()
-    last = -1 if told is None else 3 * told[0] + told[1]
+    last = -1 if last_archived is None else 3 * last_archived[0] + last_archived[1]
     for number in range(LOOPS):
-        known = ledger.run_loop(f"loop{number}", owner="me")
+        archived_loop = ledger.run_loop(f"loop{number}", owner="me")
         least = min(last - 3 * number, 2)
         stages = range(max(least, 0), 3)
-        if known is None:
+        if archived_loop is None:
             assert least < 0, f"loop {number} is lost"
             continue
-        assert known in [loop_at(number, stage) for stage in stages]
-        wanted = {piece.anchor.ref: piece for piece in segment(known)}
-        assert ledger.segments.at(wanted, owner="me") == wanted
+        assert archived_loop in [loop_at(number, stage) for stage in stages]
+        segments = {piece.anchor.ref: piece for piece in segment(archived_loop)}
+        assert ledger.segments.at(segments, owner="me") == segments
     ledger.close()
     check_words(path)
 

@@ -329,13 +329,13 @@ async def record(folder: Path) -> None:
         await make(Path(work))
         async with Memory(work) as memory:
             await archived(memory)
-            told = await told_of(memory)
+            snapshot = await told_of(memory)
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             with closing(sqlite3.connect(Path(work, name))) as db:
                 db.execute("VACUUM INTO ?", (str(Path(work, f"whole-{name}")),))
             _pack(folder / name, Path(work, f"whole-{name}").read_bytes())
-    _pack(folder / "told.json", json.dumps(told, ensure_ascii=False).encode())
+    _pack(folder / "told.json", json.dumps(snapshot, ensure_ascii=False).encode())
 
 
 def _pack(path: Path, content: bytes) -> None:
@@ -346,8 +346,8 @@ def unpack(packed: Path, folder: Path) -> dict[str, Any]:
     """Lay the files of one into a data folder; what was told of it when it was made."""
     for name in FILES:
         (folder / name).write_bytes(gzip.decompress((packed / f"{name}.gz").read_bytes()))
-    told: dict[str, Any] = json.loads(gzip.decompress((packed / "told.json.gz").read_bytes()))
-    return told
+    snapshot: dict[str, Any] = json.loads(gzip.decompress((packed / "told.json.gz").read_bytes()))
+    return snapshot
 
 
 if __name__ == "__main__":

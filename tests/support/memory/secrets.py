@@ -167,8 +167,10 @@ class Loop:
         return self
 
 
-async def told(memory: Memory, run_loop_id: str, question: str, answer: str, **more: str) -> Loop:
-    """A finished loop of one question and one answer."""
+async def record_exchange(
+    memory: Memory, run_loop_id: str, question: str, answer: str, **more: str
+) -> Loop:
+    """Write a completed run loop of one question and its answer."""
     loop = Loop(memory, run_loop_id, **more)
     await loop.say(question)
     await loop.answer(answer)
@@ -207,11 +209,11 @@ async def finished(memory: Memory, receipt: ForgetReceipt) -> ForgetReceipt:
     """The receipt once nothing is pending."""
     with anyio.fail_after(60):
         while True:
-            known = await memory.forgetting.receipts(owner="me")
-            known += await memory.forgetting.receipts(owner="you")
-            found = next(each for each in known if each.id == receipt.id)
-            if not found.pending:
-                return found
+            receipts = await memory.forgetting.receipts(owner="me")
+            receipts += await memory.forgetting.receipts(owner="you")
+            current = next(each for each in receipts if each.id == receipt.id)
+            if not current.pending:
+                return current
             await anyio.sleep(0.02)
 
 
@@ -233,21 +235,21 @@ def forms(words: str) -> dict[str, bytes]:
 
 def traces(folder: Path, *words: str | bytes) -> list[str]:
     """Where in the raw files of a folder any of these stand, in any form."""
-    found = []
+    places = []
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         data = path.read_bytes()
         for each in words:
             ways = {"bytes": each} if isinstance(each, bytes) else forms(each)
-            found += [
+            places += [
                 f"{path.relative_to(folder)}: {each!r} as {way}"
-                for way, wanted in ways.items()
-                if _stands_in(wanted, data)
+                for way, encoded in ways.items()
+                if _stands_in(encoded, data)
             ]
-    return found
+    return places
 
 
-def _stands_in(wanted: bytes, data: bytes) -> bool:
+def _stands_in(needle: bytes, data: bytes) -> bool:
     """Whether bytes stand in others; digits within a hash or a time of day are no number."""
-    if not wanted.isdigit():
-        return wanted in data
-    return re.search(rb"(?<![0-9a-f])%b(?![0-9a-f])" % wanted, data) is not None
+    if not needle.isdigit():
+        return needle in data
+    return re.search(rb"(?<![0-9a-f])%b(?![0-9a-f])" % needle, data) is not None

@@ -43,25 +43,25 @@ class WordsInMemory:
         return self._segments[number][0].content
 
     def search(
-        self, wanted: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
+        self, terms: Sequence[str], *, owner: str, filters: SearchFilters, limit: int
     ) -> list[Scored]:
         """See `LexicalIndex.search`."""
         scored = [
             Scored(number, score)
             for number in self._of(owner, filters)
-            if (score := self._score(number, wanted)) > 0
+            if (score := self._score(number, terms)) > 0
         ]
         return sorted(scored, key=lambda each: (-each.score, -each.number))[:limit]
 
-    def holding_all(self, wanted: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
+    def holding_all(self, terms: Iterable[str], *, owner: str, limit: int = 100) -> list[int]:
         """See `LexicalIndex.holding_all`."""
-        needed = set(wanted)
+        needed = set(terms)
         mine = self._of(owner, SearchFilters())
         return [n for n in reversed(mine) if needed and needed <= self._terms[n].keys()][:limit]
 
-    def frequencies(self, wanted: Iterable[str]) -> Mapping[str, int]:
+    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int]:
         """See `LexicalIndex.frequencies`."""
-        return {term: self._frequency(term) for term in wanted}
+        return {term: self._frequency(term) for term in terms}
 
     def count(self) -> int:
         """See `LexicalIndex.count`."""
@@ -73,11 +73,11 @@ class WordsInMemory:
     def _frequency(self, term: str) -> int:
         return sum(bool(_times(held, term)) for held in self._terms.values())
 
-    def _score(self, number: int, wanted: Sequence[str]) -> float:
+    def _score(self, number: int, terms: Sequence[str]) -> float:
         held = self._terms[number]
         return sum(
             math.log(1 + self.count() / self._frequency(term)) * times / (times + 1.2)
-            for term in set(wanted)
+            for term in set(terms)
             if (times := _times(held, term))
         )
 

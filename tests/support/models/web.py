@@ -49,8 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: Web
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.ranges.append(wanted)
+        byte_range = self.headers.get("Range")
+        self.server.ranges.append(byte_range)
         if self.server.redirect_to:
             self.send_response(302)
             self.send_header("Location", self.server.redirect_to)
@@ -62,8 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         start = 0
         is_same = self.headers.get("If-Range", self.server.etag) == self.server.etag
-        if wanted and is_same and self.server.knows_ranges:
-            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+        if byte_range and is_same and self.server.knows_ranges:
+            start = int(byte_range.removeprefix("bytes=").rstrip("-"))
         self._send(start)
 
     def _send(self, start: int) -> None:
