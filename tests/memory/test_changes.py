@@ -25,7 +25,7 @@ from tests.support.histories import received
 from tests.support.memory.exchanging import at_work, bring_in, loop, turn
 from tests.support.memory.journal_file import rows
 from tests.support.memory.killed_reading import said
-from tests.support.memory.secrets import archived, forget, house, record_exchange
+from tests.support.memory.secrets import archived, forget, record_exchange, working_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_each_commit_is_a_change_with_the_events_that_it_wrote(tmp_path: P
 
 @pytest.mark.slow
 async def test_imports_and_what_is_forgotten_are_changes_of_their_own_kinds(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await bring_in(memory, loop("a", turn("One?")), loop("b", turn("Two?")))
         assert heard(memory) == [("imported", "a"), ("imported", "b")]
         await record_exchange(memory, "secret", "Where is it?", "Under the lighthouse.")

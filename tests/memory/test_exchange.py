@@ -267,10 +267,8 @@ async def test_marks_line_ends_and_blank_lines_of_any_kind_are_taken(tmp_path: P
 
 async def test_a_line_that_is_too_long_is_told_and_never_held() -> None:
     data = b"x" * 50 + b"\nshort\n" + b"y" * 11 + b"\nend"
-    read_lines = [
-        (line.number, line.content) async for line in lines_of(pieces(data, 4), longest=10)
-    ]
-    assert read_lines == [(1, None), (2, b"short"), (3, None), (4, b"end")]
+    pairs = [(line.number, line.content) async for line in lines_of(pieces(data, 4), longest=10)]
+    assert pairs == [(1, None), (2, b"short"), (3, None), (4, b"end")]
 
 
 @pytest.mark.slow
@@ -338,11 +336,10 @@ async def test_lines_hold_what_the_format_promises(tmp_path: Path) -> None:
     async with at_work(tmp_path) as memory:
         await bring_in(memory, loop("a", WEATHER))
         [line] = (await exported(memory)).splitlines()
-        exported_loop = json.loads(line)
+        written = json.loads(line)
         assert "成都".encode() in line
         assert {
-            key: exported_loop[key]
-            for key in ("id", "goal", "status", "created_at", "completed_at")
+            key: written[key] for key in ("id", "goal", "status", "created_at", "completed_at")
         } == {
             "id": "a",
             "goal": "Goal of a",
@@ -350,4 +347,4 @@ async def test_lines_hold_what_the_format_promises(tmp_path: Path) -> None:
             "created_at": MOMENT,
             "completed_at": MOMENT,
         }
-        assert exported_loop["iterations"] == [WEATHER]
+        assert written["iterations"] == [WEATHER]

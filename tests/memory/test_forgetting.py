@@ -20,10 +20,10 @@ from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
-    house,
     piece,
     record_exchange,
     traces,
+    working_memory,
 )
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ async def secret_loop(memory: Memory, run_loop_id: str = "secret") -> Loop:
 
 @pytest.mark.slow
 async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await record_exchange(
             memory, "other", "How do I bake rye bread?", "With sourdough. 用酸面团。"
@@ -94,7 +94,7 @@ async def test_a_forgotten_run_loop_is_in_no_file_any_more(tmp_path: Path) -> No
 
 @pytest.mark.slow
 async def test_a_forgotten_iteration_leaves_the_others_as_they_are(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "mixed")
         await (await loop.say("What is the tallest tower in Pisa?")).answer("It leans.")
         await loop.say(QUESTION)
@@ -130,7 +130,7 @@ async def test_a_forgotten_iteration_leaves_the_others_as_they_are(tmp_path: Pat
 
 @pytest.mark.slow
 async def test_the_first_iteration_takes_the_goal_with_it(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "mixed")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("And which river flows there?")).answer("The Arno.")
@@ -144,7 +144,7 @@ async def test_the_first_iteration_takes_the_goal_with_it(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         shown = Loop(memory, "shown")
         await shown.say(
@@ -193,7 +193,7 @@ async def test_copies_in_other_run_loops_go_too_and_their_own_words_stay(tmp_pat
 
 @pytest.mark.slow
 async def test_other_owners_words_are_not_touched(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await record_exchange(
             memory, "theirs", QUESTION * 4, "Also known to Ombrelune.", owner="you"
@@ -225,7 +225,7 @@ class NoisyEmbedder(WordEmbedder):
 @pytest.mark.slow
 async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None:
     embedder = NoisyEmbedder()
-    async with house(tmp_path, embedder) as memory:
+    async with working_memory(tmp_path, embedder) as memory:
         await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         await archived(memory)
@@ -241,7 +241,7 @@ async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None
 
 
 async def test_what_was_previewed_is_forgotten_or_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         request = ForgetRequest(query="Zwibbelquast", exact=True)
         preview = await memory.forgetting.preview(request, owner="me")
@@ -259,7 +259,7 @@ async def test_what_was_previewed_is_forgotten_or_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 async def test_active_run_loops_stand_in_the_way_until_they_have_ended(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "secret")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         request = ForgetRequest(run_loop_ids=("secret",))
@@ -283,7 +283,7 @@ async def test_active_run_loops_stand_in_the_way_until_they_have_ended(tmp_path:
 
 @pytest.mark.slow
 async def test_a_resting_run_loop_loses_an_iteration_and_goes_on(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "open")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("And which river flows there?")).answer("The Arno.")
@@ -299,19 +299,19 @@ async def test_a_resting_run_loop_loses_an_iteration_and_goes_on(tmp_path: Path)
 
 @pytest.mark.slow
 async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "first", "Hello there", "Good day")
         await archived(memory)
         last = memory.journal.last_seq
         await forget(memory, ForgetRequest(everything=True))
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert memory.journal.last_seq == last
         await record_exchange(memory, "second", "Hello again", "Good evening")
         assert (await memory.journal.read())[0].seq == last + 1
 
 
 async def test_a_time_selects_what_happened_in_it(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "long")
         await (await loop.say("What is the tallest tower in Pisa?")).answer("It leans.")
         middle = (await memory.journal.read())[-1].at
@@ -354,7 +354,7 @@ async def _stop(run_loop_id: str) -> None:
 async def test_an_anchor_at_which_nothing_stands_is_refused_and_names_nothing_else(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "one", "How do I bake rye bread?", "With sourdough.")
         await archived(memory)
         for segment in (2, 77):

@@ -33,10 +33,10 @@ from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
-    house,
     piece,
     record_exchange,
     traces,
+    working_memory,
 )
 
 pytestmark = pytest.mark.anyio
@@ -209,7 +209,7 @@ async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_an
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger="service")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         places = await everything_said(memory)
         for secret in SECRETS:
             assert traces(tmp_path, secret.words), "it is nowhere, so the test shows nothing"
@@ -236,7 +236,7 @@ async def test_twenty_secrets_are_in_no_file_once_they_are_forgotten_with_the_an
 @pytest.mark.parametrize("number", range(len(SECRETS)))
 async def test_each_secret_alone_is_told_from_what_others_say(tmp_path: Path, number: int) -> None:
     secret = SECRETS[number]
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "source", secret.words, "Noted.")
         loop = await shown(memory, "shown", "source", secret)
         await (await loop.say("And the weather?")).answer("Rain, I am afraid.")
@@ -263,7 +263,7 @@ SECRET = SECRETS[0]
 async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_stays(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = Loop(memory, "shown")
         await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
@@ -292,7 +292,7 @@ async def test_all_that_saw_it_goes_where_that_is_wanted_and_what_a_person_said_
 
 
 async def test_what_one_wish_confirms_the_other_does_not(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = await shown(memory, "shown", "source", SECRET)
         await loop.end()
@@ -305,7 +305,7 @@ async def test_what_one_wish_confirms_the_other_does_not(tmp_path: Path) -> None
 
 @pytest.mark.slow
 async def test_later_answers_of_the_same_run_loop_have_seen_it(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "one")
         await (await loop.say("Hello.")).answer("Hello. Four eggs make a cake.")
         await (await loop.say(SECRET.words)).answer("Noted.")
@@ -331,7 +331,7 @@ async def test_later_answers_of_the_same_run_loop_have_seen_it(tmp_path: Path) -
 
 async def test_what_everybody_says_tells_nothing(tmp_path: Path) -> None:
     """A word that is said elsewhere by who has not seen it is no evidence; a number is."""
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(
             memory, "bike", "My bike needs a new padlock.", "There are good ones."
         )
@@ -351,7 +351,7 @@ async def test_what_everybody_says_tells_nothing(tmp_path: Path) -> None:
 async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_from(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "source", SECRET.words, "Noted.")
         first = Loop(memory, "first")
         await first.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])
@@ -385,7 +385,7 @@ async def test_an_answer_that_was_moved_has_seen_what_was_seen_where_it_came_fro
 async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_began(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         source = Loop(memory, "source")
         await (await source.say(SECRET.words)).answer("Noted.")
         await (await source.say("And tulips?")).answer("They like sun.")
@@ -405,7 +405,7 @@ async def test_reading_on_in_memory_does_not_keep_with_which_words_a_run_loop_be
 async def test_an_answer_that_was_recalled_just_before_does_not_come_back_just_after(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "source", SECRET.words, "Noted.")
         loop = Loop(memory, "shown")
         await loop.say(QUESTION, recalled=[piece("source", 0, SECRET.words)])

@@ -35,10 +35,10 @@ from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
-    house,
     piece,
     record_exchange,
     traces,
+    working_memory,
 )
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def fork(memory: Memory, run_loop_id: str, fork_id: str) -> Loop:
 
 @pytest.mark.slow
 async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         child = await fork(memory, "secret", "child")
         await (await child.say("Now tell me about tulips.")).answer("They like sun.")
@@ -86,7 +86,7 @@ async def test_a_fork_loses_what_it_has_copied_and_keeps_what_is_its_own(tmp_pat
 
 @pytest.mark.slow
 async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "long")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("Tell me about tulips.")).answer("They like sun.")
@@ -117,7 +117,7 @@ async def test_a_summary_goes_with_what_it_was_made_of(tmp_path: Path) -> None:
 async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path) -> None:
     turn = tool_turn(QUESTION, "look_up", '{"who": "Plinkhorst"}', "Ombrelune knows.", "Dorvaal.")
     plain = Iteration(user_message="What else?", response="Nothing.", timestamp=NOON)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         for loop_id in ("part", "whole"):
             body = RunLoopImported(run_loop=run_loop(loop_id, turn, plain))
             imported = Import(loop_id, body, body.model_dump_json())
@@ -138,7 +138,7 @@ async def test_an_imported_run_loop_is_forgotten_whole_or_in_part(tmp_path: Path
 
 @pytest.mark.slow
 async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "first", QUESTION, "Nobody knows.")
         second = Loop(memory, "second")
         await second.say("What was it?", recalled=[piece("first", 0, QUESTION)])
@@ -159,7 +159,7 @@ async def test_a_copy_of_a_copy_goes_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path) -> None:
     contract = "The undersigned Zwibbelquast sells the vermilion sextant for nine shillings."
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(
             memory, "first", f"{contract} The code is 4711. 密码是芝麻开门。", "Noted."
         )
@@ -194,7 +194,7 @@ async def test_what_was_said_again_or_imported_is_told_and_stays(tmp_path: Path)
 
 @pytest.mark.slow
 async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "first", QUESTION, "Nobody knows.")
         working = Loop(memory, "working")
         await working.say("What was it?", recalled=[piece("first", 0, QUESTION)])
@@ -210,7 +210,7 @@ async def test_run_loops_at_work_that_hold_copies_stand_in_the_way(tmp_path: Pat
 
 
 async def test_exact_words_are_found_however_they_are_written(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         for name, arguments in (
             ("plain", '{"what": "青瓷密匣 \\"Orb\\""}'),
             ("escaped", '{"what": "\\u9752\\u74f7\\u5bc6\\u5323 \\"orb\\""}'),
@@ -229,7 +229,7 @@ async def test_exact_words_are_found_however_they_are_written(tmp_path: Path) ->
 
 @pytest.mark.slow
 async def test_two_at_once_both_happen(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
         async with anyio.create_task_group() as group:
@@ -241,7 +241,7 @@ async def test_two_at_once_both_happen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         stale = await memory.journal.replay("secret")
         read_at = memory.journal.changes.last
@@ -254,7 +254,7 @@ async def test_what_waits_to_be_archived_does_not_come_back(tmp_path: Path) -> N
 
 @pytest.mark.slow
 async def test_readers_are_given_what_is_left(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         from service.memory.journal.event_feed import Reader
 
         with Reader(memory.feed, owner="me") as reader:
@@ -274,7 +274,7 @@ async def test_logs_hold_none_of_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger="service")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
         await forget(memory, ForgetRequest(query="Zwibbelquast", exact=True))
@@ -283,7 +283,7 @@ async def test_logs_hold_none_of_the_words(
 
 @pytest.mark.slow
 async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         read_at = memory.journal.lost_words_at
         events = await memory.journal.read(run_loop_id="secret")
@@ -310,7 +310,7 @@ async def test_what_was_recalled_just_before_does_not_come_back_just_after(tmp_p
 async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "part")
         await (await loop.say(QUESTION)).answer("Nobody knows.")
         await (await loop.say("Tell me about tulips.")).answer("They like sun.")
@@ -333,7 +333,7 @@ async def test_a_run_loop_that_is_resumed_meanwhile_does_not_bring_words_back(
 
 @pytest.mark.slow
 async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
 
@@ -351,7 +351,7 @@ async def test_a_run_loop_that_cannot_be_read_can_be_forgotten(tmp_path: Path) -
 async def test_a_fork_that_has_lost_words_of_its_own_is_still_known_as_one(
     tmp_path: Path, in_the_fork_first: bool
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         parent = Loop(memory, "parent")
         await (await parent.say("Tell me about tulips.")).answer("They like sun.")
         await (await parent.say(QUESTION)).answer("In 青瓷密匣, says Ombrelune.")

@@ -13,7 +13,7 @@ from tests.memory.test_forgetting import SECRETS, secret_loop
 from tests.memory.test_forgetting_reach import bring_in
 from tests.support.memory.journal_file import refusing, unreadable_receipts
 from tests.support.memory.remembering import WordEmbedder, run_loop
-from tests.support.memory.secrets import archived, finished, house, record_exchange, traces
+from tests.support.memory.secrets import archived, finished, record_exchange, traces, working_memory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -34,7 +34,7 @@ async def _nobody(run_loop_id: str) -> None:
 async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_at_work(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
         with (
@@ -54,7 +54,7 @@ async def test_a_disk_that_fills_up_in_the_middle_leaves_a_receipt_and_a_memory_
 
 async def test_a_file_that_cannot_be_deleted_leaves_the_rest_pending(tmp_path: Path) -> None:
     copy = tmp_path / "journal.before-v3.sqlite3"
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
         copy.mkdir()
@@ -69,7 +69,7 @@ async def test_a_file_that_cannot_be_deleted_leaves_the_rest_pending(tmp_path: P
 
 
 async def test_the_records_cannot_even_be_read_for_a_while(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
         with unreadable_receipts(tmp_path / "journal.sqlite3"):
@@ -88,9 +88,9 @@ async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(tmp_path:
         async with Memory(tmp_path, WordEmbedder()) as memory:
             receipt = await _confirmed(memory, ForgetRequest(run_loop_ids=("secret",)))
             assert receipt.pending
-        async with house(tmp_path) as memory:
+        async with working_memory(tmp_path) as memory:
             assert (await memory.forgetting.receipts(owner="me"))[0].pending
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await finished(memory, receipt)
         assert traces(tmp_path, *SECRETS) == []
 
@@ -98,7 +98,7 @@ async def test_the_start_does_not_fail_because_forgetting_cannot_go_on(tmp_path:
 async def test_somebody_else_who_takes_the_id_meanwhile_does_not_keep_the_words(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await secret_loop(memory)
         await archived(memory)
         with refusing(tmp_path / "memory.sqlite3", "segments", "DELETE"):

@@ -14,7 +14,7 @@ import pytest
 
 from service.domain.forgetting_terms import ForgetRequest
 from tests.memory.test_forgetting import QUESTION, SECRETS, secret_loop
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, traces
+from tests.support.memory.secrets import Loop, archived, forget, piece, traces, working_memory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -56,7 +56,7 @@ def _die(path: str, name: str, moment: str) -> None:
 
 def _live_and_die(folder: Path, path: str, name: str, moment: str) -> None:
     async def live() -> None:
-        async with house(folder) as memory:
+        async with working_memory(folder) as memory:
             await archived(memory)
             _die(path, name, moment)
             await forget(memory, ForgetRequest(run_loop_ids=("secret",), with_answers=True))
@@ -65,7 +65,7 @@ def _live_and_die(folder: Path, path: str, name: str, moment: str) -> None:
 
 
 async def _prepare(folder: Path) -> None:
-    async with house(folder) as memory:
+    async with working_memory(folder) as memory:
         await secret_loop(memory)
         shown = Loop(memory, "shown")
         await shown.say(
@@ -88,7 +88,7 @@ async def test_what_was_begun_is_finished_by_the_next_start(
 ) -> None:
     await _prepare(tmp_path)
     await _kill(tmp_path, path, name, moment)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         # From the first moment on nothing is found, whatever lies in the files still.
         response = await memory.long_term.search("vermilion sextant", owner="me")
         assert {hit.anchor.run_loop_id for hit in response.hits} <= {"shown"}
@@ -107,7 +107,7 @@ async def test_what_was_not_written_down_has_not_happened(
 ) -> None:
     await _prepare(tmp_path)
     await _kill(tmp_path, path, name, moment)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert await memory.forgetting.receipts(owner="me") == []
         assert (await memory.journal.replay("secret")).run_loop().goal == QUESTION
         receipt = await forget(memory, ForgetRequest(run_loop_ids=("secret",), with_answers=True))

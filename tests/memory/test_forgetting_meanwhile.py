@@ -28,7 +28,14 @@ from service.memory.vectors.protocol import as_matrix
 from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
 from tests.support.memory.indexing import assert_whole, rows
 from tests.support.memory.remembering import WordEmbedder
-from tests.support.memory.secrets import archived, finished, forget, house, record_exchange, traces
+from tests.support.memory.secrets import (
+    archived,
+    finished,
+    forget,
+    record_exchange,
+    traces,
+    working_memory,
+)
 from tests.support.server.http_daemon import PatientLLM, running
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +76,7 @@ class HeldEmbedder(WordEmbedder):
 async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
     tmp_path: Path, held_at: str
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         for number in range(40):  # more than one batch
             await record_exchange(
@@ -78,7 +85,7 @@ async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
         await record_exchange(memory, "late", "late question", "late answer")
         await archived(memory)
     embedder = HeldEmbedder(held_at)
-    async with house(tmp_path, embedder) as memory:
+    async with working_memory(tmp_path, embedder) as memory:
         await memory.long_term.index.reindex(force=False)
         assert await anyio.to_thread.run_sync(embedder.reached.wait, 30)
         states = rows(tmp_path, "SELECT state FROM generations ORDER BY id")
@@ -139,7 +146,7 @@ THIRD = turn("And roses?", "Sun, too.")
 async def test_an_import_under_way_does_not_bring_back_a_forgotten_run_loop(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await Importing(memory, owner="me").take(pieces(lines(loop("secret", FIRST))))
         importing, counted = await between(
             memory, loop("secret", FIRST, SECOND), then=lambda: forget(memory, SECRET)
@@ -157,7 +164,7 @@ async def test_an_import_under_way_does_not_bring_back_a_forgotten_run_loop(
 async def test_an_import_that_has_yet_to_come_to_a_forgotten_run_loop_leaves_it_out(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await Importing(memory, owner="me").take(pieces(lines(loop("secret", FIRST))))
 
         async def slow_file() -> Any:
@@ -176,7 +183,7 @@ async def test_an_import_that_read_a_run_loop_before_it_lost_an_iteration_leaves
     tmp_path: Path,
 ) -> None:
     part = ForgetRequest(anchors=(AnchorRef("part", 0, 0),))
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await Importing(memory, owner="me").take(pieces(lines(loop("part", FIRST, SECOND))))
         _, counted = await between(
             memory, loop("part", FIRST, SECOND, THIRD), then=lambda: forget(memory, part)
@@ -193,7 +200,7 @@ async def test_an_import_that_read_a_run_loop_before_it_lost_an_iteration_leaves
 async def test_an_import_goes_on_when_another_run_loop_is_forgotten_meanwhile(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         given = (loop("secret", FIRST), loop("part", SECOND))
         await Importing(memory, owner="me").take(pieces(lines(*given)))
         _, counted = await between(
@@ -204,7 +211,7 @@ async def test_an_import_goes_on_when_another_run_loop_is_forgotten_meanwhile(
 
 @pytest.mark.slow
 async def test_what_was_imported_but_not_archived_yet_does_not_come_back(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         archive = memory.archivist.archive
 
         async def late(states: Sequence[RunLoopState], *, read_at: int) -> Problem | None:
@@ -233,7 +240,7 @@ def note(*sentences: NewSentence) -> NewSentences:
 
 @pytest.mark.slow
 async def test_sentences_of_notes_fall_with_what_they_rest_on(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         await record_exchange(memory, "other", "Ada lives in Basel.", "Noted.")
         await archived(memory)
@@ -258,7 +265,7 @@ async def test_sentences_of_notes_fall_with_what_they_rest_on(tmp_path: Path) ->
 async def test_a_note_that_was_being_written_when_its_words_were_forgotten_is_not(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         await record_exchange(memory, "part", "The vermilion sextant is Ada's.", "Noted.")
         await archived(memory)

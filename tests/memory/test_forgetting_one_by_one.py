@@ -16,7 +16,7 @@ from service.domain.run_loops import RunLoopSummary
 from service.memory.memory import Memory
 from tests.memory.test_older_data_folders import PACKED
 from tests.support.memory.recorded_folder import OWNERS, unpack
-from tests.support.memory.secrets import archived, house
+from tests.support.memory.secrets import archived, working_memory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -66,7 +66,7 @@ async def test_states_and_long_term_memory_are_in_step_with_the_journal(
 ) -> None:
     unpack(PACKED, tmp_path)
     draw, forgotten = random.Random(seed), 0
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         for _ in range(12):
             owner = draw.choice(OWNERS)
             if there := await run_loops(memory, owner):

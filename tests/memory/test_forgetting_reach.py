@@ -28,10 +28,10 @@ from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
-    house,
     piece,
     record_exchange,
     traces,
+    working_memory,
 )
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def join(loop: Loop, words: str, goal: str) -> None:
 async def test_reasons_of_the_router_do_not_keep_a_forgotten_goal(
     tmp_path: Path, goal: str
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "first")
         await (await loop.say(goal)).answer("Noted.")
         await join(loop, "And what of tulips?", goal)
@@ -85,7 +85,7 @@ async def test_reasons_of_the_router_do_not_keep_a_forgotten_goal(
 
 @pytest.mark.slow
 async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "first", GOAL, "Noted.")
         other = Loop(memory, "other")
         await (await other.say("Tell me about tulips.")).answer("They like sun.")
@@ -100,7 +100,7 @@ async def test_a_reason_in_another_run_loop_that_quotes_the_goal_loses_it(tmp_pa
 async def test_a_route_that_was_being_decided_meanwhile_does_not_bring_a_goal_back(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "first")
         await (await loop.say(GOAL)).answer("Noted.")
         await (await loop.say("And tulips?")).answer("They like sun.")
@@ -127,7 +127,7 @@ async def iterations_to_forget(memory: Memory, words: str) -> set[tuple[str, int
 async def test_exact_words_are_found_in_results_that_only_look_like_those_of_memory(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "log")
         await loop.say("Look it up, please.")
         await loop.use("shell", "{}", "[pool:0.53] token quagga-4711 was given")
@@ -144,7 +144,7 @@ async def test_exact_words_are_found_in_results_that_only_look_like_those_of_mem
 
 @pytest.mark.slow
 async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         noted = Loop(memory, "noted")
         await noted.say("Hello there.", note="quagga-4711")
         await (await noted.answer("Hello.")).answer("Still here.")
@@ -174,7 +174,7 @@ async def test_exact_words_are_found_in_metadata_titles_and_questions(tmp_path: 
 @pytest.mark.slow
 async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_path: Path) -> None:
     form = {"name": "quagga-4711", "fields": [{"quagga-4711": "which one?"}]}
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         asked = Loop(memory, "asked")
         await asked.say("Hello.")
         request = InputRequired(request_id="r", kind="prompt", prompt="Name?", metadata=form)
@@ -191,7 +191,7 @@ async def test_what_was_given_along_with_a_question_is_found_and_forgotten(tmp_p
 async def test_words_that_another_question_was_given_along_go_with_the_words(
     tmp_path: Path, member: str
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "told", SECRET, "Noted.")
         other = Loop(memory, "other")
         await other.say("Which one was it?", recalled=[piece("told", 0, SECRET)])
@@ -231,7 +231,7 @@ NEW = Iteration(user_message="And crocuses?", response="They, too.", timestamp=N
 async def test_an_import_does_not_bring_a_forgotten_iteration_back(
     tmp_path: Path, source: str
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         whole = run_loop("zoo", FIRST, QUOTING, LAST)
         assert (await bring_in(memory, whole, source=source)).imported == 1
         await archived(memory)
@@ -258,7 +258,7 @@ async def test_an_import_does_not_bring_a_forgotten_iteration_back(
 async def test_another_run_loop_of_the_id_is_a_conflict_beside_what_was_forgotten(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await bring_in(memory, run_loop("zoo", FIRST, QUOTING, LAST))
         await archived(memory)
         await forget(memory, ForgetRequest(anchors=(AnchorRef("zoo", 0, 0),)))
@@ -275,7 +275,7 @@ async def test_what_an_imported_run_loop_said_later_is_named_and_its_file_is_sti
     tmp_path: Path,
 ) -> None:
     calling = tool_turn("Open it.", "unlock", '{"code": "quagga-4711"}', "open", "Done.")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         whole = run_loop("zoo", FIRST, calling, QUOTING, LAST)
         await bring_in(memory, whole)
         await archived(memory)

@@ -21,10 +21,10 @@ from tests.support.memory.secrets import (
     Loop,
     archived,
     forget,
-    house,
     piece,
     record_exchange,
     traces,
+    working_memory,
 )
 
 QUESTION = "Where has Zwibbelquast hidden the sextant?"
@@ -69,7 +69,7 @@ def said(memory: Memory, run_loop_id: str) -> list[str | None]:
 
 
 async def test_the_rows_of_forks_hold_their_own_words_alone(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await make(memory)
         for each in ("child", "grandchild"):
             for words in (QUESTION, "青瓷密匣", "Krasvingel", "Dorvaal", "tulips", "bark"):
@@ -80,7 +80,7 @@ async def test_the_rows_of_forks_hold_their_own_words_alone(tmp_path: Path) -> N
         copied = [event.body for event in parent[1:] if event.type != "usage"]
         assert [event.body for event in child[1 : len(copied) + 1]] == copied
         assert [event.at for event in child[1:3]] == [event.at for event in parent[1:3]]
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert said(memory, "grandchild") == [
             QUESTION,
             "And tulips?",
@@ -92,7 +92,7 @@ async def test_the_rows_of_forks_hold_their_own_words_alone(tmp_path: Path) -> N
 async def test_a_parent_that_is_forgotten_takes_what_forks_have_inherited_along(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await make(memory)
         request = ForgetRequest(run_loop_ids=("parent",), stop=True)
         preview = await memory.forgetting.preview(request, owner="me")
@@ -109,7 +109,7 @@ async def test_a_parent_that_is_forgotten_takes_what_forks_have_inherited_along(
 
 
 async def test_the_fork_between_takes_along_what_is_its_own_alone(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await make(memory)
         await Loop(memory, "child").end()
         await forget(memory, ForgetRequest(run_loop_ids=("child",)))
@@ -121,7 +121,7 @@ async def test_the_fork_between_takes_along_what_is_its_own_alone(tmp_path: Path
 async def test_a_fork_of_what_was_forgotten_in_part_begins_with_what_is_left(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await make(memory)
         await forget(memory, ForgetRequest(anchors=(AnchorRef("parent", 0, 0),)))
         assert traces(tmp_path, "Zwibbelquast", "Krasvingel") == []
@@ -135,7 +135,7 @@ async def test_a_fork_of_what_was_forgotten_in_part_begins_with_what_is_left(
 
 
 async def test_what_is_written_anew_in_the_parent_is_read_so_in_its_forks(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(
             memory, "shed", "Which code has it?", "The code of the padlock is 4711."
         )
@@ -157,7 +157,7 @@ async def test_what_is_written_anew_in_the_parent_is_read_so_in_its_forks(tmp_pa
 async def test_a_fork_of_what_was_summarised_holds_neither_words_nor_summary(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         parent = Loop(memory, "parent")
         await (await parent.say(QUESTION)).answer(ANSWER)
         await (await parent.say("And tulips?")).answer("They like sun.")
@@ -180,7 +180,7 @@ async def test_a_fork_of_what_was_summarised_holds_neither_words_nor_summary(
 
 
 async def test_a_fork_is_exported_with_all_its_words(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await make(memory)
         loops = {
             each["id"]: each for each in map(json.loads, (await exported(memory)).splitlines())
@@ -191,7 +191,7 @@ async def test_a_fork_is_exported_with_all_its_words(tmp_path: Path) -> None:
 
 
 async def test_an_imported_fork_stands_by_itself_and_its_copies_are_named(tmp_path: Path) -> None:
-    async with house(tmp_path / "here") as memory:
+    async with working_memory(tmp_path / "here") as memory:
         await make(memory)
         for each in ("parent", "child", "grandchild"):
             await Loop(memory, each).end()
@@ -199,7 +199,7 @@ async def test_an_imported_fork_stands_by_itself_and_its_copies_are_named(tmp_pa
         out = await exported(memory)
     for order in (1, -1):  # a fork may come in before the run loop that it came from
         folder = tmp_path / str(order)
-        async with house(folder) as memory:
+        async with working_memory(folder) as memory:
             report = await Importing(memory, owner="me").take(
                 pieces(b"".join(out.splitlines(keepends=True)[::order]))
             )

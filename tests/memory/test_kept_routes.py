@@ -14,7 +14,7 @@ from service.domain.routes import Route, RouteCandidate, goal_as_named
 from service.memory.memory import Memory
 from service.routing.clarification import question
 from tests.support.memory import journal_file
-from tests.support.memory.secrets import Loop, forget, house, record_exchange
+from tests.support.memory.secrets import Loop, forget, record_exchange, working_memory
 
 GARDEN = "Plant tulips\nby the “shed” 在十月 before the frost comes, and crocuses around them."
 SAME = "Mend the roof"
@@ -60,7 +60,7 @@ def rows(memory: Memory) -> str:
 
 
 async def test_the_rows_hold_ids_and_whoever_reads_them_is_told_the_goals(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert await decide(memory) == tuple(await bodies(memory))
         last = await memory.journal.decided_last(["fourth"])
         assert last["fourth"] == (await bodies(memory))[:1]
@@ -69,9 +69,9 @@ async def test_the_rows_hold_ids_and_whoever_reads_them_is_told_the_goals(tmp_pa
 
 
 async def test_after_a_restart_the_question_is_the_same(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         _, asked = await decide(memory)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         state = memory.short_term.state("fourth")
         assert state is not None
         assert state.awaiting == asked
@@ -81,7 +81,7 @@ async def test_after_a_restart_the_question_is_the_same(tmp_path: Path) -> None:
 async def test_a_goal_that_was_forgotten_is_shown_as_the_mark_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await decide(memory)
         before = rows(memory)
         request = ForgetRequest(run_loop_ids=("garden", "roof2"))
@@ -111,7 +111,7 @@ async def test_a_goal_that_was_forgotten_is_shown_as_the_mark_and_nothing_is_wri
 
 
 async def test_nobody_is_told_what_the_run_loops_of_others_are_about(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "garden", GARDEN, "Yes.", owner="somebody else")
         decided = RouteDecided(message_id="m", route=route(candidates=route().candidates[:1]))
         await Loop(memory, "mine").add(RunLoopStarted(goal="And then?"), decided)

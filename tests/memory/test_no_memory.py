@@ -26,7 +26,7 @@ from tests.support.memory.exchanging import at_work, bring_in, pieces
 from tests.support.memory.exchanging import loop as line
 from tests.support.memory.exchanging import turn as line_turn
 from tests.support.memory.remembering import NOON, run_loop
-from tests.support.memory.secrets import Loop, archived, house
+from tests.support.memory.secrets import Loop, archived, working_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ def test_what_memory_told_is_remembered_only_where_it_was_said(name: str) -> Non
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_what_a_cancelled_call_came_to_is_not_found(tmp_path: Path, begun: bool) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=begun)
@@ -125,7 +125,7 @@ async def test_what_a_cancelled_call_came_to_is_not_found(tmp_path: Path, begun:
 async def test_in_an_older_journal_what_no_tool_and_no_person_said_is_a_notice(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
@@ -148,7 +148,7 @@ async def test_in_an_older_journal_what_no_tool_and_no_person_said_is_a_notice(
 async def test_a_ledger_of_an_earlier_version_loses_its_notices_and_embeds_nothing_again(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
@@ -162,7 +162,7 @@ async def test_a_ledger_of_an_earlier_version_loses_its_notices_and_embeds_nothi
         )
         kept = db.execute("SELECT id FROM segments WHERE segment < 2 ORDER BY id").fetchall()
         db.execute("PRAGMA user_version = 3")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await archived(memory)
         assert await _texts(memory, "r") == {"0.0": "Water the beds.", "0.1": 'water {"bed": 3}'}
     with sqlite3.connect(tmp_path / "memory.sqlite3") as db:
@@ -176,7 +176,7 @@ async def test_a_ledger_of_an_earlier_version_loses_its_notices_and_embeds_nothi
 async def test_a_notice_that_was_exported_is_no_memory_where_it_is_brought_in(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path / "here") as memory:
+    async with working_memory(tmp_path / "here") as memory:
         loop = Loop(memory, "r")
         await loop.say("Water the beds.")
         await _calling(loop, begun=False)
@@ -184,7 +184,7 @@ async def test_a_notice_that_was_exported_is_no_memory_where_it_is_brought_in(
         await archived(memory)
         here = await _texts(memory, "r")
         exported = b"".join([each async for each in Exporting(memory, owner="me").lines()])
-    async with house(tmp_path / "there") as memory:
+    async with working_memory(tmp_path / "there") as memory:
         report = await Importing(memory, owner="me").take(pieces(exported))
         assert report.imported == 1
         await archived(memory)

@@ -24,7 +24,7 @@ from service.memory.memory import Memory
 from service.storage.sqlite_copy import PART
 from tests.support.memory.killed_migrating import DEAD
 from tests.support.memory.recorded_folder import told_of, unpack
-from tests.support.memory.secrets import archived, forget, house, traces
+from tests.support.memory.secrets import archived, forget, traces, working_memory
 
 PACKED = Path(__file__).parents[2] / "data" / "fixtures" / "data_folder_before_references"
 COPY = f"journal.before-v{VERSION}.sqlite3"
@@ -179,7 +179,7 @@ async def test_the_journal_as_it_was_is_kept_for_its_owner_until_something_is_fo
     assert "MB" in check.words
     assert "forgetting deletes it" in check.advice
 
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         request = ForgetRequest(run_loop_ids=("old-garden",), with_answers=True)
         receipt = await forget(memory, request)
         assert receipt.removed.journal_copies == 1

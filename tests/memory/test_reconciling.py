@@ -20,7 +20,14 @@ from service.memory.ledger.protocol import Pending
 from service.memory.memory import Memory
 from tests.support.memory.exchanging import at_work, bring_in, exported, loop, turn
 from tests.support.memory.remembering import run_loop
-from tests.support.memory.secrets import Loop, archived, forget, house, record_exchange, traces
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    record_exchange,
+    traces,
+    working_memory,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +52,7 @@ async def anchors_holding(memory: Memory, words: str) -> list[str]:
 async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
     tmp_path: Path, says_more: bool
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "r")
         await failed(memory, loop, "apples")
         await archived(memory)
@@ -58,7 +65,7 @@ async def test_a_loop_that_failed_again_unseen_is_archived_at_the_next_start(
             await memory.journal.append("r", FAILED, owner="me")
         journaled = closed_part(await memory.journal.replay("r"))
         assert await memory.long_term.run_loop("r", owner="me") != journaled
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await archived(memory)
         assert await memory.long_term.run_loop("r", owner="me") == journaled
         assert bool(await anchors_holding(memory, "walruses")) is says_more
@@ -142,11 +149,11 @@ def restored(folder: Path) -> None:
 
 @pytest.mark.slow
 async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "old", "pears", "green")
         await archived(memory)
     backup(tmp_path)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "newer", "Walrosszahn", "long")
         await record_exchange(memory, "hers", "Narwal", "longer", owner="you")
         resting = Loop(memory, "open")
@@ -155,7 +162,7 @@ async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_pa
         await memory.long_term.archive(closed_part(await memory.journal.replay("open")))
         journaled = await memory.load("newer")
     restored(tmp_path)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await archived(memory)
         assert await memory.load("newer") == journaled
         assert (await memory.journal.replay("hers")).owner == "you"
@@ -166,7 +173,7 @@ async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_pa
         assert (len(bodies), bodies[0].source) == (1, "ledger")
         assert b"Walrosszahn" in await exported(memory)
         last_seq = memory.journal.last_seq
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert memory.journal.last_seq == last_seq, "and only once"
         await forget(memory, ForgetRequest(run_loop_ids=("newer",)))
         assert await anchors_holding(memory, "Walrosszahn") == []
@@ -174,19 +181,19 @@ async def test_what_a_restored_journal_lacks_is_back_and_can_be_forgotten(tmp_pa
 
 
 async def test_what_a_restored_journal_lacks_of_a_loop_is_back(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "r")
         await failed(memory, loop, "apples")
         await archived(memory)
     backup(tmp_path)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop.goes_on_in(memory)
         await memory.journal.append("r", RunLoopResumed(), owner="me")
         await failed(memory, loop, "walruses")
         await archived(memory)
         journaled = await memory.load("r")
     restored(tmp_path)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await archived(memory)
         assert await memory.load("r") == journaled
         assert await memory.long_term.run_loop("r", owner="me") == journaled
@@ -196,15 +203,15 @@ async def test_what_a_restored_journal_lacks_of_a_loop_is_back(tmp_path: Path) -
 async def test_what_only_the_ledger_has_and_was_forgotten_does_not_come_back(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "gone", "Walrosszahn", "long")
         await record_exchange(memory, "stays", "pears", "green")
         await archived(memory)
     shutil.copy(tmp_path / "memory.sqlite3", tmp_path / "old ledger")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await forget(memory, ForgetRequest(run_loop_ids=("gone",)))
     (tmp_path / "old ledger").rename(tmp_path / "memory.sqlite3")
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert await anchors_holding(memory, "Walrosszahn") == []
         assert await memory.load("gone") is None
         assert await memory.load("stays") is not None
@@ -215,19 +222,19 @@ async def test_what_only_the_ledger_has_and_was_forgotten_does_not_come_back(
 async def test_a_loop_whose_id_is_taken_here_keeps_no_other_from_coming_back(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "r", "pears", "green", owner="you")
         await memory.long_term.archive(run_loop("r", ("apples", "red")))
         await memory.long_term.archive(run_loop("s", ("plums", "blue")))
     without_a_place(tmp_path)
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert (await memory.journal.replay("r")).owner == "you"
         assert await memory.load("s") is not None
 
 
 @pytest.mark.slow
 async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "r", "pears", "green")
         await archived(memory)
         old, read_at = await memory.journal.replay("r"), memory.journal.changes.last
@@ -241,7 +248,7 @@ async def test_an_old_state_on_its_way_is_read_anew_after_words_have_gone(tmp_pa
 async def test_a_search_says_so_while_memory_is_brought_in_from_the_journal(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         for name in ("one", "two", "three"):
             await record_exchange(memory, name, f"What is {name}?", "A number.")
         await archived(memory)

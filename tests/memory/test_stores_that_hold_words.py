@@ -25,7 +25,7 @@ from service.memory.memory import Memory
 from service.storage.sqlite_copy import copy_file
 from tests.memory.test_forgetting import NoisyEmbedder
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
-from tests.support.memory.secrets import Loop, archived, forget, house, record_exchange
+from tests.support.memory.secrets import Loop, archived, forget, record_exchange, working_memory
 
 WORD = "zwibbelquast"
 QUESTION = f"where is the {WORD}?"
@@ -110,13 +110,13 @@ class Forgetting(NamedTuple):
 
 @pytest.fixture(scope="module")
 def forgetting(tmp_path_factory: pytest.TempPathFactory) -> Forgetting:
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("memory")
     embedder = NoisyEmbedder()
     half = embedder.embed_passages([QUESTION])[0].astype(np.float16).astype(np.float32)
     vector = (half / np.linalg.norm(half)).tobytes()[8:16]
 
     async def live() -> Forgetting:
-        async with house(folder, embedder) as memory:
+        async with working_memory(folder, embedder) as memory:
             await fill(memory, folder)
             copy_file(folder / "journal.sqlite3", folder / COPY)
             before = snapshot(folder)

@@ -30,7 +30,7 @@ from service.memory.memory import Memory
 from service.memory.tracing import trace
 from service.tools.builtins.memory_tools import memory_search_tool
 from tests.support.memory.exchanging import bring_in, loop, turn
-from tests.support.memory.secrets import Loop, archived, forget, house
+from tests.support.memory.secrets import Loop, archived, forget, working_memory
 
 LONG = " ".join(f"Sentence {n} tells of the wryneck, 它是一种鸟。" for n in range(120))
 TEXTS = (
@@ -117,7 +117,7 @@ async def test_each_piece_of_an_import_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_what_the_tool_gives_is_found_whole(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         own = Loop(memory, "own")
         for text in TEXTS[:5]:
             await own.say(f"wryneck said: {text}")
@@ -135,7 +135,7 @@ async def test_what_the_tool_gives_is_found_whole(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_what_is_forgotten_between_tracing_and_writing_is_not_written(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         for name in ("birds", "owls"):
             own = Loop(memory, name)
             await own.say(f"Which plumage have {name}?")

@@ -11,7 +11,14 @@ from service.domain.forgetting_terms import FORGOTTEN, ForgetRequest
 from service.domain.history.events import Event, MemoryRecalled, ToolFinished
 from service.memory.memory import Memory
 from tests.support.memory import journal_file
-from tests.support.memory.secrets import Loop, archived, forget, house, piece, record_exchange
+from tests.support.memory.secrets import (
+    Loop,
+    archived,
+    forget,
+    piece,
+    record_exchange,
+    working_memory,
+)
 
 QUESTION = "Which plumage has the wryneck?"
 SAID = "A brown one, like bark.\nIt is called 蚁䴕 in Chinese."
@@ -52,7 +59,7 @@ async def tell_again(memory: Memory) -> None:
 
 
 async def test_no_row_but_that_of_who_said_it_holds_the_words(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await tell_again(memory)
         before = events(memory, "third")
         for row in (*rows(memory, "memory.recalled"), *rows(memory, "tool.finished")):
@@ -63,14 +70,14 @@ async def test_no_row_but_that_of_who_said_it_holds_the_words(tmp_path: Path) ->
         told_again = [e.body for e in before if isinstance(e.body, ToolFinished | MemoryRecalled)]
         assert all("bark" in str(body) for body in told_again)
         assert len(told_again) == 3
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert [each.wire() for each in events(memory, "third")] == [each.wire() for each in before]
 
 
 async def test_what_is_forgotten_is_told_nowhere_and_nothing_else_is_written(
     tmp_path: Path,
 ) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await tell_again(memory)
         kept = [*rows(memory, "memory.recalled"), *rows(memory, "tool.finished")]
         receipt = await forget(memory, ForgetRequest(run_loop_ids=("birds",)))
@@ -91,7 +98,7 @@ async def test_what_is_forgotten_is_told_nowhere_and_nothing_else_is_written(
 
 
 async def test_a_part_that_is_forgotten_is_told_no_more(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         birds = Loop(memory, "birds")
         await birds.say(QUESTION)
         await birds.answer(SAID)
@@ -109,7 +116,7 @@ async def test_a_part_that_is_forgotten_is_told_no_more(tmp_path: Path) -> None:
 
 
 async def test_a_result_with_a_note_on_what_goes_goes_whole(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await record_exchange(memory, "birds", QUESTION, SAID)
         await record_exchange(memory, "owls", "And owls?", OTHER)
         await archived(memory)
@@ -129,7 +136,7 @@ async def test_a_result_with_a_note_on_what_goes_goes_whole(tmp_path: Path) -> N
 
 async def test_a_page_of_a_long_result_goes_with_the_result(tmp_path: Path) -> None:
     page = "Page two: the wryneck's plumage is like bark."
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         loop = Loop(memory, "long")
         await loop.say("What is known of birds?")
         await loop.use("look_up", "{}", "x" * 3000 + page + "y" * 3000)
@@ -150,7 +157,7 @@ async def test_a_page_of_a_long_result_goes_with_the_result(tmp_path: Path) -> N
 
 
 async def test_one_piece_after_the_other_can_be_forgotten(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         names = ("birds", "owls", "swifts")
         for name in names:
             await record_exchange(memory, name, f"And {name}?", f"The plumage of {name} is brown.")
@@ -165,5 +172,5 @@ async def test_one_piece_after_the_other_can_be_forgotten(tmp_path: Path) -> Non
             assert state is not None
             left = [each.anchor.run_loop_id for each in state.recollections]
             assert left == list(names[number:])
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         assert memory.journal.states("me")[0].recollections == ()

@@ -38,7 +38,7 @@ from tests.support.memory.remembering import NOON, WordEmbedder
 
 
 @asynccontextmanager
-async def house(folder: Path, embedder: Embedder | None = None) -> AsyncIterator[Memory]:
+async def working_memory(folder: Path, embedder: Embedder | None = None) -> AsyncIterator[Memory]:
     """A memory at work, as in a daemon."""
     async with (
         Memory(folder, embedder or WordEmbedder()) as memory,
