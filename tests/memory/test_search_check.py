@@ -13,7 +13,7 @@ from service.memory.search_check import SearchChecker
 from tests.support.memory.exchanging import at_work
 from tests.support.memory.journal_file import rows, writing
 from tests.support.memory.remembering import WordEmbedder
-from tests.support.memory.secrets import Loop, archived, forget, house, told
+from tests.support.memory.secrets import Loop, archived, forget, record_exchange, working_memory
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ SAID = [
 
 async def fill(memory: Memory) -> None:
     for number, (question, answer) in enumerate(SAID):
-        await told(memory, f"loop{number}", question, answer)
+        await record_exchange(memory, f"loop{number}", question, answer)
     await memory.archivist.drain()
     await memory.long_term.embed_pending()
 
@@ -40,7 +40,7 @@ def kept(folder: Path) -> Path:
 
 
 async def test_a_store_that_is_as_it_was_has_lost_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         checker = SearchChecker(memory, owner="me")
         first = await checker.check()
@@ -84,7 +84,7 @@ async def test_what_is_not_found_any_more_is_told_with_its_anchors(tmp_path: Pat
 
 
 async def test_what_was_forgotten_is_not_asked_for_again(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         checker = SearchChecker(memory, owner="me")
         first = await checker.check()
@@ -96,7 +96,7 @@ async def test_what_was_forgotten_is_not_asked_for_again(tmp_path: Path) -> None
 
 
 async def test_each_owner_has_a_check_of_their_own(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         await SearchChecker(memory, owner="me").check()
         with pytest.raises(InvalidInputError, match="nothing yet"):
@@ -111,7 +111,7 @@ async def test_each_owner_has_a_check_of_their_own(tmp_path: Path) -> None:
 
 
 async def test_a_kept_check_that_was_cut_short_is_a_first_one(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         checker = SearchChecker(memory, owner="me")
         await checker.check()
@@ -121,7 +121,7 @@ async def test_a_kept_check_that_was_cut_short_is_a_first_one(tmp_path: Path) ->
 
 
 async def test_a_check_that_cannot_be_kept_says_so(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         checker = SearchChecker(memory, owner="me")
         await checker.check()
@@ -134,13 +134,13 @@ async def test_a_check_that_cannot_be_kept_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("questions", [0, 2001])
 async def test_how_many_can_be_asked_is_bounded(tmp_path: Path, questions: int) -> None:
-    async with house(tmp_path, WordEmbedder()) as memory:
+    async with working_memory(tmp_path, WordEmbedder()) as memory:
         with pytest.raises(InvalidInputError, match="questions cannot be asked"):
             await SearchChecker(memory, owner="me").check(questions)
 
 
 async def test_of_a_large_store_as_many_are_asked_for_as_were_wanted(tmp_path: Path) -> None:
-    async with house(tmp_path) as memory:
+    async with working_memory(tmp_path) as memory:
         await fill(memory)
         checker = SearchChecker(memory, owner="me")
         few = await checker.check(3)
