@@ -18,6 +18,7 @@ import math
 import os
 import random
 import re
+import tempfile
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,7 +143,7 @@ class SearchChecker:
     async def _question(self, segment: Segment) -> Question | None:
         """A question for a segment, the same one at each check; None: it says too little."""
         ref = segment.anchor.ref
-        if segment.anchor.segment_type == "response" and zlib.crc32(str(ref).encode()) % 2:
+        if segment.anchor.segment_type == "response":
             context = await self._memory.long_term.expand(
                 ref, owner=self._owner, before=1, after=0, unit="iterations"
             )
@@ -170,15 +171,18 @@ class SearchChecker:
             raise _unusable(self._path, error) from error
 
     def _keep(self, check: EarlierCheck) -> None:
-        new = self._path.with_suffix(".new")
+        new: Path | None = None
         try:
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            descriptor, name = tempfile.mkstemp(prefix=f"{self._path.stem}-", dir=self._path.parent)
+            new = Path(name)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(check.model_dump_json())
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._path)
         except OSError as error:
-            new.unlink(missing_ok=True)
+            if new is not None:
+                new.unlink(missing_ok=True)
             raise _unusable(self._path, error) from error
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 from service.domain.anchors import ExpandedWindow, MemoryNote, SegmentType
 from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
 from service.domain.run_loops import Timestamp
+from service.domain.search_checks import MOST_QUESTIONS, QUESTIONS
 from service.wire.daemon_bodies import ProblemDetails
 from service.wire.time_parameters import Moment
 
@@ -124,6 +125,14 @@ class IndexInfo(BaseModel):
     """Folders that were set aside as damaged; they can be deleted."""
     notice: str | None
     """Why it is not used, and what to do."""
+
+
+class SearchCheckRequest(BaseModel):
+    """How much to ask memory for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    questions: int = Field(default=QUESTIONS, ge=1, le=MOST_QUESTIONS)
 
 
 class ReindexRequest(BaseModel):

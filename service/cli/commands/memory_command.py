@@ -1,4 +1,4 @@
-"""`rondo memory`: how much is remembered, the notes on it, and the vector index."""
+"""`rondo memory`: how much is remembered, the notes on it, the vector index, and a check of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from service.cli.commands.search_command import expand, search
 from service.cli.daemon.daemon_client import Daemon, connect
 from service.cli.daemon.stream_items import body_of, read_as
 from service.cli.terminal.output import aside
+from service.domain.search_checks import MOST_QUESTIONS, QUESTIONS
 from service.wire.memory_bodies import Stats
 
 _ASKED_EVERY = 0.5  # seconds
@@ -108,6 +109,38 @@ def reindex(force: bool, as_json: bool) -> None:
         raise SystemExit(1)
 
 
+@click.command()
+@click.option(
+    "--questions",
+    type=click.IntRange(1, MOST_QUESTIONS),
+    default=QUESTIONS,
+    show_default=True,
+    help="Ask at most so many.",
+)
+@json_option
+def check(questions: int, as_json: bool) -> None:
+    """Ask memory for what it holds, and compare with the last check.
+
+    The questions are made from what is remembered. Run it before and after an upgrade, or a change
+    of the embedder. Exits with 1 where less is found than chance would lose.
+    """
+    from service.cli.terminal.output import print_json
+    from service.cli.views.memory_views import print_check
+    from service.domain.search_checks import SearchCheck
+    from service.wire.memory_bodies import SearchCheckRequest
+
+    with connect() as daemon:
+        request = body_of(SearchCheckRequest, questions=questions)
+        response = daemon.post("/v1/memory/check", request, takes_long=True)
+    checked = read_as(SearchCheck, response)
+    if as_json:
+        print_json(response)
+    else:
+        print_check(checked)
+    if checked.earlier is not None and checked.earlier.finds_less:
+        raise SystemExit(1)
+
+
 @click.group()
 def memory() -> None:
     """Search what is remembered, and read around what was found."""
@@ -118,6 +151,7 @@ memory.add_command(expand)
 memory.add_command(forget)
 memory.add_command(search)
 memory.add_command(reindex)
+memory.add_command(check)
 memory.add_command(export_command)
 memory.add_command(import_command)
 

@@ -16,6 +16,7 @@ from service.domain.anchors import (
     Segment,
     SegmentType,
 )
+from service.domain.search_checks import FIRST, QuestionKind, SearchCheck
 from service.wire.memory_bodies import Consolidation, IndexProgress, Stats
 
 LABELS: dict[SegmentType, str] = {
@@ -27,7 +28,46 @@ LABELS: dict[SegmentType, str] = {
 }
 _MEASURED = ("cosine", "bm25", "lexical", "held", "rarity", "rerank")  # not parts of the sum
 _MOST_ANCHORS = 5
+_ASKED_BY: dict[QuestionKind, str] = {
+    "answer": "by what was asked",
+    "quote": "by some of its words",
+}
 _LONGEST_SHOWN = 600  # characters of a hit: `expand` shows the rest
+
+
+def print_check(check: SearchCheck) -> None:
+    """Whether memory finds what it holds, and whether it did so before."""
+    share = 100 * check.found / check.asked
+    out().print(
+        f"Found {check.found} of {check.asked} ({share:.1f} %) among the first {FIRST} hits."
+    )
+    for kind, words in _ASKED_BY.items():
+        found, asked = check.by_kind[kind]
+        if asked:
+            out().print(f"  {kind:<6}  {found:>4} of {asked}, {words}", style="dim")
+    if check.earlier is None:
+        aside().print(
+            "This is the first check. The next one, after an upgrade or a change of the embedder,"
+            " tells whether less is found.",
+            style="dim",
+        )
+        return
+    earlier = check.earlier
+    out().print(
+        f"On {earlier.at.astimezone():%Y-%m-%d %H:%M} (version {earlier.version}) {earlier.asked}"
+        f" of these were asked, too: {earlier.lost} found then are not found now,"
+        f" {earlier.gained} the other way round."
+    )
+    if earlier.embedder != check.embedder:
+        was = one_line(earlier.embedder or "none", 60)
+        out().print(f"The embedder was another one: {was}", style="dim")
+    if earlier.finds_less:
+        aside().print(
+            "Memory finds less than it did; chance would hardly lose as many.", style="red"
+        )
+        for anchor in earlier.lost_anchors:
+            out().print(f"  {plain(anchor)}")
+        aside().print("Read one: rondo memory expand ANCHOR", style="dim")
 
 
 def print_hits(result: SearchResult) -> None:

@@ -16,6 +16,7 @@ from service.domain.forgetting_terms import (
     ForgetReceipt,
     ForgetRequest,
 )
+from service.domain.search_checks import SearchCheck
 from service.server.daemon import TheDaemon
 from service.server.http.request_body import JSONRoute
 from service.server.problems import problem_response
@@ -33,6 +34,7 @@ from service.wire.memory_bodies import (
     NoteList,
     ReindexRequest,
     ReindexStarted,
+    SearchCheckRequest,
     SearchRequest,
     Stats,
 )
@@ -120,6 +122,18 @@ def _ref(anchor: str | AnchorObject) -> AnchorRef:
     if isinstance(anchor, str):
         return AnchorRef.parse(anchor)
     return AnchorRef(anchor.run_loop_id, anchor.iteration_index, anchor.segment_index)
+
+
+@router.post("/check")
+async def check(
+    daemon: TheDaemon, owner: Owner, request: SearchCheckRequest | None = None
+) -> SearchCheck:
+    """Ask memory for what it holds, and tell whether it finds less than at the last check."""
+    agent = await daemon.agent()
+    from service.memory.search_check import SearchChecker  # slow, but loaded once there is an agent
+
+    questions = (request or SearchCheckRequest()).questions
+    return await SearchChecker(agent.memory, owner=owner).check(questions)
 
 
 @router.post("/reindex", status_code=202)
