@@ -33,7 +33,7 @@ def read_part(path: Path) -> tuple[list[str], list[bool]]:
 
 def main(folder: Path, written: Path | None) -> None:
     """Fit where a file to write is named; measure."""
-    embedder = create_embedder(load_settings())
+    embedder = create_embedder(load_settings(), quick_start=False)
     if embedder is None:
         sys.exit("Search by meaning is off: set memory.embedder to bundled.")
     parts = {name: read_part(folder / f"{name}.jsonl") for name in PARTS}

@@ -22,6 +22,7 @@ from service.config import load_settings
 from service.domain.anchors import MemoryHit
 from service.memory.embedders import create_embedder
 from service.memory.ledger.terms import terms
+from service.memory.protocol import Embedder
 from service.memory.search.query_terms import read_question
 from service.memory.search.relevance import Evidence, RelevanceHit, weigh
 from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
@@ -37,6 +38,10 @@ _KEPT = 0.97
 Matrix = NDArray[np.float64]
 
 
+def _embedder() -> Embedder | None:
+    return create_embedder(load_settings(), quick_start=False)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print weights with vectors and by words alone, and what they do."""
     cut = arguments.index("--held") if "--held" in arguments else len(arguments)
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, with_vectors in (("RELEVANCE", True), ("RELEVANCE_BY_WORDS", False)):
         plan = Plan(
             data=[Path(each) for each in arguments[:cut]],
-            make_embedder=lambda: create_embedder(load_settings()) if with_vectors else None,  # noqa: B023
+            make_embedder=_embedder if with_vectors else lambda: None,
         )
         by_set, _ = anyio.run(answers_of, plan, read_sets(plan), _tell)
         answers = [a for some in by_set.values() for a in some if a.hits]

@@ -49,7 +49,7 @@ class _Rows(NamedTuple):
 
 
 async def _rows(part: Part, *, with_vectors: bool) -> _Rows:
-    embedder = create_embedder(load_settings()) if with_vectors else None
+    embedder = create_embedder(load_settings(), quick_start=False) if with_vectors else None
     rows, labels, scenes, languages, words = [], [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
         async with subject(Path(folder), part.scenes, embedder) as agent:

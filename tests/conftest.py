@@ -27,7 +27,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def bundled() -> SentenceTransformerEmbedder:
     """The bundled model, loaded once for all tests: importing torch takes seconds."""
-    return SentenceTransformerEmbedder("bundled:multilingual-e5-small")
+    return SentenceTransformerEmbedder("bundled:multilingual-e5-small", quick_start=False)
 
 
 @pytest.fixture(scope="session")

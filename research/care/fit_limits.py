@@ -219,7 +219,7 @@ def _shipped_importance() -> dict[str, Any]:
 
 def main(folder: Path, written: Path | None, *, limits_only: bool) -> None:
     """Fit where a file to write is named; measure."""
-    embedder = create_embedder(load_settings())
+    embedder = create_embedder(load_settings(), quick_start=False)
     if embedder is None:
         sys.exit("Search by meaning is off: set memory.embedder to bundled.")
     embedder = QueryCache(embedder)

@@ -223,7 +223,7 @@ def main(
     _one_thread()
     weights = {Path(each.rpartition("=")[0] or each): _weight(each) for each in sets}
     folders = [*weights, *map(Path, tests)]
-    embedder = SentenceTransformerEmbedder(EMBEDDER)
+    embedder = SentenceTransformerEmbedder(EMBEDDER, quick_start=False)
     vectors_by_text = embedded(folders, embedder.embed_queries, vectors)
     asked = {folder: list(replay(folder, vectors_by_text)) for folder in folders}
     tables = {folder: tabulated(asked[folder]) for folder in folders}

@@ -127,7 +127,7 @@ def retrieval(
         sets=sets,
         arms=arms,
         seed=seed,
-        make_embedder=lambda: create_embedder(settings),
+        make_embedder=lambda: create_embedder(settings, quick_start=False),
     )
     report = run(plan, tell=_tell)
     for line in report_lines(report):
@@ -174,7 +174,7 @@ def relevance(
         sets=sets,
         most=most,
         seed=seed,
-        make_embedder=lambda: None if words_only else create_embedder(settings),
+        make_embedder=lambda: None if words_only else create_embedder(settings, quick_start=False),
     )
     _print(run(plan, tell=_tell))
 
@@ -215,7 +215,7 @@ def memory(
         queries=queries,
         real=real,
         seed=seed,
-        make_embedder=lambda: create_embedder(settings),
+        make_embedder=lambda: create_embedder(settings, quick_start=False),
     )
     _print(run(plan, tell=_tell))
 
@@ -270,7 +270,7 @@ def routing(
         loops=loops,
         seed=seed,
         options=options_from_settings(settings).router,
-        make_embedder=lambda: create_embedder(settings),
+        make_embedder=lambda: create_embedder(settings, quick_start=False),
         make_llm=lambda: create_llm(settings),
     )
     report = run(plan, tell=_tell)
@@ -296,7 +296,7 @@ def waiting(data: Path, words_only: bool, as_json: bool) -> None:
     from service.memory.embedders import create_embedder
 
     settings = load_settings()
-    make = None if words_only else lambda: create_embedder(settings)
+    make = None if words_only else lambda: create_embedder(settings, quick_start=False)
     _print(run(Plan(data=data, make_embedder=make), tell=_tell))
 
 

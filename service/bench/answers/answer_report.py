@@ -82,7 +82,7 @@ def run(plan: Plan, *, tell: Tell = lambda words: None) -> Figures:
             )
             for name, settings in named.items()
         }
-    embedder = create_embedder(plan.settings)
+    embedder = create_embedder(plan.settings, quick_start=False)
     return {
         "benchmark": "answers",
         "models": models,

