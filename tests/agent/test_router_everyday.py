@@ -35,7 +35,9 @@ NEW = None
 
 @pytest.fixture(scope="module")
 def embedder() -> QueryCache:
-    return QueryCache(SentenceTransformerEmbedder("bundled:multilingual-e5-small"))
+    return QueryCache(
+        SentenceTransformerEmbedder("bundled:multilingual-e5-small", quick_start=False)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,9 @@ async def test_vectors_that_were_being_made_while_words_were_forgotten_are_not_k
         asked.extend(texts)
         if len(asked) == 1:
             vectors.clear()
-        return SentenceTransformerEmbedder("bundled:multilingual-e5-small").embed_queries(texts)
+        return SentenceTransformerEmbedder(
+            "bundled:multilingual-e5-small", quick_start=False
+        ).embed_queries(texts)
 
     vectors = TurnVectors(slow)
     first, _ = await vectors.of_message("my secret", [])

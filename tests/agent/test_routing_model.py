@@ -48,7 +48,7 @@ CHINESE: Sequence[tuple[str, Topic | None]] = (
 
 @pytest.fixture(scope="module")
 def embed() -> Embed:
-    embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small")
+    embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small", quick_start=False)
     vectors: dict[str, NDArray[np.float32]] = {}
 
     def cached(texts: Sequence[str]) -> NDArray[np.float32]:
