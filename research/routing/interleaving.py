@@ -86,16 +86,25 @@ def conversations(text: str) -> list[list[Line]]:
 
 
 def stream(
-    dealt: Sequence[tuple[str, list[Line]]], chance: random.Random
+    dealt: Sequence[tuple[str, list[Line]]],
+    chance: random.Random,
+    *,
+    stays: float = _GOES_ON_WITH_LAST,
 ) -> Iterator[dict[str, str]]:
-    """Interleave conversations, each with the name of its thread."""
+    """Interleave conversations, each with the name of its thread.
+
+    Args:
+        dealt: the conversations, in the order in which they are opened.
+        chance: decides what comes next, and when.
+        stays: how often a person goes on with the conversation that was last spoken in.
+    """
     waiting = list(dealt)
     at_once = chance.choices([*_AT_ONCE], [*_AT_ONCE.values()])[0]
     going: list[_Open] = []
     last: _Open | None = None
     at = _START + timedelta(seconds=chance.uniform(0, 3600))
     while waiting or going:
-        now = _next(waiting, going, last, at_once, chance)
+        now = _next(waiting, going, last, at_once, chance, stays)
         kind = "same" if now is last else "other"
         at += timedelta(seconds=_pause(kind, chance))
         while now.left:
@@ -115,6 +124,7 @@ def _next(
     last: _Open | None,
     at_once: int,
     chance: random.Random,
+    stays: float,
 ) -> _Open:
     """The conversation in which the person says something next."""
     may_open = waiting and len(going) < at_once
@@ -122,7 +132,7 @@ def _next(
         thread, lines = waiting.pop(0)
         going.append(_Open(thread, list(lines)))
         return going[-1]
-    if last in going and chance.random() < _GOES_ON_WITH_LAST:
+    if last in going and chance.random() < stays:
         assert last is not None
         return last
     return chance.choice(going)
