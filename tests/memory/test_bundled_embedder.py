@@ -178,7 +178,7 @@ def test_several_threads_get_the_same_vectors(bundled: SentenceTransformerEmbedd
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda text: bundled.embed_passages([text])[0], texts))
     # In another company, sums come in another order, and a number may be rounded the other way.
-    assert (alone * np.stack(together)).sum(axis=1).min() > 0.9999
+    assert (alone * np.stack(together)).sum(axis=1).min() > 0.999
 
 
 @pytest.mark.slow
@@ -195,5 +195,5 @@ def test_another_prompt_than_the_models_own_is_written_before_the_text(
 ) -> None:
     embedder = SentenceTransformerEmbedder(NAME, query_prompt="query: 問")
     vectors = embedder.embed_queries(["題"])
-    assert (vectors * bundled.embed_queries(["問題"])).sum() > 0.9999
+    assert (vectors * bundled.embed_queries(["問題"])).sum() > 0.999
     assert embedder.identity != bundled.identity
