@@ -96,8 +96,8 @@ async def test_when_a_loop_ends_while_it_is_being_chosen_the_others_are_weighed_
     llm = Judging()
     llm.gate.set()
     async with running_agent(tmp_path, llm, router=ALWAYS_ASKED) as agent:
-        staying = (await sent(agent, "Please find a hotel in Bonn."))[0].run_loop_id
-        ending = (await agent.fork(staying)).id
+        ending = (await sent(agent, "Please find a hotel in Bonn."))[0].run_loop_id
+        staying = (await agent.fork(ending)).id
         llm.gate, llm.offers = anyio.Event(), []
         receipt = await agent.accept("And a quiet one?")
         await until(lambda: llm.offers)
