@@ -99,24 +99,24 @@ class SearchChecker:
                 "memory holds nothing yet that could be asked for",
                 advice="Come back when some run loops are finished.",
             )
-        found = {str(each.target): await self._finds(each) for each in asked}
+        outcome_of = {str(each.target): await self._finds(each) for each in asked}
         stats = await self._memory.long_term.stats()
         this = EarlierCheck(
-            at=datetime.now(UTC), version=__version__, embedder=stats.embedder, asked=found
+            at=datetime.now(UTC), version=__version__, embedder=stats.embedder, asked=outcome_of
         )
         await to_thread.run_sync(self._keep, this)
         kinds: dict[QuestionKind, tuple[int, int]] = {}
         for kind in ("answer", "quote"):
-            outcomes = [found[str(each.target)] for each in asked if each.kind == kind]
+            outcomes = [outcome_of[str(each.target)] for each in asked if each.kind == kind]
             kinds[kind] = (sum(outcomes), len(outcomes))
         return SearchCheck(
             at=this.at,
             version=this.version,
             embedder=this.embedder,
-            asked=len(found),
-            found=sum(found.values()),
+            asked=len(outcome_of),
+            found=sum(outcome_of.values()),
             by_kind=kinds,
-            earlier=compared(earlier, found) if earlier else None,
+            earlier=compared(earlier, outcome_of) if earlier else None,
         )
 
     async def _questions(
@@ -202,11 +202,11 @@ def quoted_words(text: str) -> str:
     return text[words[first].start() : words[first + count - 1].end()] if count else ""
 
 
-def compared(earlier: EarlierCheck, found: dict[str, bool]) -> SearchComparison:
+def compared(earlier: EarlierCheck, outcome_of: dict[str, bool]) -> SearchComparison:
     """This check's outcomes beside an earlier one's."""
-    both = [anchor for anchor in found if anchor in earlier.asked]
-    lost = [anchor for anchor in both if earlier.asked[anchor] and not found[anchor]]
-    gained = sum(found[anchor] and not earlier.asked[anchor] for anchor in both)
+    both = [anchor for anchor in outcome_of if anchor in earlier.asked]
+    lost = [anchor for anchor in both if earlier.asked[anchor] and not outcome_of[anchor]]
+    gained = sum(outcome_of[anchor] and not earlier.asked[anchor] for anchor in both)
     return SearchComparison(
         at=earlier.at,
         version=earlier.version,

@@ -42,9 +42,9 @@ def print_check(check: SearchCheck) -> None:
         f"Found {check.found} of {check.asked} ({share:.1f} %) among the first {FIRST} hits."
     )
     for kind, words in _ASKED_BY.items():
-        found, asked = check.by_kind[kind]
+        hits, asked = check.by_kind[kind]
         if asked:
-            out().print(f"  {kind:<6}  {found:>4} of {asked}, {words}", style="dim")
+            out().print(f"  {kind:<6}  {hits:>4} of {asked}, {words}", style="dim")
     if check.earlier is None:
         aside().print(
             "This is the first check. The next one, after an upgrade or a change of the embedder,"
