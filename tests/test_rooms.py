@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "service"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "service"
 SHARED_NAMES = {"__init__.py", "__main__.py", "protocol.py"}
 """What may stand in several folders: a protocol is found by its folder's name."""
 MOST_LINES = 400
@@ -86,8 +87,9 @@ def test_a_file_name_occurs_once() -> None:
     assert {name for name, count in names.items() if count > 1} <= SHARED_NAMES
 
 
-def test_no_file_is_long() -> None:
-    lines = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+@pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=["service", "tests"])
+def test_no_file_is_long(folder: Path) -> None:
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in folder.rglob("*.py")}
     assert {str(path): count for path, count in lines.items() if count > MOST_LINES} == {}
 
 

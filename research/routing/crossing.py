@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from research.routing.boosting import Numbers, softmax
 from research.routing.feature_table import Integers, Table
 from service.bench.routing.routing_figures import NEW, Decision, calibration, measured
 from service.routing.routing_model import Scorer
+
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,15 @@ class Scores:
         true = new.copy()
         true[joined] = join[(starts + self.right)[joined]]
         return float(-np.log(np.maximum(true, 1e-12)).sum())
+
+
+def softmax(join: Numbers, new: Numbers, owner: Integers) -> tuple[Numbers, Numbers]:
+    """Probabilities of all candidates, and of *new* for each message."""
+    most = new.copy()
+    np.maximum.at(most, owner, join)
+    raised, raised_new = np.exp(join - most[owner]), np.exp(new - most)
+    whole = raised_new + np.bincount(owner, raised, len(new))
+    return raised / whole[owner], raised_new / whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.routing.replay import Asked
-from service.domain.text import NO_SCRIPT, main_script
-from service.routing.features.embedding_features import LAST_TURNS, Projection, lead
-from service.routing.features.feature_set import (
-    CANDIDATE_FEATURES,
-    CONTEXT_FEATURES,
-    Features,
-    features,
-)
-from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
+from service.domain.text import main_script
+from service.routing.features.feature_set import Features, features
 from service.routing.features.turn_features import Exchanges
-from service.routing.features.turn_network import Network
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 ABSENT, USER, ASSISTANT = 0, 1, 2
-PROJECTED = ("fit", "lead_fit", "opens")
-PROJECTED_CONTEXT = ("opens", "most_fit", "newest_fit")
-"""Which features come from a projection."""
-_OPENS = CONTEXT_FEATURES.index("opens")
+LAST_TURNS = 4
+"""How many of a loop's newest turns the direction of openings is learned beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,64 +177,3 @@ def joined(tables: Sequence[Table]) -> Table:
         [table.last + moved for table, moved in zip(tables, turns, strict=False)]
     )
     return Table(**merged)
-
-
-def projected(table: Table, projection: Projection) -> Table:
-    """The table with the features that come from a projection; NaN where it knows nothing."""
-    unknown = ~np.isin(table.script, [*projection.scripts, NO_SCRIPT])
-    said = projection.centred(table.said)
-    spoken = projection.centred(table.turns)
-    reply = (said @ projection.reply)[table.owner]
-    by_user, by_assistant = spoken @ projection.user, spoken @ projection.assistant
-    fit: Floats = np.zeros(len(table.owner), dtype=np.float32)
-    for column in range(LAST_TURNS):
-        rows, role = table.last[:, column], table.roles[:, column]
-        side = np.where((role == USER)[:, None], by_user[rows], by_assistant[rows])
-        fit += projection.weights[column] * (reply * side).sum(axis=1) * (role != ABSENT)
-    fit[unknown[table.owner]] = np.nan
-    opens = np.where(unknown, np.nan, said @ projection.opening).astype(np.float32)
-    candidates, context = table.candidates.copy(), table.context.copy()
-    column_of = {name: index for index, name in enumerate(CANDIDATE_FEATURES)}
-    context_of = {name: index for index, name in enumerate(CONTEXT_FEATURES)}
-    candidates[:, column_of["fit"]] = fit
-    candidates[:, column_of["opens"]] = opens[table.owner]
-    context[:, context_of["opens"]] = opens
-    last_word = candidates[:, column_of["seconds_since_user"]]
-    bounds = [*table.starts, len(table.owner)]
-    for message in range(len(table.right)):
-        own = slice(bounds[message], bounds[message + 1])
-        if own.start == own.stop:
-            continue
-        candidates[own, column_of["lead_fit"]] = lead(fit[own].astype(np.float64))
-        context[message, context_of["most_fit"]] = fit[own].max()
-        context[message, context_of["newest_fit"]] = fit[own][int(np.argmin(last_word[own]))]
-    return replace(table, candidates=candidates, context=context)
-
-
-def read_through(table: Table, reader: Network) -> Table:
-    """The table with what a reader says of each message; NaN as for a projection."""
-    candidates, context = table.candidates.copy(), table.context.copy()
-    bounds = np.searchsorted(table.owner, np.arange(len(table.right) + 1))
-    for message, row in enumerate(table.features_of()):
-        if len(row.candidates) and not np.isnan(row.context[_OPENS]):
-            own = slice(bounds[message], bounds[message + 1])
-            candidates[own, -len(READER_FEATURES) :], context[message, -len(READER_CONTEXT) :] = (
-                read_by(reader, row.candidates, row.context, row.exchanges)
-            )
-    return replace(table, candidates=candidates, context=context)
-
-
-def without_projection(table: Table, chosen: NDArray[np.bool_]) -> Table:
-    """The table in which nothing comes from what was learned of vectors for some messages.
-
-    Args:
-        table: the whole.
-        chosen: a mask of shape (M,).
-    """
-    candidates, context = table.candidates.copy(), table.context.copy()
-    rows = np.flatnonzero(chosen[table.owner])
-    for name in (*PROJECTED, *READER_FEATURES):
-        candidates[rows, CANDIDATE_FEATURES.index(name)] = np.nan
-    for name in (*PROJECTED_CONTEXT, *READER_CONTEXT):
-        context[np.flatnonzero(chosen), CONTEXT_FEATURES.index(name)] = np.nan
-    return replace(table, candidates=candidates, context=context)

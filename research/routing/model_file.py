@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from research.routing.feature_table import Table, projected, read_through
+from research.routing.feature_table import Table
 from research.routing.replay import files
-from service.routing.features.embedding_features import Projection
+from service.routing.features.embedding_features import Openings
 from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES
 from service.routing.features.turn_features import EXCHANGE_FEATURES
-from service.routing.features.turn_network import Network
 from service.routing.routing_model import FORM, Scorer
 
 EMBEDDER = "bundled:multilingual-e5-small"
 _DIGITS = 4
-"""Significant digits of a projection and of a network."""
+"""Significant digits of vectors and of networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,7 @@ class Trained:
 
     with_vectors: Scorer
     words_only: Scorer
-    projection: Projection
-    reader: Network
-
-    def seen(self, table: Table) -> Table:
-        """A table with what the projection and the reader say."""
-        return read_through(projected(table, self.projection), self.reader)
+    openings: Openings
 
     def at(self, temperatures: Mapping[str, float]) -> Trained:
         """The same, as sure as these temperatures make it."""
@@ -53,9 +47,7 @@ def written(
         return {
             "temperature": of.temperature,
             "calibration": curves.get(name, []),
-            "join": of.join.written(),
-            "new": of.new.written(),
-            "network": of.network.written(_DIGITS),
+            "networks": [each.written(_DIGITS) for each in of.networks],
         }
 
     body = {
@@ -68,14 +60,13 @@ def written(
         "exchange_features": list(EXCHANGE_FEATURES),
         "with_vectors": scorer("with_vectors", model.with_vectors),
         "words_only": scorer("words_only", model.words_only),
-        "projection": model.projection.written(_DIGITS),
-        "reader": model.reader.written(_DIGITS),
+        "openings": model.openings.written(_DIGITS),
     }
     return {"form": FORM, "version": _hash(dumped(body).encode())[:12], **body}
 
 
 def dumped(value: dict[str, Any]) -> str:
-    """JSON in which each tree and each row of a matrix is one line.
+    """JSON in which each row of a matrix is one line.
 
     Raises:
         ValueError: a number is none (NaN), or infinite: the training has failed.
@@ -89,7 +80,10 @@ def _lines(value: Any, depth: int) -> str:
         inner = (f"{indent}{json.dumps(key)}: {_lines(v, depth + 1)}" for key, v in value.items())
         return "{\n" + ",\n".join(inner) + "\n" + "  " * depth + "}"
     if isinstance(value, list) and value and isinstance(value[0], list | dict):
-        inner = (f"{indent}{_line(each)}" for each in value)
+        inner = (
+            indent + (_lines(each, depth + 1) if isinstance(each, dict) and depth else _line(each))
+            for each in value
+        )
         return "[\n" + ",\n".join(inner) + "\n" + "  " * depth + "]"
     return _line(value)
 

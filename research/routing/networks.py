@@ -33,19 +33,21 @@ _LEAST = -1e9
 class Networking:
     """How a network is trained."""
 
-    hidden: int = 64
-    encoded: int = 32
+    hidden: int = 80
+    encoded: int = 48
     """Numbers of a vector that are held against another's."""
     of_message: int = 16
     """Numbers of the message's vector for itself."""
-    epochs: int = 6
+    epochs: int = 8
     rate: float = 2e-3
     decay: float = 0.1
     batch: int = 48
-    dropped: float = 0.25
+    dropped: float = 0.3
     """Share of a candidate's and the context's inputs, and of hidden numbers, that are left out."""
-    dropped_vectors: float = 0.45
+    dropped_vectors: float = 0.5
     """Share of a vector's numbers that are."""
+    blind: float = 0.1
+    """Share of the batches in which nothing is made of vectors but what the features say."""
     warm_up: int = 200
     """Steps until the rate is whole; then it falls to nothing."""
     seed: int = 0
@@ -101,6 +103,9 @@ class Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             product = (said @ self.reply)[owner[beside]] * sides * self.scale
             seen += [product, product.sum(1, keepdim=True)]
             of_vector = said @ self.message
+            if "blind" in batch:
+                seen[-2:] = [torch.zeros_like(each) for each in seen[-2:]]
+                of_vector = torch.zeros_like(of_vector)
         hidden = functional.silu(layer["exchange"](torch.cat(seen, 1)))
         hidden = functional.silu(layer["exchange_more"](self.drop(hidden)))
         heard_sum = _log_sum(layer["exchange_score"](hidden)[:, 0], beside, candidates)
@@ -191,6 +196,8 @@ def _fit(
         for place in random.permutation(len(batches)):
             feed, ids = batches[place]
             batch = feed.batch(ids, own)
+            if net.has_vectors and random.random() < how.blind:
+                batch["blind"] = torch.ones(1)
             step += 1
             for group in optimiser.param_groups:
                 group["lr"] = how.rate * min(1.0, step / how.warm_up) * (1 - (step - 1) / steps)

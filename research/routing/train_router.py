@@ -10,95 +10,48 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from research.routing.boosting import Boosting, boosted
 from research.routing.crossing import Crossed, Scores, curves, figures
-from research.routing.feature_table import (
-    PROJECTED,
-    PROJECTED_CONTEXT,
-    Integers,
-    Table,
-    joined,
-    projected,
-    read_through,
-    tabulated,
-    without_projection,
-)
+from research.routing.feature_table import Integers, Table, joined, tabulated
 from research.routing.model_file import EMBEDDER, Trained, dumped, source, written
 from research.routing.networks import Networking, trained_network
-from research.routing.projecting import Projecting, trained_projection
+from research.routing.openings import Opening, trained_openings
 from research.routing.replay import embedded, replay
 from research.routing.resting import rested
 from service.bench.routing.routing_figures import measured
 from service.routing.features.embedding_features import NEARNESS_FEATURES
 from service.routing.features.feature_set import CONTEXT_FEATURES
-from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
 from service.routing.features.turn_features import FROM_VECTORS
-from service.routing.features.turn_network import Network
 from service.routing.routing_model import Scorer
 
 FOLDS = 3
-_WITHOUT_PROJECTION = 0.1
-"""Share of the messages that scorers see without what a projection and a reader say of them."""
-_READER = (*READER_FEATURES, *READER_CONTEXT)
-_UNREAD = (*PROJECTED, *PROJECTED_CONTEXT, *_READER)
-"""What the reader does not see: what others say of the same vectors, and what it says itself."""
-_WITHOUT = {
-    "with_vectors": (),
-    "words_only": (
-        *NEARNESS_FEATURES,
-        "opens",
-        *(name for name in CONTEXT_FEATURES if name.split("_", 1)[-1] in NEARNESS_FEATURES),
-        *FROM_VECTORS,
-        *_READER,
-    ),
-}
-"""What the two kinds of scorers do not see."""
-
-
-Run = Callable[[Callable[..., Scorer], Iterable[Any]], Iterable[Scorer]]
-"""Makes scorers, perhaps several at once."""
+_OF_OTHER_KINDS = 1.15
+"""How much less sure the networks may be than they are right of held-out files: of conversations of
+kinds that they have not seen they are too sure."""
+_FROM_VECTORS = (
+    *NEARNESS_FEATURES,
+    *(name for name in CONTEXT_FEATURES if name.split("_", 1)[-1] in NEARNESS_FEATURES),
+    *FROM_VECTORS,
+)
 
 
 @dataclass(frozen=True)
 class Training:
     """How all parts are trained."""
 
-    boosting: Boosting = field(default_factory=Boosting)
-    projecting: Projecting = field(default_factory=Projecting)
-    reading: Networking = field(default_factory=lambda: Networking(epochs=5))
-    judging: Networking = field(default_factory=Networking)
-
-
-def cross_read(tables: Sequence[Table], how: Training) -> list[Table]:
-    """The tables with what a projection and a reader say of files that they were not trained on.
-
-    Of their own they are too sure.
-    """
-    _one_thread()
-    parts: list[list[Table]] = [[] for _ in tables]
-    folds = [thirds(table) for table in tables]
-    for fold in range(FOLDS):
-        others = [table.part(of != fold) for table, of in zip(tables, folds, strict=True)]
-        projection = trained_projection(others, how.projecting)
-        reader = trained_reader(others, how.reading)
-        for own, table, of in zip(parts, tables, folds, strict=True):
-            own.append(read_through(projected(table.part(of == fold), projection), reader))
-    return [joined(own) for own in parts]
-
-
-def trained_reader(tables: Sequence[Table], how: Networking) -> Network:
-    """The network that sees vectors, and nothing that is learned of them elsewhere."""
-    return trained_network(tables, how, without=_UNREAD, sees_vectors=True)
+    opening: Opening = field(default_factory=Opening)
+    network: Networking = field(default_factory=Networking)
+    networks: int = 3
+    """How many that see vectors."""
+    words_only: int = 1
+    """How many that see none."""
 
 
 def thirds(table: Table) -> Integers:
@@ -106,67 +59,63 @@ def thirds(table: Table) -> Integers:
     return np.asarray(np.unique(table.file, return_inverse=True)[1] % FOLDS)
 
 
-def scorers(seen: Sequence[Table], how: Training, run: Run = map) -> dict[str, Scorer]:
-    """Both kinds of scorers, of tables that have been read."""
-    random = np.random.default_rng(how.boosting.seed)
-    hidden = [
-        without_projection(table, random.random(len(table.right)) < _WITHOUT_PROJECTION)
-        for table in seen
-    ]
-    trained_pair = run(
-        _scorer, [(hidden, how, _WITHOUT["with_vectors"]), (seen, how, _WITHOUT["words_only"])]
-    )
-    return dict(zip(_WITHOUT, trained_pair, strict=True))
+def scorers(tables: Sequence[Table], how: Training) -> dict[str, Scorer]:
+    """Both kinds of scorers. Their networks differ by their seeds."""
 
+    def scorer(count: int, *, sees_vectors: bool) -> Scorer:
+        seeds = range(how.network.seed, how.network.seed + count)
+        without = () if sees_vectors else _FROM_VECTORS
+        return Scorer(
+            tuple(
+                trained_network(
+                    tables,
+                    replace(how.network, seed=seed),
+                    without=without,
+                    sees_vectors=sees_vectors,
+                )
+                for seed in seeds
+            ),
+            temperature=1.0,
+        )
 
-def _scorer(asked: tuple[Sequence[Table], Training, tuple[str, ...]]) -> Scorer:
-    seen, how, without = asked
     _one_thread()
-    join, new = boosted(joined(seen), how.boosting, without=without)
-    network = trained_network(seen, how.judging, without=without)
-    return Scorer(join, new, network, temperature=1.0)
+    return {
+        "with_vectors": scorer(how.networks, sees_vectors=True),
+        "words_only": scorer(how.words_only, sees_vectors=False),
+    }
 
 
-def trained(
-    tables: Sequence[Table], how: Training, seen: Sequence[Table] = (), run: Run = map
-) -> Trained:
-    """Train on several sets; `seen` are the same tables, cross-read, if that was done."""
-    by_kind = scorers(seen or cross_read(tables, how), how, run)
-    return Trained(
-        with_vectors=by_kind["with_vectors"],
-        words_only=by_kind["words_only"],
-        projection=trained_projection(tables, how.projecting),
-        reader=trained_reader(tables, how.reading),
-    )
+def trained(tables: Sequence[Table], how: Training) -> Trained:
+    """Train on several sets."""
+    return Trained(**scorers(tables, how), openings=trained_openings(tables, how.opening))
 
 
 def results(model: Trained, table: Table) -> dict[str, Any]:
     """The figures with vectors and without."""
-    seen = model.seen(table)
     return {
         "with_vectors": measured(
-            Scores.of(model.with_vectors, seen).decisions(model.with_vectors.temperature)
+            Scores.of(model.with_vectors, table).decisions(model.with_vectors.temperature)
         ),
         "words_only": measured(
-            Scores.of(model.words_only, seen).decisions(model.words_only.temperature)
+            Scores.of(model.words_only, table).decisions(model.words_only.temperature)
         ),
     }
 
 
 def cross_checked(
-    seen: dict[str, Table], how: Training, run: Run = map
+    tables: Mapping[str, Table], how: Training
 ) -> tuple[dict[str, dict[str, Crossed]], dict[str, float]]:
     """Train the scorers on two thirds of the files of all sets and judge the others, three times.
 
     Returns:
         For each kind of scorer and each set what was found, and for each kind the temperature by
-        which the true places become likeliest, each set weighing as in training.
+        which the true places become likeliest, each set weighing as in training, and a little more.
     """
     crossed: dict[str, dict[str, Crossed]] = {"with_vectors": {}, "words_only": {}}
     for fold in range(FOLDS):
-        rest = [table.part(thirds(table) != fold) for table in seen.values()]
-        for kind, scorer in scorers(rest, how, run).items():
-            for name, table in seen.items():
+        rest = [table.part(thirds(table) != fold) for table in tables.values()]
+        for kind, scorer in scorers(rest, how).items():
+            for name, table in tables.items():
                 held = table.part((thirds(table) == fold) & ~table.made_up)
                 crossed[kind].setdefault(name, Crossed(scores=[])).scores.append(
                     Scores.of(scorer, held)
@@ -178,15 +127,15 @@ def cross_checked(
 def _temperature(sets: Sequence[Crossed]) -> float:
     grid = np.geomspace(0.6, 1.8, 56)
     losses = [sum(each.weight * each.loss(float(at)) for each in sets) for at in grid]
-    return round(float(grid[int(np.argmin(losses))]), 3)
+    return round(float(grid[int(np.argmin(losses))]) * _OF_OTHER_KINDS, 3)
 
 
-def left_out(tables: dict[str, Table], how: Training, run: Run = map) -> dict[str, dict[str, Any]]:
+def left_out(tables: dict[str, Table], how: Training) -> dict[str, dict[str, Any]]:
     """Results on each set when nothing of it was trained on."""
     by_set: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         others = [each for other, each in tables.items() if other != name]
-        model = trained(others, how, run=run)
+        model = trained(others, how)
         by_set[name] = results(model, table.part(~table.made_up))
         _tell(f"{name}, left out", by_set[name])
     return by_set
@@ -202,20 +151,18 @@ def _tell(what: str, figures: dict[str, Any]) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where to write to.")
 @click.option("--vectors", type=click.Path(dir_okay=False, path_type=Path), help="A cache (.npz).")
 @click.option("--check", is_flag=True, help="Measure on each set left out whole as well.")
-@click.option("--rounds", default=Boosting.rounds, show_default=True, help="Trees of a forest.")
-@click.option("--epochs", default=Projecting.epochs, show_default=True, help="Of the projection.")
+@click.option("--epochs", default=Networking.epochs, show_default=True, help="Of a network.")
+@click.option("--networks", default=Training.networks, show_default=True, help="With vectors.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--workers", default=2, show_default=True, help="Processes that train at once.")
 def main(
     sets: tuple[str, ...],
     tests: tuple[str, ...],
     out: Path | None,
     vectors: Path | None,
     check: bool,
-    rounds: int,
     epochs: int,
+    networks: int,
     seed: int,
-    workers: int,
 ) -> None:
     """Train the router's model on SETS, folders with an optional weight: DIR or DIR=1.5."""
     from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -233,27 +180,19 @@ def main(
         ).weighing(weight)
         for folder, weight in weights.items()
     }
-    training_how = Training(
-        Boosting(rounds=rounds, seed=seed),
-        Projecting(epochs=epochs, seed=seed),
-        replace(Training().reading, seed=seed),
-        replace(Training().judging, seed=seed),
-    )
-    how = {"command": _command(weights, rounds, epochs, seed), **asdict(training_how)}
-    seen = cross_read(list(training.values()), training_how)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        run: Run = pool.map
-        crossed, temperatures = cross_checked(
-            dict(zip(training, seen, strict=True)), training_how, run
-        )
-        model = trained(list(training.values()), training_how, seen, run).at(temperatures)
-        report: dict[str, Any] = {"held_out_files": figures(crossed, temperatures)}
-        report["tests"] = {Path(each).name: results(model, tables[Path(each)]) for each in tests}
-        if check:
-            report["left_out"] = left_out(training, training_how, run)
+    how = Training(Opening(seed=seed), Networking(epochs=epochs, seed=seed), networks=networks)
+    crossed, temperatures = cross_checked(training, how)
+    model = trained(list(training.values()), how).at(temperatures)
+    report: dict[str, Any] = {"held_out_files": figures(crossed, temperatures)}
+    report["tests"] = {Path(each).name: results(model, tables[Path(each)]) for each in tests}
+    if check:
+        report["left_out"] = left_out(training, how)
     if out is not None:
+        settings = {"command": _command(weights, epochs, networks, seed), **asdict(how)}
         sources = [source(folder, weight, tables[folder]) for folder, weight in weights.items()]
-        out.write_text(dumped(written(model, sources, curves(crossed, temperatures), how)), "utf-8")
+        out.write_text(
+            dumped(written(model, sources, curves(crossed, temperatures), settings)), "utf-8"
+        )
     print(json.dumps(report, indent=2))
 
 
@@ -264,10 +203,10 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _command(weights: Mapping[Path, float], rounds: int, epochs: int, seed: int) -> str:
+def _command(weights: Mapping[Path, float], epochs: int, networks: int, seed: int) -> str:
     sets = " ".join(f"{folder.name}={weight:g}" for folder, weight in weights.items())
     command = "python -m research.routing.train_router"
-    return f"{command} {sets} --rounds {rounds} --epochs {epochs} --seed {seed}"
+    return f"{command} {sets} --epochs {epochs} --networks {networks} --seed {seed}"
 
 
 def _weight(named: str) -> float:

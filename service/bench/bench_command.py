@@ -232,6 +232,14 @@ def memory(
     " set; may be given several times. Default: embedding, and full where an endpoint is set.",
 )
 @click.option(
+    "--judge-reliability",
+    "judges",
+    multiple=True,
+    type=click.FloatRange(0, 1),
+    help="Measure, too, what a language model would be worth whose judgement is right with this"
+    " probability; may be given several times.",
+)
+@click.option(
     "--limit", type=click.IntRange(min=1), help="Route only so many messages of a set, drawn."
 )
 @click.option(
@@ -247,6 +255,7 @@ def routing(
     data: Path,
     sets: tuple[str, ...],
     methods: tuple[Any, ...],
+    judges: tuple[float, ...],
     limit: int | None,
     loops: int,
     seed: int,
@@ -266,6 +275,7 @@ def routing(
         sets=sets,
         methods=tuple(dict.fromkeys(methods))
         or (("embedding",) if near else ("embedding", "full")),
+        judges=tuple(dict.fromkeys(judges)),
         limit=limit,
         loops=loops,
         seed=seed,

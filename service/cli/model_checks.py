@@ -65,6 +65,7 @@ def _check(settings: Settings, llm: LLMSettings) -> Finding:
 def check_embedder(settings: Settings) -> Finding:
     """Whether texts can be embedded. Loads the model, which takes some seconds."""
     from service.memory.embedders import create_embedder
+    from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 
     theirs = section_of(daemon_settings(settings), "embedder")
     if theirs and differing(_shown(settings, "embedder"), theirs):
@@ -82,6 +83,14 @@ def check_embedder(settings: Settings) -> Finding:
         return Finding("note", f"{error.title}: {error.detail}", f"{error.advice} {advice}")
     seconds = time.monotonic() - began
     words = f"{settings.embedder.model}, {vectors.shape[1]} dimensions, ready in {seconds:.1f} s"
+    slow = embedder.settle() if isinstance(embedder, SentenceTransformerEmbedder) else None
+    if slow is not None:
+        return Finding(
+            "note",
+            f"{words}, by the slow engine of its wheel: {slow}",
+            "All of search works, and embedding takes two to four times as long. Where PyTorch"
+            " cannot be imported, `make setup` installs it again.",
+        )
     return Finding("ok", words)
 
 

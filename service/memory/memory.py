@@ -200,6 +200,7 @@ class Memory:
             group.start_soon(self._trim_changes)
             group.start_soon(self.forgetting.run)
             await self.long_term.warm_up()
+            await self.archivist.rid_of_lost_words()
             self._warm.set()
 
     async def remember_now(self, run_loop_id: str) -> None:
@@ -214,7 +215,11 @@ class Memory:
             log.warning("what was just said is not remembered yet: %s", problem.in_words())
 
     async def warmed_up(self) -> None:
-        """Wait, for a while from the start, until the embedder is loaded or known to be missing."""
+        """Wait, for a while from the start, until memory can be searched.
+
+        The embedder is loaded then, or known to be missing, and nothing is found that was forgotten
+        before.
+        """
         with anyio.CancelScope(deadline=self._patience_ends):
             await self._warm.wait()
 

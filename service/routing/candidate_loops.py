@@ -78,10 +78,10 @@ _NO_ANSWER = "this is no answer to what another one asks"
 
 def opens_of(text: str, vector: Vector | None) -> float:
     """How much a message is like those that open a topic; NaN: not known."""
-    projection = shipped().projection
-    if vector is None or not projection.knows(text):
+    openings = shipped().openings
+    if vector is None or not openings.knows(text):
         return math.nan
-    return float(projection.opens(vector))
+    return openings.opens(vector)
 
 
 def _likely(

@@ -1,11 +1,10 @@
 """The router's model: how likely a message belongs to each candidate, or to none.
 
-Two forests of complete binary trees give every candidate and the option *new* a score, and so does
-a network, which sees the single turns besides; the softmax of their mean are the probabilities.
-Another network, the reader, which sees vectors, has said before what it thinks: that is among the
-features.
-The model is a file that people can read (`routing_model.json`): the features by name, the trees,
-the networks, what it was trained on, and how often it was right at each confidence.
+A few networks of one kind, which differ by the seed of their training, give every candidate and the
+option *new* a score from named features and from the vectors of the single turns; the softmax of
+their mean are the probabilities. Where there are no vectors, others take their place that were
+trained without. The model is a file that people can read (`routing_model.json`): the features by
+name, the networks, what it was trained on, and how often it was right at each confidence.
 `research.routing.train_router` writes it.
 
 In the conversations that it was trained on nothing rests for more than fifteen minutes; so that it
@@ -17,17 +16,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import resources
-from itertools import pairwise
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConfigurationError
-from service.routing.features.embedding_features import Projection
+from service.routing.features.embedding_features import Openings
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
@@ -36,107 +34,16 @@ from service.routing.features.feature_set import (
 )
 from service.routing.features.turn_features import EXCHANGE_FEATURES
 from service.routing.features.turn_network import Network
-from service.routing.route_reasons import for_join, for_new
+from service.routing.route_reasons import JOIN_GROUPS, NEW_GROUPS, for_join, for_new
 from service.routing.text.text_reading import Candidate, Vector
 
 Matrix = NDArray[np.float64]
 
 
-class WrittenForest(TypedDict):
-    """A forest as JSON. A tree is [features, thresholds, values].
-
-    The nodes of a tree are numbered level by level: those below node i are 2i+1 and 2i+2. At a
-    node a row goes to the second when its feature is greater than the threshold, else (also when
-    it is not known) to the first. A threshold of null lets everything go to the first.
-    """
-
-    depth: int
-    trees: list[list[list[float | None]]]
-
-
-@dataclass(frozen=True)
-class Forest:
-    """T trees of depth d over rows of features."""
-
-    feature: NDArray[np.int64]
-    """Shape (T, 2^d - 1): the column that a node looks at."""
-    threshold: Matrix
-    """Shape (T, 2^d - 1); infinite where a node sends everything to the left."""
-    value: Matrix
-    """Shape (T, 2^d): of the leaves."""
-
-    @property
-    def depth(self) -> int:
-        """How many decisions lead to a leaf."""
-        return int(self.value.shape[1]).bit_length() - 1
-
-    def scores(self, rows: Matrix) -> Matrix:
-        """The sum of what the trees say, shape (len(rows),)."""
-        leaves = self._path(rows)[-1] - (2**self.depth - 1)
-        total: Matrix = self.value[np.arange(len(self.value)), leaves].sum(axis=1)
-        return total
-
-    def contributions(self, row: Matrix) -> Matrix:
-        """What each feature added to the score of a row on the way to the leaves.
-
-        A node is worth the mean of the leaves below it; a step from a node to the next one is
-        credited to the feature that was looked at (Saabas 2014, "Interpreting random forests").
-        """
-        worth = self._worth
-        path = self._path(row[None, :])[:, 0, :]
-        trees = np.arange(len(self.value))
-        credit: Matrix = np.zeros(len(row))
-        for before, after in pairwise(path):
-            gained = worth[trees, after] - worth[trees, before]
-            np.add.at(credit, self.feature[trees, before], gained)
-        return credit
-
-    def _path(self, rows: Matrix) -> NDArray[np.int64]:
-        """The nodes on the way, shape (d + 1, len(rows), T)."""
-        trees, each = np.arange(len(self.value)), np.arange(len(rows))[:, None]
-        nodes = [np.zeros((len(rows), len(self.value)), dtype=np.int64)]
-        for _ in range(self.depth):
-            node = nodes[-1]
-            right = rows[each, self.feature[trees, node]] > self.threshold[trees, node]
-            nodes.append(2 * node + 1 + right)
-        return np.stack(nodes)
-
-    @cached_property
-    def _worth(self) -> Matrix:
-        levels = [self.value]
-        while levels[0].shape[1] > 1:
-            below = levels[0]
-            levels.insert(0, (below[:, 0::2] + below[:, 1::2]) / 2)
-        return np.concatenate(levels, axis=1)
-
-    def written(self, digits: int = 5) -> WrittenForest:
-        """As JSON, rounded to significant digits."""
-
-        def rounded(values: Sequence[float]) -> list[float | None]:
-            return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values]
-
-        trees: list[list[list[float | None]]] = [
-            [[int(each) for each in feature], rounded(threshold), rounded(value)]
-            for feature, threshold, value in zip(
-                self.feature, self.threshold, self.value, strict=True
-            )
-        ]
-        return {"depth": self.depth, "trees": trees}
-
-    @classmethod
-    def read(cls, written: WrittenForest) -> Forest:
-        """The forest that was written."""
-        trees = written["trees"]
-        thresholds = [[np.inf if t is None else t for t in tree[1]] for tree in trees]
-        return cls(
-            feature=np.array([tree[0] for tree in trees], dtype=np.int64),
-            threshold=np.array(thresholds, dtype=np.float64),
-            value=np.array([tree[2] for tree in trees], dtype=np.float64),
-        )
-
-
-FORM = 3
+FORM = 4
 """The form of the file."""
+_DIGITS = 4
+"""Decimals of a score."""
 
 Recalibrate = Callable[[Sequence[float]], Sequence[float]]
 """Makes of probabilities (of each candidate and, last, of *new*) others, as many, that sum to 1."""
@@ -170,26 +77,38 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """The two forests and the network for one kind of input."""
+    """Networks for one kind of input; the mean of what they say counts."""
 
-    join: Forest
-    new: Forest
-    network: Network
+    networks: tuple[Network, ...]
     temperature: float
 
     def scores(self, inputs: Features) -> Matrix:
         """Of each candidate (one at least) and, last, of *new*."""
-        forests = np.append(
-            self.join.scores(inputs.candidates), self.new.scores(inputs.context[None])
-        )
-        join, new = self.network.scores(inputs.candidates, inputs.context, inputs.exchanges)
-        return np.asarray((forests + np.append(join, new)) / 2, dtype=np.float64)
+        scores = [
+            np.append(*network.scores(inputs.candidates, inputs.context, inputs.exchanges))
+            for network in self.networks
+        ]
+        # Rows that are alike differ by a rounding when they are multiplied in one matrix.
+        return np.asarray(np.round(np.mean(scores, axis=0), _DIGITS), dtype=np.float64)
 
     def probabilities(self, inputs: Features) -> Matrix:
         """Of each candidate (one at least) and, last, of *new*."""
         scores = self.scores(inputs)
         raised = np.exp((scores - scores.max()) / self.temperature)
         return np.asarray(raised / raised.sum(), dtype=np.float64)
+
+    def why_new(self, inputs: Features) -> str:
+        """What spoke for a new topic, in words."""
+        network = self.networks[0]
+        passed = network.passed(inputs.candidates, inputs.context, inputs.exchanges)
+        return for_new(network.new_gains(passed, [*NEW_GROUPS.values()]).tolist())
+
+    def why_join(self, inputs: Features, best: int, other: int | None) -> str:
+        """What spoke for a candidate rather than another, in words."""
+        network = self.networks[0]
+        passed = network.passed(inputs.candidates, inputs.context, inputs.exchanges)
+        gains = network.join_gains(passed, best, other, [*JOIN_GROUPS.values()])
+        return for_join(gains.tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +120,7 @@ class RouteModel:
     """The embedder whose vectors it knows."""
     with_vectors: Scorer
     words_only: Scorer
-    projection: Projection
-    reader: Network
+    openings: Openings
 
     def judge(
         self,
@@ -225,30 +143,23 @@ class RouteModel:
         """
         if not candidates:
             return Judgement((), 1.0, None, "no run loop is active")
-        usable = vector is not None and len(vector) == self.projection.dimensions
+        usable = vector is not None and len(vector) == self.openings.dimensions
         by_meaning = usable and any(
             turn.vector is not None for each in candidates for turn in each.turns
         )
         scorer = self.with_vectors if by_meaning else self.words_only
         vector = vector if by_meaning else None
-        inputs = features(text, at, candidates, vector, self.projection, self.reader)
+        inputs = features(text, at, candidates, vector)
+        if not self.openings.knows(text):  # of its language the networks have learned nothing
+            inputs = replace(inputs, exchanges=replace(inputs.exchanges, vector=None))
         weighed = np.array(recalibrated(scorer.probabilities(inputs).tolist()), dtype=np.float64)
         probabilities, new = tuple(weighed[:-1].tolist()), float(weighed[-1])
-        best = int(np.argmax(weighed[:-1]))
+        order = [int(each) for each in np.argsort(-weighed[:-1], kind="stable")]
+        best, second = order[0], order[1] if len(order) > 1 else None
         if new >= probabilities[best]:
-            reason = for_new(scorer.new.contributions(inputs.context))
-            return Judgement(probabilities, new, None, reason, by_meaning=by_meaning)
-        reason = for_join(_credit(scorer.join, inputs, weighed[:-1]))
-        return Judgement(probabilities, new, best, reason, by_meaning=by_meaning)
-
-
-def _credit(forest: Forest, inputs: Features, probabilities: Matrix) -> Matrix:
-    """What each feature added for the best candidate, compared with the best of the others."""
-    *_, second, best = (None, *np.argsort(probabilities))
-    credit = forest.contributions(inputs.candidates[best])
-    if second is not None:
-        credit = credit - forest.contributions(inputs.candidates[second])
-    return credit
+            return Judgement(probabilities, new, None, scorer.why_new(inputs), by_meaning)
+        reason = scorer.why_join(inputs, best, second)
+        return Judgement(probabilities, new, best, reason, by_meaning)
 
 
 @lru_cache(maxsize=1)
@@ -286,19 +197,12 @@ def read_model(written: Mapping[str, Any]) -> RouteModel:
         embedder=written["embedder"],
         with_vectors=_scorer(written["with_vectors"]),
         words_only=_scorer(written["words_only"]),
-        projection=Projection.read(written["projection"]),
-        reader=_network(written["reader"]),
+        openings=Openings.read(written["openings"]),
     )
 
 
 def _scorer(written: Mapping[str, Any]) -> Scorer:
-    return Scorer(
-        join=Forest.read(written["join"]),
-        new=Forest.read(written["new"]),
-        network=_network(written["network"]),
-        temperature=float(written["temperature"]),
+    networks = (
+        Network.read(each, CANDIDATE_FEATURES, CONTEXT_FEATURES) for each in written["networks"]
     )
-
-
-def _network(written: Mapping[str, Any]) -> Network:
-    return Network.read(written, CANDIDATE_FEATURES, CONTEXT_FEATURES)
+    return Scorer(tuple(networks), float(written["temperature"]))

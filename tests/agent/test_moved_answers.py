@@ -8,74 +8,22 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, LLMStatusError
-from service.domain.forgetting_terms import ForgetRequest
-from service.domain.history.events import Event, MessageMoved, MessageReceived
-from service.domain.history.human_input import InputRequired
-from service.tools.builtins.ask_user import ask_user, choose
-from service.tools.decorator import tool
+from service.domain.history.events import Event, MessageReceived
+from service.tools.builtins.ask_user import ask_user
 from tests.support.agent.agents import Answer, answer_of, running_agent, sent, until
-from tests.support.agent.heist import forget
+from tests.support.agent.moved_answers import (
+    asks,
+    house,
+    opened,
+    respond,
+    said,
+)
 from tests.support.agent.moves import heard, whole
-from tests.support.agent.waiting import Launches, request_id, rested, results_of, tool_call
-from tests.support.memory.remembering import WordEmbedder
-from tests.support.memory.secrets import archived, traces
+from tests.support.agent.waiting import Launches, request_id, rested, results_of
 
-SECRET = "Zanzibarquine"
 pytestmark = pytest.mark.anyio
-
-
-@tool(effect="read_only")
-async def look(at: str) -> str:
-    """Look."""
-    return f"It says {at}."
-
-
-def respond(messages: Sequence[Message]) -> Answer:
-    """Asks for a name or for a drink where that is needed, and else says what it has heard."""
-    last = messages[-1]
-    if last.role == "tool":
-        step = max(at for at, message in enumerate(messages) if message.role == "assistant")
-        results = "; ".join(message.text for message in messages[step + 1 :])
-        if "look there" in results:
-            return [tool_call("look", 2, at="the map")]
-        if "launch it" in results:
-            return [tool_call("launch", 2, what="a rocket")]
-        return f"Done: {results}"
-    for word, asks in (
-        ("table", tool_call("ask_user", question="What name?")),
-        ("drink", tool_call("choose", question="喝什么？", options=["茶", "咖啡"])),
-        ("both", tool_call("ask_user", question="What name?")),
-    ):
-        if word in last.text:
-            others = [tool_call("look", 1, at="both")] if word == "both" else []
-            return [asks, *others]
-    return f"Heard: {last.text}"
-
-
-def house(folder: Path, *more: object, **options: object):  # type: ignore[no-untyped-def]
-    tools = (ask_user, choose, look, *more)
-    return running_agent(folder, respond, *tools, auto_classify=False, **options)  # type: ignore[arg-type]
-
-
-async def opened(agent: Agent, words: str) -> str:
-    return (await sent(agent, words, "new"))[-1].run_loop_id
-
-
-def message_of(events: Sequence[Event]) -> str:
-    return next(e.body.message_id for e in events if isinstance(e.body, MessageReceived))
-
-
-async def said(agent: Agent, words: str, run_loop_id: str) -> str:
-    """The id of a message that its loop takes for an answer."""
-    return message_of(await sent(agent, words, run_loop_id))
-
-
-def asks(agent: Agent, run_loop_id: str) -> InputRequired | None:
-    state = agent.memory.short_term.state(run_loop_id)
-    return None if state is None else state.awaiting
 
 
 async def test_an_answer_that_belongs_elsewhere_is_answered_there_and_its_loop_asks_again(
@@ -338,89 +286,3 @@ async def test_an_earlier_message_is_moved_first_and_the_answer_after_it(tmp_pat
         assert there.run_loop.iterations[-1].response == "Done: Ada"
         await whole(agent, table)
         await whole(agent, there.to_run_loop_id)
-
-
-async def test_a_fork_and_a_restart_know_what_an_answer_followed_upon(tmp_path: Path) -> None:
-    async with house(tmp_path) as agent:
-        table = await opened(agent, "book a table")
-        message = await said(agent, "To Rome", table)
-        fork = await agent.fork(table)
-        await agent.reroute(table, message_id=message, to=None)
-        asked = await agent.replay(table)
-        await agent.reroute(fork.id, message_id=message, to=None)
-        await whole(agent, fork.id)
-    async with house(tmp_path) as agent:
-        assert await agent.replay(table) == asked
-        assert answer_of(await sent(agent, "Ada", table)) == "Done: Ada"
-        moves = [
-            e.body
-            for e in await agent.memory.journal.read(run_loop_id=table)
-            if isinstance(e.body, MessageMoved)
-        ]
-        assert [each.reopens for each in moves] == [True]
-        await whole(agent, table)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["new", "waits", "moved on", "back"])
-async def test_a_moved_answer_is_forgotten_in_every_byte_where_it_is_now(
-    tmp_path: Path, where: str
-) -> None:
-    async with house(tmp_path, embedder=WordEmbedder()) as agent:
-        table = await opened(agent, "book a table")
-        to = await opened(agent, "a table, too") if where in ("waits", "moved on") else None
-        message = await said(agent, f"{SECRET} look there", table)
-        await rested(agent, table)
-        await archived(agent.memory)
-        moved = await agent.reroute(table, message_id=message, to=to)
-        place = moved.to_run_loop_id
-        await rested(agent, place)
-        if where == "moved on":
-            place = (await agent.reroute(place, message_id=message, to=None)).to_run_loop_id
-        if where == "back":
-            place = (await agent.undo_reroute(table, message_id=message)).to_run_loop_id
-        await rested(agent, place)
-        for state in agent.memory.short_term.states():
-            await agent.cancel(state.id)
-        await archived(agent.memory)
-        assert traces(tmp_path, SECRET)
-        if where in ("new", "moved on"):
-            await forget(agent, ForgetRequest(run_loop_ids=(place,)))
-        else:
-            await forget(agent, ForgetRequest(query=SECRET, exact=True))
-        assert traces(tmp_path, SECRET) == []
-        now = await whole(agent, table)
-        if where != "back":
-            assert now.iterations[0].user_message == "book a table"
-
-
-@pytest.mark.slow
-async def test_with_what_had_been_asked_all_goes_that_was_taken_back(tmp_path: Path) -> None:
-    async with house(tmp_path, embedder=WordEmbedder()) as agent:
-        table = await opened(agent, f"book a table for {SECRET}")
-        message = await said(agent, "Xylobert look there", table)
-        await agent.reroute(table, message_id=message, to=None)
-        await sent(agent, "Ada", table)
-        await agent.complete(table)
-        await archived(agent.memory)
-        results = await agent.memory.long_term.search("table", owner="me")
-        anchor = next(hit.anchor for hit in results.hits if SECRET in hit.content)
-        before = len(traces(tmp_path, "It says the map."))
-        assert before
-        await forget(agent, ForgetRequest(anchors=(anchor.ref,)))
-        assert traces(tmp_path, SECRET, "It says the map.") == []
-        await whole(agent, table)
-
-
-async def test_memory_finds_a_moved_answer_only_where_it_is(tmp_path: Path) -> None:
-    async with house(tmp_path, embedder=WordEmbedder()) as agent:
-        table = await opened(agent, "book a table")
-        message = await said(agent, SECRET, table)
-        await rested(agent, table)
-        await archived(agent.memory)
-        moved = await agent.reroute(table, message_id=message, to=None)
-        await rested(agent, moved.to_run_loop_id)
-        await archived(agent.memory)
-        results = await agent.memory.long_term.search(SECRET, owner="me", limit=20, fold=False)
-        places = {hit.anchor.run_loop_id for hit in results.hits if SECRET in hit.content}
-        assert places == {moved.to_run_loop_id}

@@ -10,7 +10,6 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
 from service.domain.conversation.instructions import (
@@ -24,8 +23,8 @@ from service.domain.conversation.instructions import (
     RequestHumanSelect,
 )
 from service.domain.conversation.messages import Message, ToolCall
-from service.domain.errors import ConfigurationError, Problem
-from service.domain.history.events import Event, RunLoopFailed
+from service.domain.errors import Problem
+from service.domain.history.events import RunLoopFailed
 from service.domain.history.human_input import InputRequired
 from service.domain.history.state import RunLoopState
 from service.loop.brain import landing
@@ -43,6 +42,7 @@ from tests.support.agent.agents import (
     sent,
     types,
 )
+from tests.support.agent.brains import Thinks, problem_of
 from tests.support.agent.waiting import (
     Launches,
     launch_call,
@@ -53,23 +53,6 @@ from tests.support.agent.waiting import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-class Thinks:
-    """A brain that is a function."""
-
-    def __init__(self, next_: Callable[[RunLoopState], Any]) -> None:
-        self._next = next_
-
-    def next(self, state: RunLoopState) -> Instruction | None:
-        instruction: Instruction | None = self._next(state)
-        return instruction
-
-
-def problem_of(events: Sequence[Event]) -> Problem:
-    body = events[-1].body
-    assert isinstance(body, RunLoopFailed), types(events)
-    return body.problem
 
 
 # --- what it may do
@@ -282,7 +265,7 @@ async def test_a_brain_that_is_wrong_ends_its_loop_in_words_and_no_other(
         ) as agent:
             problem = problem_of(await sent(agent, "The rocket, please."))
             assert problem.kind == "own-code"
-            assert "the brain tests.agent.test_own_brain.Thinks of yours" in problem.detail
+            assert "the brain tests.support.agent.brains.Thinks of yours" in problem.detail
             assert words in problem.detail
             assert problem.advice
             assert "another rocket" not in launches.launched
@@ -343,67 +326,3 @@ async def test_a_conversation_grows_too_long_for_no_brain(tmp_path: Path) -> Non
         seen = [each for n in range(4) for each in types(await sent(agent, f"and {n}", loop_id))]
     assert "compaction.finished" in seen
     assert "run_loop.failed" not in seen
-
-
-# --- refused at once
-
-
-class Asleep:
-    async def next(self, state: RunLoopState) -> Instruction:
-        return Finish()
-
-
-@pytest.mark.parametrize(
-    ("brain", "words"),
-    [
-        (Asleep(), "has an async `next`"),
-        (Thinks, "is a class"),
-        (object(), "has no method `next`"),
-        (lambda state: Finish(), "has no method `next`"),
-    ],
-)
-def test_what_is_no_brain_is_refused_at_once(tmp_path: Path, brain: Any, words: str) -> None:
-    llm, tools, memory = FunctionLLM(echo), ToolRegistry(), Memory(tmp_path, None)
-    with pytest.raises(ConfigurationError) as refused:
-        create_agent(llm, tools, memory, brain=brain)
-    assert words in refused.value.detail
-    assert refused.value.advice
-    with pytest.raises(ConfigurationError):
-        AgentOptions(brain=brain)
-
-
-async def _executor(instruction: Any, loop: Any) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("executors", "words"),
-    [
-        ({"cal_llm": _executor}, "'cal_llm'"),
-        ({"cal_llm": _executor}, "did you mean call_llm?"),
-        ({"request_approve": _executor}, "did you mean request_human_approve?"),
-        ({"call_llm": "words"}, "the executor for call_llm is of the type str"),
-        ({"call_llm": lambda instruction, loop: None}, "not an async function"),
-    ],
-)
-def test_an_executor_that_would_never_be_called_is_refused_at_once(
-    tmp_path: Path, executors: Any, words: str
-) -> None:
-    llm, tools, memory = FunctionLLM(echo), ToolRegistry(), Memory(tmp_path, None)
-    with pytest.raises(ConfigurationError) as refused:
-        create_agent(llm, tools, memory, executors=executors)
-    assert words in refused.value.detail
-    with pytest.raises(ConfigurationError) as refused:
-        AgentOptions(executors=executors)
-    assert words in refused.value.detail
-
-
-async def test_an_executor_of_mine_that_raises_is_told_as_mine(tmp_path: Path) -> None:
-    async def opening_hours(instruction: CallLLM, loop: Any) -> None:
-        raise KeyError("hours")
-
-    agent: Agent
-    async with running_agent(tmp_path, echo, executors={"call_llm": opening_hours}) as agent:
-        problem = problem_of(await sent(agent, "When are you open?"))
-    assert problem.kind == "own-code"
-    assert "opening_hours of yours, for call_llm, raised KeyError: 'hours'" in problem.detail
-    assert "report" not in problem.in_words()

@@ -19,6 +19,7 @@ from service.domain.history.fold import evolve
 from service.domain.routes import Route
 from service.routing.router import Router, agreed
 from service.routing.routing_options import RouterOptions
+from service.tuning import ROUTER_LLM_CANDIDATES, ROUTER_LLM_LEAST
 from tests.support.agent.routing_loops import INVOICE, LISBON, NOW, Judge, loop, no_embedder
 from tests.support.histories import event_at
 
@@ -158,8 +159,23 @@ async def test_only_loops_that_are_at_all_likely_are_offered_to_the_language_mod
         HOTEL, active=[*others, LISBON], now=NOW
     )
     assert judge.labels[0] == LISBON.goal
-    assert len(judge.labels) <= 7
+    assert len(judge.labels) <= ROUTER_LLM_CANDIDATES + 1
     assert len(route.candidates) == 21
+
+
+async def test_the_language_model_chooses_among_the_likeliest_loops_and_a_new_one() -> None:
+    trips = [
+        loop(f"t{number}", f"plan a weekend in {city}", "Which hotel do you want?", ago=30 + number)
+        for number, city in enumerate(("Lisbon", "Porto", "Rome", "Oslo", "Ghent", "Turin"))
+    ]
+    judge = Judge('{"continues": "a new matter"}')
+    route = await Router(judge, no_embedder, NEVER_SURE).route(
+        "And which hotel is cheap?", active=trips, now=NOW
+    )
+    assert all(each.probability >= ROUTER_LLM_LEAST for each in route.candidates)
+    likeliest = [each.goal for each in route.candidates[:ROUTER_LLM_CANDIDATES]]
+    assert judge.labels == [*likeliest, "a new matter"]
+    assert (route.decision, route.method) == ("new", "llm")
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,9 @@ async def test_when_a_loop_ends_while_it_is_being_chosen_the_others_are_weighed_
     llm.gate.set()
     async with running_agent(tmp_path, llm, router=ALWAYS_ASKED) as agent:
         ending = (await sent(agent, "Please find a hotel in Bonn."))[0].run_loop_id
-        staying = (await agent.fork(ending)).id
+        staying = (await sent(agent, "Explain photosynthesis.", "new"))[0].run_loop_id
         llm.gate, llm.offers = anyio.Event(), []
-        receipt = await agent.accept("And a quiet one?")
+        receipt = await agent.accept("And a quiet hotel in Bonn?")
         await until(lambda: llm.offers)
         await agent.complete(ending)
         llm.gate.set()

@@ -12,6 +12,7 @@ from service.routing.features.embedding_features import NEARNESS_FEATURES, lead
 from service.routing.features.feature_set import (
     CANDIDATE_FEATURES,
     CONTEXT_FEATURES,
+    HABITS_OF_LATE,
     Features,
     features,
 )
@@ -144,9 +145,8 @@ def test_without_vectors_nothing_is_said_of_nearness() -> None:
     measured = features("hello", NOW, [lisbon(), invoice()])
     count = len(NEARNESS_FEATURES)
     assert np.isnan(measured.candidates[:, :count]).all()
-    names = CANDIDATE_FEATURES[count : CANDIDATE_FEATURES.index("opens")]
+    names = CANDIDATE_FEATURES[count:]
     assert not np.isnan([of(measured, name) for name in names]).any()
-    assert math.isnan(measured.candidates[0, CANDIDATE_FEATURES.index("opens")])
 
 
 def test_without_candidates_there_are_no_rows() -> None:
@@ -162,7 +162,7 @@ def test_any_text_has_features(text: str) -> None:
     empty = topic("empty", text, text)
     measured = features(text, NOW, [empty, lisbon()])
     of_one_script = {"same_beginning", "same_end", "same_case"}
-    for name in CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]:
+    for name in CANDIDATE_FEATURES[len(NEARNESS_FEATURES) :]:
         assert not np.isnan(of(measured, name)[: 1 if name in of_one_script else 2]).any(), name
     assert not np.isinf(measured.exchanges.rows).any()
     assert np.isfinite(read(text).shape.length)
@@ -199,7 +199,7 @@ def test_only_the_goal_and_the_newest_turns_are_read() -> None:
 
 def test_a_message_that_is_older_than_the_loops_newest_turn_is_still_routed() -> None:
     measured = features("hello", NOW - 10_000, [lisbon()])
-    names = CANDIDATE_FEATURES[len(NEARNESS_FEATURES) : CANDIDATE_FEATURES.index("opens")]
+    names = CANDIDATE_FEATURES[len(NEARNESS_FEATURES) :]
     assert np.isfinite([of(measured, name) for name in names]).all()
 
 
@@ -273,3 +273,47 @@ def test_of_few_turns_nothing_common_is_known() -> None:
 )
 def test_a_text_has_the_script_of_its_letters(text: str, expected: str) -> None:
     assert main_script(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer", "other"),
+    [
+        ("For how many people?", "two", "leather"),
+        ("你想几点出发？", "明天早上", "靠窗"),
+        ("Would you like me to book it?", "yes please", "Lisbon"),
+    ],
+)
+def test_a_message_of_the_kind_that_was_asked_for_is_seen(
+    asks: str, answer: str, other: str
+) -> None:
+    def asking(text: str) -> Candidate:
+        goal = Turn("a table", "user", NOW - 60)
+        return Candidate(text, goal, [goal, Turn(text, "assistant", NOW - 50)], 2)
+
+    candidates = [asking(asks), asking("It is done.")]
+    answered, missed = (features(each, NOW, candidates) for each in (answer, other))
+    assert of(answered, "fits_kind") == [1.0, 0.0]
+    assert of(answered, "misfits_kind") == [0.0, 0.0]
+    assert of(missed, "fits_kind") == [0.0, 0.0]
+    assert of(missed, "misfits_kind") == [1.0, 0.0]
+
+
+def test_how_a_person_changed_topics_of_late_is_counted() -> None:
+    def loop(name: str, *times: float) -> Candidate:
+        turns = [Turn(name, "user", NOW - 100 + each) for each in times]
+        return Candidate(name, turns[0], turns, len(turns))
+
+    measured = features("and then?", NOW, [loop("a", 1, 2, 3, 7), loop("b", 4), loop("c", 5, 6)])
+    late = {
+        name: float(measured.context[CONTEXT_FEATURES.index(name)])
+        for name in (*HABITS_OF_LATE, "open_loops")
+    }
+    assert late == pytest.approx(  # a a a b c c a: of the last five, a b c c a
+        {
+            "opened_of_late": 3 / 7,
+            "stayed_of_late": 3 / 6,
+            "opened_just_now": 2 / 5,
+            "stayed_just_now": 1 / 4,
+            "open_loops": math.log(4),
+        }
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -15,11 +16,15 @@ from numpy.typing import NDArray
 from service.domain.errors import ConfigurationError
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 from service.routing import routing_model
-from service.routing.features.feature_set import CANDIDATE_FEATURES, CONTEXT_FEATURES, PAIR_FEATURES
-from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES
+from service.routing.features.feature_set import (
+    CANDIDATE_FEATURES,
+    CONTEXT_FEATURES,
+    PAIR_FEATURES,
+    features,
+)
 from service.routing.features.turn_features import EXCHANGE_FEATURES
-from service.routing.route_reasons import JOIN_THEMES, NEW_THEMES, for_join
-from service.routing.routing_model import Forest, Judgement, RouteModel, read_model, shipped
+from service.routing.route_reasons import JOIN_GROUPS, JOIN_THEMES, NEW_THEMES, for_join
+from service.routing.routing_model import Judgement, read_model, shipped
 from service.routing.text.text_reading import Candidate
 from tests.support.agent.routing_cases import (
     NOW,
@@ -212,16 +217,16 @@ def test_the_reason_says_what_spoke_for_it() -> None:
 
 def test_every_feature_between_candidates_and_of_new_has_words() -> None:
     assert set(PAIR_FEATURES) == JOIN_THEMES.keys() & set(PAIR_FEATURES)
-    assert set(CONTEXT_FEATURES) - set(READER_CONTEXT) == set(NEW_THEMES)
+    assert set(CONTEXT_FEATURES) == set(NEW_THEMES)
 
 
-def test_what_the_reader_says_is_named_where_nothing_else_spoke() -> None:
-    credit = np.zeros(len(CANDIDATE_FEATURES))
-    assert for_join(credit) == "it fits the others less"
-    credit[CANDIDATE_FEATURES.index(READER_FEATURES[0])] = 2.0
-    assert for_join(credit) == "it goes on from what was said there"
-    credit[CANDIDATE_FEATURES.index("own_words")] = 0.1
-    assert for_join(credit) == "it names what only that topic speaks of"
+def test_what_the_turns_say_is_named_where_nothing_else_spoke() -> None:
+    gains = dict.fromkeys((*JOIN_GROUPS, "turns"), 0.0)
+    assert for_join([*gains.values()]) == "it fits the others less"
+    gains["turns"] = 2.0
+    assert for_join([*gains.values()]) == "it goes on from what was said there"
+    gains["it names what only that topic speaks of"] = 0.1
+    assert for_join([*gains.values()]) == "it names what only that topic speaks of"
 
 
 def _written() -> dict[str, Any]:
@@ -259,49 +264,36 @@ def test_a_model_of_other_features_is_refused_with_words(kind: str, names: Seque
 
 
 def test_the_words_alone_never_look_at_a_vector() -> None:
-    model: RouteModel = shipped()
-    for forest, names in (
-        (model.words_only.join, CANDIDATE_FEATURES),
-        (model.words_only.new, CONTEXT_FEATURES),
-    ):
-        looked_at = {names[each] for each in forest.feature[np.isfinite(forest.threshold)]}
-        assert not {name for name in looked_at if "cos_" in name or "fit" in name}
-        assert "opens" not in looked_at
-    network = model.words_only.network
-    assert network.encoder is None
-    for inputs in (network.exchanges, network.candidates, network.context):
-        near = {name for name in inputs.names if "cos" in name or "fit" in name}
-        assert not near | (
-            {"centred", "opens", *READER_FEATURES, *READER_CONTEXT} & {*inputs.names}
-        )
+    for network in shipped().words_only.networks:
+        assert network.encoder is None
+        for inputs in (network.exchanges, network.candidates, network.context):
+            assert not {name for name in inputs.names if "cos" in name or "centred" in name}
 
 
-def test_a_forest_sends_what_is_not_known_to_the_left() -> None:
-    forest = Forest.read({"depth": 1, "trees": [[[0], [0.5], [-1.0, 1.0]]]})
-    rows = np.array([[0.2], [0.5], [0.7], [math.nan]])
-    assert forest.scores(rows).tolist() == [-1.0, -1.0, 1.0, -1.0]
+def test_a_gain_is_what_the_score_loses_with_the_features_of_the_other(embed: Embed) -> None:
+    text = "I paid RX-4471 on Monday, the plumber's invoice."
+    candidates = [lisbon(embed), invoice(embed)]
+    inputs = features(text, NOW, candidates, embed([text])[0])
+    network = shipped().with_vectors.networks[0]
+    passed = network.passed(inputs.candidates, inputs.context, inputs.exchanges)
+    every = [frozenset(network.candidates.names), frozenset[str]()]
+    alike, nothing, of_turns = network.join_gains(passed, 1, 1, every)
+    assert alike == nothing == of_turns == pytest.approx(0.0, abs=1e-5)
+    all_features, nothing, of_turns = network.join_gains(passed, 1, 0, every)
+    assert nothing == pytest.approx(0.0, abs=1e-5)
+    assert all_features > 0
+    assert of_turns != 0
 
 
-def test_what_features_add_comes_to_the_score_less_that_of_the_root() -> None:
-    forest = Forest.read(
-        {
-            "depth": 2,
-            "trees": [
-                [[0, 1, 1], [0.5, 0.1, 0.9], [1.0, 2.0, 3.0, 6.0]],
-                [[1, 0, 0], [0.0, None, 0.3], [0.0, 0.0, 1.0, -1.0]],
-            ],
-        }
-    )
-    row = np.array([0.7, 0.95])
-    roots = 3.0 + 0.0
-    assert forest.contributions(row).sum() == pytest.approx(forest.scores(row[None])[0] - roots)
-    by_first = (4.5 - 3.0) + (-1.0 - 0.0)
-    by_second = (6.0 - 4.5) + (0.0 - 0.0)
-    assert forest.contributions(row) == pytest.approx([by_first, by_second])
-
-
-def test_a_forest_is_read_as_it_was_written() -> None:
-    forest = shipped().with_vectors.join
-    again = Forest.read(forest.written(digits=17))
-    np.testing.assert_array_equal(forest.threshold, again.threshold)
-    np.testing.assert_array_equal(forest.value, again.value)
+def test_of_a_language_that_was_not_learned_the_network_makes_nothing_of_vectors(
+    embed: Embed,
+) -> None:
+    model = shipped()
+    unlearned = replace(model, openings=replace(model.openings, scripts=("han",)))
+    text = "Is Hotel Aurora quiet at night?"
+    candidates = [lisbon(embed), invoice(embed)]
+    learned = model.judge(text, NOW, candidates, embed([text])[0])
+    judgement = unlearned.judge(text, NOW, candidates, embed([text])[0])
+    assert judgement.by_meaning
+    assert judgement.best == learned.best == 0
+    assert judgement.probabilities != learned.probabilities

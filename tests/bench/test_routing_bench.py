@@ -19,7 +19,7 @@ from service.bench.routing import routing_report
 from service.bench.routing.decision_speed import MESSAGES, conversations, messages
 from service.bench.routing.router_methods import TimedEmbedder, TrainedOn, router_for
 from service.bench.routing.routing_dataset import find_sets, read_set
-from service.bench.routing.routing_figures import NEW, Decided, Decision, of_decided
+from service.bench.routing.routing_figures import ASKED_BELOW, NEW, Decided, Decision, of_decided
 from service.bench.routing.routing_report import Plan, run
 from service.bench.routing.teacher_forcing import arrivals, decide_all, sampled
 from service.llm.scripted.script_language import parse_script
@@ -97,7 +97,7 @@ def test_the_report_says_how_often_it_was_right_and_of_what_it_is() -> None:
     assert report["model"]["version"] == shipped().version
     assert (report["llm"], report["speed"], report["notices"]) == (None, None, {})
     table = list(routing_report.report_lines(report))
-    assert len(table) == 2
+    assert len(table) == 2 + 1 + len(ASKED_BELOW)
     assert table[1].split()[:3] == ["everyday", "embedding", "40"]
 
 

@@ -51,6 +51,7 @@ def test_a_chat_summarises_and_has_answers_looked_over_when_told_to(terminal: Te
         screen.type("/compact\n")
         screen.wait_for("no run loop was talked to yet")
         ask(screen, "hello", "You said: hello")
+        screen.wait_for("› ")
         screen.type("/compact\n")
         screen.wait_for("nothing to summarise")
         screen.type("/enhance on\n")

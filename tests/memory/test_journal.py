@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -31,47 +30,17 @@ from service.domain.history.events import (
 )
 from service.domain.history.fold import fold
 from service.memory.journal.appends import Append, copies_of
-from service.memory.journal.change_feed import Change, Commit
-from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.sqlite.sqlite_journal import COMMITS_BETWEEN_LOOKS, SqliteJournal
 from service.storage.sqlite_file import SqliteFile
 from tests.support.histories import received
+from tests.support.memory.opened_journal import Opened, begin_loop
 
 pytestmark = pytest.mark.anyio
-
-
-class BoundJournal(SqliteJournal):
-    """A journal on a disk of which somebody says how large it is."""
-
-    def allow_pages(self, most: int | None) -> None:
-        """Let the file have so many pages; None: those that it has."""
-        with self._file.transaction(durable=False) as db:
-            pages = most or db.execute("PRAGMA page_count").fetchone()[0]
-            db.execute(f"PRAGMA max_page_count = {pages}")
-
-
-class Opened:
-    """A journal and what its listener heard."""
-
-    def __init__(self, path: Path, **sizes: Any) -> None:
-        self.commits: list[Commit] = []
-        self.journal = BoundJournal(path, **sizes)
-        self.active = self.journal.open(self._hear)
-
-    def _hear(self, change: Change) -> None:
-        if isinstance(change, Commit):
-            self.commits.append(change)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite3"
-
-
-async def begin_loop(journal: SqliteJournal, run_loop_id: str = "a", goal: str = "hi") -> Commit:
-    return await journal.append(
-        run_loop_id, RunLoopStarted(goal=goal), received(goal), owner="me", durable=True
-    )
 
 
 async def test_what_is_read_back_folds_to_the_state_that_was_live(path: Path) -> None:
@@ -358,65 +327,3 @@ async def test_another_owners_loop_is_not_found(path: Path) -> None:
     with pytest.raises(NotFoundError):
         await journal.replay("a", owner="somebody")
     assert await journal.read(owner="somebody") == []
-
-
-# --- the inbox
-
-
-def entry(text: str, message_id: str = "m1") -> InboxEntry:
-    return InboxEntry(message_id=message_id, owner="me", message=Message.user(text))
-
-
-async def test_an_accepted_message_waits_across_a_restart_until_it_is_in_a_loop(
-    path: Path,
-) -> None:
-    journal = Opened(path).journal
-    await journal.inbox.accept(entry("先说这个", "m1"))
-    await journal.inbox.accept(entry("then this", "m2"))
-    await journal.aclose()
-
-    journal = Opened(path).journal
-    waiting = await journal.inbox.undelivered()
-    assert [(e.message_id, e.message.text) for e in waiting] == [
-        ("m1", "先说这个"),
-        ("m2", "then this"),
-    ]
-    commit = await journal.append(
-        "a", RunLoopStarted(goal="x"), received("x"), owner="me", delivering="m1"
-    )
-    delivery = await journal.inbox.delivery("m1")
-    assert delivery is not None
-    assert (delivery.run_loop_id, delivery.first_seq) == ("a", commit.events[0].seq)
-    assert [e.message_id for e in await journal.inbox.undelivered()] == ["m2"]
-
-
-async def test_a_message_is_delivered_once(path: Path) -> None:
-    journal = Opened(path).journal
-    await journal.inbox.accept(entry("x"))
-    await journal.append("a", RunLoopStarted(goal="x"), received("x"), owner="me", delivering="m1")
-    with pytest.raises(ConflictError, match="delivered before"):
-        await journal.append("a", received("x"), delivering="m1")
-    assert len(await journal.read()) == 2
-
-
-async def test_the_words_of_a_delivered_message_are_stored_once(path: Path) -> None:
-    journal = Opened(path).journal
-    await journal.inbox.accept(entry("singular words"))
-    await journal.append(
-        "a", RunLoopStarted(goal="x"), received("singular words"), owner="me", delivering="m1"
-    )
-    await journal.aclose()
-    with sqlite3.connect(path) as db:
-        rows = db.execute("SELECT request FROM inbox").fetchall()
-    assert rows == [(None,)]
-
-
-async def test_an_idempotency_key_accepts_a_request_once(path: Path) -> None:
-    inbox = Opened(path).journal.inbox
-    first = await inbox.accept(entry("x", "m1"), idempotency_key="k", request_hash="h")
-    again = await inbox.accept(entry("x", "m2"), idempotency_key="k", request_hash="h")
-    assert (first.replayed, again.replayed) == (False, True)
-    assert again.message_id == "m1"
-    with pytest.raises(ConflictError, match="idempotency key"):
-        await inbox.accept(entry("y", "m3"), idempotency_key="k", request_hash="other")
-    assert len(await inbox.undelivered()) == 1

@@ -14,24 +14,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from research.routing.boosting import Boosting
 from research.routing.crossing import Crossed, Scores, curves, figures
-from research.routing.feature_table import joined, projected, read_through, tabulated
+from research.routing.feature_table import joined, tabulated
 from research.routing.model_file import dumped, written
 from research.routing.networks import Networking, trained_network, trained_with_feeds
-from research.routing.projecting import Projecting, trained_projection
+from research.routing.openings import Opening, trained_openings
 from research.routing.replay import Asked, embedded, replay
 from research.routing.resting import rested
 from research.routing.train_router import (
     Training,
     cross_checked,
-    cross_read,
     thirds,
     trained,
-    trained_reader,
 )
 from service.bench.routing.routing_figures import NEW, Decision, calibration, measured
-from service.routing.features.feature_set import CANDIDATE_FEATURES, features
+from service.routing.features.feature_set import features
 from service.routing.routing_model import read_model
 from service.routing.text.text_reading import Candidate, Turn
 
@@ -120,18 +117,15 @@ def test_figures_are_those_counted_by_hand() -> None:
 
 
 @pytest.mark.slow
-def test_a_table_holds_the_same_projected_features_as_a_single_message(
+def test_a_table_holds_the_same_features_as_a_single_message(
     asked: list[list[Asked]],
 ) -> None:
-    table = tabulated(asked[0])
-    projection = trained_projection([table], Projecting(dimensions=3, epochs=1))
-    reader = trained_reader([table], SMALL)
-    whole = read_through(projected(table, projection), reader)
+    whole = tabulated(asked[0])
     bounds = [*whole.starts, len(whole.owner)]
     feature_rows = list(whole.features_of())
     for place, each in enumerate(asked[0]):
         turn = each.turn
-        alone = features(turn.text, turn.at, each.candidates, turn.vector, projection, reader)
+        alone = features(turn.text, turn.at, each.candidates, turn.vector)
         own = whole.candidates[bounds[place] : bounds[place + 1]]
         np.testing.assert_allclose(own, alone.candidates, atol=1e-4)
         np.testing.assert_allclose(whole.context[place], alone.context, atol=1e-4)
@@ -180,20 +174,13 @@ def test_a_network_survives_turns_without_vectors(asked: list[list[Asked]]) -> N
 
 
 @pytest.mark.slow
-def test_a_projection_says_nothing_of_a_script_that_it_did_not_learn(
-    asked: list[list[Asked]],
-) -> None:
-    table = tabulated(asked[0])
-    projection = trained_projection([table], Projecting(dimensions=3, epochs=1))
-    assert projection.scripts == ("latin",)
-    each = asked[0][-1]
+def test_openings_are_told_in_the_scripts_that_were_learned(asked: list[list[Asked]]) -> None:
+    openings = trained_openings([tabulated(asked[0])], Opening(dimensions=3, epochs=4))
+    assert openings.scripts == ("latin",)
     for text, is_known in (("and the violin?", True), ("那小提琴呢？", False), ("42", True)):
-        message_features = features(
-            text, each.turn.at, each.candidates, each.turn.vector, projection
-        )
-        for name in ("fit", "opens"):
-            column = message_features.candidates[:, CANDIDATE_FEATURES.index(name)]
-            assert np.isnan(column).all() != is_known
+        assert openings.knows(text) is is_known
+    opening, going_on = embed(["Hi, I need a violin", "and the violin for 7 euros?"])
+    assert openings.opens(opening) > openings.opens(going_on)
 
 
 def test_candidates_that_rested_are_older_and_otherwise_the_same(
@@ -245,17 +232,12 @@ def test_training_again_writes_the_same_file_and_it_judges_as_it_was_trained(
     asked: list[list[Asked]],
 ) -> None:
     tables = [tabulated(each).weighing(1.0) for each in asked]
-    how = Training(
-        Boosting(rounds=25, least_weight=1.0, rate=0.2),
-        Projecting(dimensions=3, epochs=2),
-        SMALL,
-        SMALL,
-    )
+    how = Training(Opening(dimensions=3, epochs=2), SMALL, networks=2, words_only=1)
     first, second = (trained(tables, how) for _ in range(2))
     text = dumped(written(first, [], {}, {}))
     assert text == dumped(written(second, [], {}, {}))
     model = read_model(json.loads(text))
-    expected = Scores.of(first.with_vectors, first.seen(tables[1])).decisions()
+    expected = Scores.of(first.with_vectors, tables[1]).decisions()
     for each, decision in zip(asked[1], expected, strict=True):
         turn = each.turn
         judgement = model.judge(turn.text, turn.at, each.candidates, turn.vector)
@@ -274,17 +256,6 @@ def test_a_training_that_has_failed_writes_no_model(number: float) -> None:
         dumped({"weights": [[0.5, number]]})
 
 
-@pytest.mark.slow
-def test_a_network_that_sees_vectors_wants_that_of_the_message(asked: list[list[Asked]]) -> None:
-    network = trained_network([tabulated(asked[0])], SMALL, sees_vectors=True)
-    each = asked[0][-1]
-    message_features = features(each.turn.text, each.turn.at, each.candidates)
-    with pytest.raises(ValueError, match="needs the message's"):
-        network.scores(
-            message_features.candidates, message_features.context, message_features.exchanges
-        )
-
-
 def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
     join = np.array([4.0, 0.0] * 100)
     right = np.array([0] * 70 + [1] * 30)
@@ -300,18 +271,12 @@ def test_a_scorer_that_is_too_sure_loses_less_when_it_is_cooled() -> None:
 def test_each_message_is_judged_once_by_what_was_not_trained_on_its_file(
     asked: list[list[Asked]],
 ) -> None:
-    how = Training(
-        Boosting(rounds=12, least_weight=1.0, rate=0.3),
-        Projecting(dimensions=2, epochs=1),
-        SMALL,
-        SMALL,
-    )
+    how = Training(Opening(dimensions=2, epochs=1), SMALL, networks=1, words_only=1)
     tables = [
         joined([tabulated(each), tabulated(rested(each, 0), made_up=True)]).weighing(1.0)
         for each in asked
     ]
-    seen = dict(zip(("one", "two"), cross_read(tables, how), strict=True))
-    crossed, temperatures = cross_checked(seen, how)
+    crossed, temperatures = cross_checked(dict(zip(("one", "two"), tables, strict=True)), how)
     by_kind = figures(crossed, temperatures)
     for kind in ("with_vectors", "words_only"):
         assert 0.6 <= temperatures[kind] <= 1.8

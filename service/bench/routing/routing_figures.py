@@ -19,6 +19,8 @@ NEW = -1
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"))
 """Up to so many candidates, and what these numbers are called."""
 _MORE = "more"
+ASKED_BELOW = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""The confidences below which a person could be asked, or shown alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class Decision:
     chosen: int
     right: int
     confidence: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it was put where it belongs."""
+        return self.chosen == self.right
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class Decided:
     """How many texts were embedded for it."""
     embedding_ms: float | None
     """The same message, embedded by the bare embedder; None where nothing was embedded."""
+    offers_right: bool = False
+    """Whether the right one is among the alternatives that the route names where it is unsure."""
 
 
 def measured(decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -92,8 +101,8 @@ def of_decided(decided: Sequence[Decided]) -> dict[str, Any]:
     Returns:
         ``messages``, ``accuracy``, ``new_f1``, ``ece`` and ``kinds``, see `measured`;
         ``without_llm``, the share that the language model was not needed for; ``methods``, how many
-        each decided; what `of_times` gives; ``calibration``, see `calibration`;
-        ``by_candidates``, messages and accuracy by how many loops were active.
+        each decided; what `of_times` gives; ``calibration``, see `calibration`; ``asking``, see
+        `asking`; ``by_candidates``, messages and accuracy by how many loops were active.
     """
     decisions = [each.decision for each in decided]
     methods = Counter(each.method for each in decided)
@@ -104,7 +113,37 @@ def of_decided(decided: Sequence[Decided]) -> dict[str, Any]:
         **of_times(decided),
         "by_candidates": _by_candidates(decided),
         "calibration": calibration(decisions),
+        "asking": asking(decided),
     }
+
+
+def asking(decided: Sequence[Decided]) -> list[dict[str, float | None]]:
+    """What it is worth to ask a person about each decision that is less sure than a confidence.
+
+    Args:
+        decided: at least one.
+
+    Returns:
+        For each confidence of `ASKED_BELOW`: it, ``below``; the share of messages that lie below,
+        ``share_asked``; the share of the others that was decided rightly, ``accuracy_rest``, None
+        where there are no others; and ``accuracy_if_chips_right``, the share of all that is right
+        where a person who is asked corrects what one of the named alternatives corrects.
+    """
+    rows: list[dict[str, float | None]] = []
+    for below in ASKED_BELOW:
+        rest = [each for each in decided if each.decision.confidence >= below]
+        asked = [each for each in decided if each.decision.confidence < below]
+        right = sum(each.decision.is_right for each in rest)
+        corrected = sum(each.decision.is_right or each.offers_right for each in asked)
+        rows.append(
+            {
+                "below": below,
+                "share_asked": round(len(asked) / len(decided), 4),
+                "accuracy_rest": round(right / len(rest), 4) if rest else None,
+                "accuracy_if_chips_right": round((right + corrected) / len(decided), 4),
+            }
+        )
+    return rows
 
 
 def of_times(decided: Sequence[Decided]) -> dict[str, float | None]:

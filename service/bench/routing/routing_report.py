@@ -25,7 +25,8 @@ from service.bench.routing.router_methods import (
     trained_on,
 )
 from service.bench.routing.routing_dataset import RoutingSet, find_sets, read_set
-from service.bench.routing.routing_figures import of_decided
+from service.bench.routing.routing_figures import Decided, asking, of_decided
+from service.bench.routing.scripted_judge import decide_with_judge, of_judged
 from service.bench.routing.teacher_forcing import ACTIVE_SECONDS, decide_all, sampled
 from service.domain.errors import EmbeddingError, LLMError
 from service.llm.protocol import LLM
@@ -35,12 +36,13 @@ from service.routing.routing_options import RouterOptions
 
 _SHARES = ("accuracy", "new_f1", "ece", "without_llm")
 _TIMES = ("p50_ms", "p95_ms", "embedding_p50_ms", "ratio")
+_ASKING = ("share_asked", "accuracy_rest", "accuracy_if_chips_right")
 _WIDTH = 12
 Figures = dict[str, Any]
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each set and method; one for the speed; the notices last."""
+    """A line for each set and method; what asking is worth; one for the speed; the notices last."""
     sets = report["sets"]
     width = max(len("set"), *(len(name) for name in sets))
     heads = (*_SHARES, "p50 ms", "p95 ms", "embed p50", "ratio")
@@ -51,6 +53,11 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
             shares = " ".join(f"{figures[each]:{_WIDTH}.4f}" for each in _SHARES)
             times = " ".join(_number(figures[each]) for each in _TIMES)
             yield f"{name:<{width}} {method:<10}{figures['messages']:>8} {shares} {times}"
+    for method, rows in report["asking"].items():
+        titles = ("share asked", "rest right", "corrected")
+        yield f"asked below {' '.join(f'{each:>{_WIDTH}}' for each in titles)}   {method}"
+        for row in rows:
+            yield f"{row['below']:>11} " + " ".join(_number(row[each]) for each in _ASKING)
     if speed := report["speed"]:
         beside = f", ratio {speed['ratio']}" if speed["ratio"] is not None else ""
         yield (
@@ -77,6 +84,8 @@ class Plan:
     methods: Sequence[Method] = ("embedding",)
     limit: int | None = None
     """At most so many messages of a set are routed, drawn by the seed; None: all."""
+    judges: Sequence[float] = ()
+    """For each a ``judge-R``, as ``full``, with answers that are right with this probability."""
     loops: int = 20
     """Among how many loops a decision is timed; 0: it is not."""
     seed: int = 0
@@ -95,9 +104,10 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         tell: told in words, for a person, what goes on.
 
     Returns:
-        ``{"sets": {SET: {METHOD: {…}}}, "speed": {…}, "inputs": {SET: {FILE: SHA-256}},
-        "notices": {SET: [WORDS]}, …}``; see
-        `routing_figures.of_decided` and `decision_speed.measure`.
+        ``{"sets": {SET: {METHOD: {…}}}, "asking": {METHOD: […]}, "speed": {…}, "inputs": {SET:
+        {FILE: SHA-256}}, "notices": {SET: [WORDS]}, …}``; see `routing_figures.of_decided`,
+        `routing_figures.asking` of the messages of all sets, `scripted_judge.of_judged` and
+        `decision_speed.measure`.
 
     Raises:
         BenchmarkError: the data cannot be used, or the language model is not there.
@@ -145,14 +155,22 @@ async def _measure(
     bare, identity = await _embedder(plan, tell)
     async with _llm(plan, tell) as llm:
         sets: dict[str, dict[str, Figures]] = {}
+        of_all: dict[str, list[Decided]] = {method: [] for method in plan.methods}
         for each in data:
             sets[each.name] = {}
             for method in plan.methods:
-                sets[each.name][method] = await _one(plan, each, method, bare, llm, tell)
+                decided = await _one(plan, each, method, bare, llm, tell)
+                of_all[method] += decided
+                sets[each.name][method] = of_decided(decided)
+            embedder = TimedEmbedder(bare)  # the same for all: nothing is timed
+            for reliability in plan.judges:
+                figures = await _judged(plan, each, reliability, embedder, tell)
+                sets[each.name][f"judge-{reliability:g}"] = figures
         return {
             "embedder": identity,
             "llm": llm.model if llm is not None else None,
             "sets": sets,
+            "asking": {method: asking(decided) for method, decided in of_all.items()},
             "speed": await _speed(plan, bare, tell),
         }
 
@@ -180,14 +198,12 @@ async def _one(
     bare: Embedder | None,
     llm: LLM | None,
     tell: Callable[[str], None],
-) -> Figures:
-    chosen = sampled(data.messages, plan.limit, plan.seed)
-    of_all = "" if len(chosen) == data.messages else f" of {data.messages}"
-    tell(f"{data.name}, {method}: routing {len(chosen)}{of_all} messages")
+) -> list[Decided]:
+    chosen = _chosen(plan, data, method, tell)
     # A new one each time: no set and no method finds anything embedded already.
     embedder = TimedEmbedder(bare)
     async with router_for(method, embedder, llm, plan.options) as (router, warm):
-        decided = await decide_all(
+        return await decide_all(
             router,
             warm,
             embedder,
@@ -195,7 +211,37 @@ async def _one(
             chosen=chosen,
             tell=lambda done: tell(f"{data.name}, {method}: {done} of {len(chosen)}"),
         )
-    return of_decided(decided)
+
+
+async def _judged(
+    plan: Plan,
+    data: RoutingSet,
+    reliability: float,
+    embedder: TimedEmbedder,
+    tell: Callable[[str], None],
+) -> Figures:
+    name = f"judge-{reliability:g}"
+    chosen = _chosen(plan, data, name, tell)
+    judged = await decide_with_judge(
+        reliability,
+        embedder,
+        plan.options,
+        data,
+        chosen=chosen,
+        seed=plan.seed,
+        tell=lambda done: tell(f"{data.name}, {name}: {done} of {len(chosen)}"),
+    )
+    return of_judged(judged)
+
+
+def _chosen(
+    plan: Plan, data: RoutingSet, method: str, tell: Callable[[str], None]
+) -> frozenset[int]:
+    """Which messages are routed, and a word about it."""
+    chosen = sampled(data.messages, plan.limit, plan.seed)
+    of_all = "" if len(chosen) == data.messages else f" of {data.messages}"
+    tell(f"{data.name}, {method}: routing {len(chosen)}{of_all} messages")
+    return chosen
 
 
 async def _speed(

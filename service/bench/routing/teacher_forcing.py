@@ -6,6 +6,7 @@ from the events that the daemon journals, each at the moment of the message that
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,10 @@ from service.domain.history.events import (
     RunLoopStarted,
 )
 from service.domain.history.fold import begin, evolve
+from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
+from service.domain.routes import Route
+from service.routing.candidate_loops import with_alternatives
 from service.routing.router import Router
 
 ACTIVE_SECONDS = 900.0
@@ -174,13 +178,32 @@ async def _decide(
     embedded = embedder.embedded
     if not baseline_first and each.active:
         baseline = await embedder.bare_ms(text)
+    return decided_as(
+        each, route, ms=ms, embedded=embedded, embedding_ms=baseline if embedded else None
+    )
+
+
+def decided_as(
+    each: Arrived,
+    route: Route,
+    *,
+    ms: float = 0.0,
+    embedded: int = 0,
+    embedding_ms: float | None = None,
+) -> Decided:
+    """What came of a message that was routed so, with the times that it took, if they are known."""
     ids = [state.id for state in each.active]
-    place = NEW if route.run_loop_id is None else ids.index(route.run_loop_id)
+    true = NEW_RUN_LOOP if each.right == NEW else ids[each.right]
     return Decided(
-        decision=Decision(place, each.right, route.confidence),
+        decision=Decision(
+            NEW if route.run_loop_id is None else ids.index(route.run_loop_id),
+            each.right,
+            route.confidence,
+        ),
         candidates=len(ids),
         method=route.method,
         ms=ms,
         embedded=embedded,
-        embedding_ms=baseline if embedded else None,
+        embedding_ms=embedding_ms,
+        offers_right=true in with_alternatives(route, below=math.inf).alternatives,
     )

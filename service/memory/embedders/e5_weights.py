@@ -11,7 +11,9 @@ half, both shifted by 8. All else is float32.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,13 +81,15 @@ class PackedE5:
         count, self.begin, self.end, self.padding, self.unknown = cursor.take("5i")
         length = cursor.take("Q")[0]
         ends = np.frombuffer(cursor.block(4 * (count + 1)), "<u4").tolist()
-        scores = np.frombuffer(cursor.block(4 * count), "<f4").tolist()
+        self.scores = array("f", bytes(cursor.block(4 * count)))
+        """Of each piece of the Unigram model: the logarithm of its probability."""
         pieces = bytes(cursor.block(length))
-        self.pieces: list[tuple[str, float]] = [
-            (pieces[start:end].decode(), score)
-            for start, end, score in zip(ends[:-1], ends[1:], scores, strict=True)
-        ]
-        """The pieces of the Unigram model, with their logarithmic probabilities."""
+        self.pieces = {
+            pieces[start:end].decode(): number
+            for number, (start, end) in enumerate(pairwise(ends))
+            if number != self.unknown
+        }
+        """The number of each piece, but for that of unknown characters."""
         self.replacements = _replacements(cursor)
         """By code point: what stands for it before the text is cut into pieces."""
         self._tensors = dict(_directory(cursor))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.errors import EmbeddingError
 from service.memory.embedders import bundled_e5
 from service.memory.embedders.prompts import embeddable, unit_rows
-from service.memory.memory_tuning import EMBEDDING_BATCH
+from service.memory.memory_tuning import EMBEDDING_BATCH, SAME_VECTORS
 from service.memory.protocol import Vectors
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ log = logging.getLogger(__name__)
 
 _WEIGHTS = frozenset((".safetensors", ".bin", ".json", ".txt", ".model"))
 """Endings of the files that decide a model's vectors: weights, settings, tokenizer."""
+
+
+_COMPARED = (
+    "The padlock of the shed opens with 4711; nobody but Ada has it written down.",
+    "下个月三号去上海的火车票订好了吗？",
+    "ok",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class SentenceTransformerEmbedder:
     """An `Embedder` by sentence-transformers. The first call loads the model, once.
 
     A bundled model is loaded in the background, since importing torch takes seconds; until it is
-    there, and where it cannot be loaded, the wheel's own engine embeds.
+    there, and where it cannot be loaded or gives other vectors on this machine, the wheel's own
+    engine embeds.
 
     Safe to call from several threads: the model is only read, and its engine releases the
     interpreter's lock, so that a query need not wait for a batch of passages.
@@ -83,7 +91,8 @@ class SentenceTransformerEmbedder:
             model: ``bundled:NAME``, a folder, or a Hub id. Only a Hub id ever uses the network.
             query_prompt: written before each question; None for the model's own.
             passage_prompt: written before each passage; None for the model's own.
-            quick_start: False: a bundled model is waited for, so that one engine makes all vectors.
+            quick_start: False: a bundled model is waited for first, so that one engine makes all
+                vectors.
         """
         kind, _, name = model.partition(":")
         self._bundled = BUNDLED.get(name) if kind == "bundled" else None
@@ -100,8 +109,7 @@ class SentenceTransformerEmbedder:
         self._loaded: _Loaded | None = None
         self._beginning = threading.Lock()
         self._begun: threading.Thread | None = None
-        self.problem: str | None = None
-        """Why a bundled model is embedded by the wheel's own engine alone, in words."""
+        self._problem: str | None = None
 
     @property
     def identity(self) -> str:
@@ -123,8 +131,9 @@ class SentenceTransformerEmbedder:
     def _embed(self, texts: Sequence[str], prompt: str | None, own_prompt: str) -> Vectors:
         texts = [embeddable(text) for text in texts]
         try:
-            if prompt is not None and self._may_begin_without(prompt):
-                return unit_rows(self._of_wheel[0].encode(texts, prompt), texts)
+            engine = None if prompt is None else self._engine_for(prompt)
+            if engine is not None and prompt is not None:
+                return unit_rows(engine.encode(texts, prompt), texts)
             model = self._load().model
             vectors = model.encode(
                 texts,
@@ -139,24 +148,39 @@ class SentenceTransformerEmbedder:
             ) from error
         return unit_rows(vectors, texts)
 
-    def _may_begin_without(self, prompt: str) -> bool:
-        """Whether the wheel's engine is to embed: the module is not there, or cannot be had."""
+    def settle(self) -> str | None:
+        """Wait until it is clear whether a bundled model can be loaded.
+
+        Returns:
+            Why the wheel's own engine goes on embedding, in words; None when all is well.
+        """
+        if self._bundled is not None:
+            self._begin().join()
+        return self._problem
+
+    def _engine_for(self, prompt: str) -> bundled_e5.WheelEngine | None:
+        """The wheel's engine while the model is not there, or cannot be had; else None."""
         if self._bundled is None or self._loaded is not None or not self._of_wheel[0].takes(prompt):
-            return False
+            return None
+        loading = self._begin()
         if not self._quick_start:
-            return False
+            loading.join()
+        return None if self._loaded is not None else self._of_wheel[0]
+
+    def _begin(self) -> threading.Thread:
+        """Load the model in the background, once."""
         with self._beginning:
             if self._begun is None:
                 self._begun = threading.Thread(target=self._load_aside, daemon=True)
                 self._begun.start()
-        return True
+            return self._begun
 
     def _load_aside(self) -> None:
         try:
             self._load()
         except EmbeddingError as error:
-            self.problem = error.problem().in_words()
-            log.warning("the wheel's own engine goes on embedding: %s", self.problem)
+            self._problem = error.detail
+            log.warning("the wheel's own engine goes on embedding: %s", error.detail)
 
     @cached_property
     def _of_wheel(self) -> tuple[bundled_e5.WheelEngine, str]:
@@ -188,7 +212,9 @@ class SentenceTransformerEmbedder:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             if self._bundled is not None:
-                return _Loaded(_open_bundled(self._bundled), self._of_wheel[1])
+                model = _open_bundled(self._bundled)
+                _check_agreement(model, self._bundled, self._of_wheel[0])
+                return _Loaded(model, self._of_wheel[1])
             model, weights = _open_named(self._model)
             digest = _sha256(weights)
         # Whatever a foreign model's files hold surfaces here as an error of any kind.
@@ -214,6 +240,23 @@ def _open_bundled(bundled: BundledModel) -> SentenceTransformer:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return SentenceTransformer(modules=[module], device=device)
+
+
+def _check_agreement(
+    model: SentenceTransformer, bundled: BundledModel, engine: bundled_e5.WheelEngine
+) -> None:
+    """Check that both give the same vectors: kernels of a processor are not all exact.
+
+    Raises:
+        RuntimeError: they do not.
+    """
+    vectors = model.encode(list(_COMPARED), prompt=bundled.passage_prompt, show_progress_bar=False)
+    nearest = unit_rows(vectors, _COMPARED) * engine.encode(_COMPARED, bundled.passage_prompt)
+    least = float(nearest.sum(axis=1).min())
+    if not least >= SAME_VECTORS:
+        raise RuntimeError(
+            f"torch's vectors agree with the wheel's only to a cosine of {least:.3f} here"
+        )
 
 
 def _open_named(name: str) -> tuple[SentenceTransformer, list[Path]]:

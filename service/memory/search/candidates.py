@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FI
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
+from service.memory.search.time.calendar_spans import TimeRange
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
 
@@ -36,6 +38,25 @@ class SearchScope:
     owner: str
     filters: SearchFilters
     count: int
+    times: Sequence[TimeRange] = ()
+    """Stretches of time that the question names: from within them each side offers candidates
+    besides, `count` altogether, since the words and the meaning of a question hardly tell what was
+    said on one day from what was said on another."""
+
+    @property
+    def within_times(self) -> list[SearchScope]:
+        """What is looked for in each stretch of time, where the filters leave anything of it."""
+        count = -(-self.count // max(1, len(self.times)))
+        scopes = (self._within(since, until, count) for since, until in self.times)
+        return [scope for scope in scopes if scope is not None]
+
+    def _within(self, since: datetime, until: datetime, count: int) -> SearchScope | None:
+        filters = self.filters
+        since = since if filters.since is None else max(since, filters.since)
+        until = until if filters.until is None else min(until, filters.until)
+        if since >= until:
+            return None
+        return SearchScope(self.owner, replace(filters, since=since, until=until), count)
 
 
 class OfWords(NamedTuple):
@@ -106,16 +127,11 @@ class CandidateSource:
             StorageError: the ledger cannot be read.
             ConflictError: it is closed.
         """
-        passing = self._ledger.segments.passing(scope.owner, scope.filters)
-        narrowed = self._start(self._narrowed, passing, scope.filters)
+        scopes = [self._looked_ahead(each) for each in (scope, *scope.within_times)]
         started = self._start(self._by_words, question, scope if words else None, scope.owner)
-        # Their vectors are read while the query is embedded.
-        few_vectors = self._start(self._vectors_of_few, narrowed)
-        vector, nearest, reason = self._by_meaning(
-            question, scope, passing, _Narrowed(narrowed, few_vectors)
-        )
+        vector, nearest, reason = self._by_meaning(question, scopes)
         of_words = started.result()
-        few = narrowed.result()
+        few = scopes[0].few.result()
         numbers = frozenset(of_words.bm25) | frozenset(nearest)
         if vector is not None and few is not None and len(few) <= scope.count:
             numbers |= frozenset(few)  # those as well that have no vector yet
@@ -165,11 +181,17 @@ class CandidateSource:
         few = passing.first(self._filtered_exactly + 1)
         return few if len(few) <= self._filtered_exactly else None
 
-    def _vectors_of_few(self, narrowed: Future[list[int] | None]) -> KnownVectors | None:
+    def _looked_ahead(self, scope: SearchScope) -> _LookedAhead:
+        """Have what the filters leave be read, with its vectors, while the query is embedded."""
+        passing = self._ledger.segments.passing(scope.owner, scope.filters)
+        few = self._start(self._narrowed, passing, scope.filters)
+        return _LookedAhead(scope, passing, few, self._start(self._vectors_of_few, few))
+
+    def _vectors_of_few(self, few: Future[list[int] | None]) -> KnownVectors | None:
         if self._dense is None or self._dense.why_not():
             return None
-        few = narrowed.result()
-        return None if few is None else self._dense.vectors_of(few)
+        numbers = few.result()
+        return None if numbers is None else self._dense.vectors_of(numbers)
 
     def _by_words(self, question: Question, scope: SearchScope | None, owner: str) -> OfWords:
         """What the words offer; nothing where nothing is wanted of them."""
@@ -178,7 +200,9 @@ class CandidateSource:
         bm25: dict[int, float] = {}
         if scope is not None:
             terms = rare_terms(question.terms, corpus.frequency)
-            bm25 = dict(index.search(terms, owner=owner, filters=scope.filters, limit=scope.count))
+            for each in (*scope.within_times, scope):
+                limit = each.count
+                bm25 |= dict(index.search(terms, owner=owner, filters=each.filters, limit=limit))
         around = self._ledger.segments.neighbours(bm25, owner=owner, before=CONTEXT, after=CONTEXT)
         numbers = [*all_rows(around.values())]
         vectors = None
@@ -187,11 +211,7 @@ class CandidateSource:
         return OfWords(bm25, around, numbers, vectors, corpus, self._waiting(owner))
 
     def _by_meaning(
-        self,
-        question: Question,
-        scope: SearchScope,
-        passing: Passing,
-        narrowed: _Narrowed,
+        self, question: Question, scopes: Sequence[_LookedAhead]
     ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
         """The query's vector and cosines by segment; or why there are none."""
         if self._dense is None:
@@ -200,10 +220,14 @@ class CandidateSource:
             return None, {}, reason
         try:
             vector = query_vector(self._dense.embed_queries(question.texts))
-            few, few_vectors = narrowed.numbers.result(), narrowed.vectors.result()
-            if few is not None and few_vectors is not None:
-                return vector, _best([(few, few_vectors)], vector, scope.count), None
-            return vector, self._offered(self._dense, vector, scope, passing), None
+            nearest: dict[int, float] = {}
+            for scope, passing, few, few_vectors in scopes:
+                numbers, vectors = few.result(), few_vectors.result()
+                if numbers is not None and vectors is not None:
+                    nearest |= _best([(numbers, vectors)], vector, scope.count)
+                else:
+                    nearest |= self._offered(self._dense, vector, scope, passing)
+            return vector, nearest, None
         except RondoError as error:
             return None, {}, error.problem().in_words()
 
@@ -230,11 +254,13 @@ class CandidateSource:
             asked = min(self._sifted_at_most, max(2 * asked, enough))
 
 
-class _Narrowed(NamedTuple):
-    """What filters leave, where they leave few: on its way."""
+class _LookedAhead(NamedTuple):
+    """A scope, and what its filters leave, where they leave few: on its way."""
 
-    numbers: Future[list[int] | None]
-    vectors: Future[KnownVectors | None]
+    scope: SearchScope
+    passing: Passing
+    few: Future[list[int] | None]
+    few_vectors: Future[KnownVectors | None]
 
 
 def _best(

@@ -188,7 +188,9 @@ class Searcher:
         seeds = max(SEEDS, search.limit)
         if search.rerank and self._reranker is not None:
             seeds = max(seeds, self._reranker.most)
-        scope = SearchScope(search.owner, search.filters, times * seeds)
+        # A dialogue speaks of the days on which it is held.
+        ranges = timeliness.ranges if len(question.texts) == 1 else ()
+        scope = SearchScope(search.owner, search.filters, times * seeds, ranges)
         candidates = self._source.gather(question, scope, words=search.words)
         try:
             scored = self._scorer.score(question, candidates, timeliness, scope)

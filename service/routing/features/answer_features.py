@@ -16,6 +16,7 @@ import numpy as np
 
 from service.memory.ledger.terms import STOP_WORDS
 from service.routing.choices.option_choice import chosen
+from service.routing.features.answer_kinds import ASKED_FOR, OF_KIND
 from service.routing.text.request_intent import (
     asks_of_terms,
     asks_something,
@@ -82,83 +83,6 @@ _USUAL_COSINE = 0.8
 _COSINE_SCALE = 20.0
 
 
-def _either(english: str, chinese: str) -> re.Pattern[str]:
-    return re.compile(rf"{english}|{chinese}", re.IGNORECASE)
-
-
-_ASKED_FOR = {
-    "number": _either(
-        r"\bhow (?:many|much|old|long|far|big|tall|large|often|high|wide)\b"
-        r"|\b(?:budget|amount|price"
-        r"|number|quantity|age|size|sum|percentage|phone)\b",
-        "多少|几(?![点号])|预算|号码|电话|数量|年龄|多大|多长|多久|金额|价格|尺寸",
-    ),
-    "time": _either(
-        r"\b(?:when|what (?:time|date|day|year|month)|which (?:day|date|month|week|year)|how soon"
-        r"|date|deadline|birthday)\b",
-        "什么时候|几点|哪天|几号|日期|时间|何时|生日|哪一?年|星期几|周几",
-    ),
-    "place": _either(
-        r"\b(?:where|which (?:city|town|country|folder|place|directory|file|room|airport|station)"
-        r"|address|location|destination|folder|path)\b",
-        "哪里|哪儿|哪个?(?:城市|地方|文件夹|机场|车站|区|座)|地址|位置|地点|从哪|去哪|在哪|目的地|文件夹|路径",
-    ),
-    "name": _either(
-        r"\bnames?\b|\bwho(?:m|se)?\b|\bcalled\b|\btitle\b|\bsubject\b",
-        "谁|叫什么|姓名|名字|标题|哪位|哪些人|称呼|题目|主题",
-    ),
-    "words": _either(
-        r"\b(?:topic|about|say|text|message|content|story|describe|tell (?:me|them)|details?"
-        r"|written?|like|anything|mention)\b",
-        "写什么|什么内容|内容|说什么|说些什么|怎么说|描述|喜欢|什么样|风格|要求|故事",
-    ),
-    "yes_or_no": _either(
-        r"(?:^|[.,;!?]\s+)(?:do|does|is|are|should|shall|can|could|would|will|did|have|has|may)\b",
-        "吗[？?]?$|是否|要不要|需不需要|是不是|可不可以|好不好",
-    ),
-    "reason": _either(r"\b(?:why|reason|how come)\b", "为什么|为何|原因|理由"),
-}
-_SURNAME = (
-    "(?:[王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗郑梁谢宋唐许韩冯邓曹彭曾肖萧田董袁潘蒋蔡"
-    "余杜叶程苏魏吕丁沈姚卢姜崔钟谭陆汪范廖贾韦邹孟熊秦邱薛闫阎侯陶黎贺顾毛郝龚邵钱戴莫孔汤]|欧阳|司马|诸葛|上官)"
-)
-_OF_KIND = {
-    "number": _either(
-        r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty"
-        r"|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half|dozen|cheap\w*|few"
-        r"|couple|both|just (?:me|us))\b",
-        "[一二三四五六七八九十百千万两俩半]|便宜|越.越好|不限|(?:我|你)(?:跟|和)",
-    ),
-    "time": _either(
-        r"\d|\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?\b|\b(?:jan\w*|feb\w*"
-        r"|mar(?:ch)?|apr\w*|may|june?|july?|aug\w*|sept?\w*|oct\w*|nov\w*|dec\w*|today|tonight"
-        r"|tomorrow|morning|noon|afternoon|evening|night|week\w*|month|year|soon|later|now|asap"
-        r"|before|after|any ?time|spring|summer|autumn|winter)\b",
-        "[年月日号点]|周|星期|礼拜|今天|明天|后天|上午|下午|早|晚|现在|马上|尽快|月底|年底|假期|之后|以前",
-    ),
-    "place": _either(
-        r"^(?:in|at|to|on|near|from|into|under|somewhere|here|there|the)\b|[/\\~]|\d+ \w+"
-        r"|^(?-i:[A-Z])",
-        "[市路街区省县楼家店村镇国号里]|公司|学校|机场|车站|这边|附近|位置|老家|^[\u4e00-\u9fff]{2,5}$",
-    ),
-    "name": _either(
-        r"^(?:i am|i'm|my|call me|it'?s|it is|just|put|the|use)\b|^(?-i:[A-Z])",
-        "我叫|我是|叫我|姓|先生|女士|小姐|老师|经理|[老小][\u4e00-\u9fff]|大家|全|公司|^[\u4e00-\u9fff]{2,4}$"
-        rf"|^(?:就|请|写|叫|用|是){{0,2}}{_SURNAME}[\u4e00-\u9fff]{{0,2}}",
-    ),
-    "words": _either(
-        r"^(?:that|tell|say|ask|write|keep|mention|something|about|you|how|the|when|make|put)\b",
-        "^(?:说|告诉|问|写|就|请他|让他|随便|你)|一点|一些|喜欢|差不多",
-    ),
-    "yes_or_no": _either(
-        r"^(?:yes|yeah|yep|no|nope|sure|ok(?:ay)?|please|only|if|not|of course"
-        r"|i (?:do|don'?t|think)|maybe|definitely|absolutely|fine|both|all|go ahead)\b",
-        "^(?:是|要|不|可以|好|只|行|对|嗯|都|随便|没|有|当然)",
-    ),
-    "reason": _either(
-        r"^(?:because|since|the|it|they|i|my|we|to|so|there)\b", "因为|由于|为了|太|坏|不"
-    ),
-}
 _TO_BE_SAID = re.compile(
     r"(?:就|请|帮我)?(?:说|问|告诉|(?:写|填|用)(?!一?[个首封份篇点])|让他|提到)"
     r"|(?:just )?(?:say|tell (?:him|her|them)|ask (?:him|her|them)|write that|that|use|put) "
@@ -214,7 +138,7 @@ def expecting(
     wants = wants_something(words) and not (asks or said or decides)
     length = _length(words)
     fragment = not (asks or wants) and length <= _SHORT
-    fits = not (asks or wants) and any(_OF_KIND[kind].search(words) for kind in kinds)
+    fits = not (asks or wants) and any(OF_KIND[kind].search(words) for kind in kinds)
     near, goal, options, lead = _nearness(vector, candidate, others, asked)
     shares = _shared(read(_WHEN.sub(" ", words)).terms, candidate, asked)
     shares_han = _shared_han(words, candidate, asked)
@@ -249,9 +173,7 @@ def expecting(
             float(decides),
             float(asked.kind == "select"),
             float(
-                "yes_or_no" in kinds
-                and not asks
-                and _OF_KIND["yes_or_no"].search(words) is not None
+                "yes_or_no" in kinds and not asks and OF_KIND["yes_or_no"].search(words) is not None
             ),
             float(han),
             float(han and asks),
@@ -279,7 +201,7 @@ def _kinds(asked: Asked) -> tuple[str, ...]:
     if asked.kind != "prompt":
         return ()
     question = asked.question.text.strip()
-    return tuple(kind for kind, form in _ASKED_FOR.items() if form.search(question))
+    return tuple(kind for kind, form in ASKED_FOR.items() if form.search(question))
 
 
 def _named(words: str, asked: Asked) -> bool:

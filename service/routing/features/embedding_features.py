@@ -4,47 +4,35 @@ The cosines of sentence embedders lie close together (those of multilingual-e5 b
 and a short message is near to everything. So each nearness stands also as its lead over the best
 of the other candidates, and in standard deviations above the mean over all turns.
 
-Beyond nearness they say whether a message replies to a turn, or opens a topic of its own. A reply
-is often not alike to what it replies to ("Could you give me your user id?", "It's anna_7"). Two
-small projections, trained on conversations, bring a reply and what it replies to together; one
-direction tells messages that open a topic from those that go on with one.
+A reply is often not alike to what it replies to ("Could you give me your user id?", "It's anna_7").
+What was learned of that is the network's (`turn_network.py`). Here is one direction besides, where
+messages lie that open a topic: it tells whether a message answers a loop that waits.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.text import NO_SCRIPT, main_script
-from service.routing.text.text_reading import Loop, Turn, Vector
-
-LAST_TURNS = 4
-"""How many of a loop's newest turns a reply is held against."""
+from service.routing.text.text_reading import Loop, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
-    """Learned on centred vectors of one embedder, of d dimensions; k is small."""
+class Openings:
+    """Learned on centred vectors of one embedder, of d dimensions."""
 
     centre: Vector
     """Shape (d,): the mean of all texts."""
-    reply: NDArray[np.float32]
-    """Shape (d, k): of the message."""
-    user: NDArray[np.float32]
-    """Shape (d, k): of a turn of the person's."""
-    assistant: NDArray[np.float32]
-    """Shape (d, k): of a turn of the assistant's."""
-    weights: Vector
-    """Shape (LAST_TURNS,): of the turns, oldest first."""
     opening: Vector
     """Shape (d,): where messages lie that open a topic."""
     scripts: tuple[str, ...]
-    """Scripts of the texts that it was learned on. Of messages in others it knows nothing: with
+    """Scripts of the texts that it was learned on. Of messages in others nothing is known: with
     one script left out of the training, messages in it were all taken for openings, or none."""
 
     @property
@@ -53,55 +41,29 @@ class Projection:
         return len(self.centre)
 
     def knows(self, text: str) -> bool:
-        """Whether it can say anything of a message."""
+        """Whether what was learned of vectors holds for a message."""
         script = main_script(text)
         return script == NO_SCRIPT or script in self.scripts
 
-    def centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors without what all have in common, of length 1."""
-        return centred(vectors, self.centre)
-
     def opens(self, vector: Vector) -> float:
         """How much a message is like those that open a topic."""
-        return float(self.centred(vector) @ self.opening)
-
-    def fits(self, vector: Vector, loops: Sequence[Sequence[Turn]]) -> NDArray[np.float64]:
-        """How well a message replies to the last turns of each loop, shape (len(loops),)."""
-        rows: list[Vector] = []
-        places: list[tuple[int, int, bool]] = []
-        for index, turns in enumerate(loops):
-            for back, turn in enumerate(reversed(turns[-LAST_TURNS:])):
-                if turn.vector is not None:
-                    rows.append(turn.vector)
-                    places.append((index, LAST_TURNS - 1 - back, turn.role == "user"))
-        scores = np.zeros(len(loops))
-        if not rows:
-            return np.full(len(loops), np.nan)
-        reply = self.centred(vector) @ self.reply
-        said = self.centred(np.stack(rows))
-        by_user, by_assistant = said @ (self.user @ reply), said @ (self.assistant @ reply)
-        for (index, place, is_user), one, other in zip(places, by_user, by_assistant, strict=True):
-            scores[index] += self.weights[place] * (one if is_user else other)
-        return scores
+        return float(centred(vector, self.centre) @ self.opening)
 
     def written(self, digits: int = 4) -> dict[str, list[Any]]:
         """As JSON, rounded to significant digits."""
-        arrays = {
-            each.name: rounded(getattr(self, each.name), digits)
-            for each in fields(self)
-            if each.name != "scripts"
+        return {
+            "centre": rounded(self.centre, digits),
+            "opening": rounded(self.opening, digits),
+            "scripts": list(self.scripts),
         }
-        return {**arrays, "scripts": list(self.scripts)}
 
     @classmethod
-    def read(cls, written: Mapping[str, Any]) -> Projection:
-        """The projection that was written."""
-        arrays = {
-            each.name: np.array(written[each.name], dtype=np.float32)
-            for each in fields(cls)
-            if each.name != "scripts"
-        }
-        return cls(**arrays, scripts=tuple(written["scripts"]))
+    def read(cls, written: Mapping[str, Any]) -> Openings:
+        """What was written."""
+        centre, opening = (
+            np.array(written[name], dtype=np.float32) for name in ("centre", "opening")
+        )
+        return cls(centre, opening, tuple(written["scripts"]))
 
 
 def centred(vectors: NDArray[np.float32], centre: Vector) -> NDArray[np.float32]:
@@ -142,8 +104,6 @@ NEARNESS_FEATURES = (
     "centred_best",
     "centred_mean",
     "centred_last",
-    "fit",
-    "lead_fit",
 )
 _COLUMN = {name: index for index, name in enumerate(NEARNESS_FEATURES)}
 _LEADS = ("last_user", "last_assistant", "best", "mean", "recent")
@@ -187,7 +147,6 @@ def embedding_features(
     at: float,
     loops: Sequence[Loop],
     cosines: Cosines | None,
-    projection: Projection | None,
 ) -> Matrix:
     """One row a candidate; NaN wherever there is nothing to compare with."""
     table = np.full((len(loops), len(NEARNESS_FEATURES)), np.nan)
@@ -201,9 +160,6 @@ def embedding_features(
         _standings(cosines.plain, table)
         if cosines.centred is not None:
             _centred(cosines.centred, owner, starts, table)
-    if projection is not None:
-        table[:, _COLUMN["fit"]] = projection.fits(vector, [loop.turns for loop in loops])
-        table[:, _COLUMN["lead_fit"]] = lead(table[:, _COLUMN["fit"]])
     for name in _LEADS:
         table[:, _COLUMN[f"lead_{name}"]] = lead(table[:, _COLUMN[f"cos_{name}"]])
     return table

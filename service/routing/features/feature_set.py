@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from service.memory.ledger.terms import STOP_WORDS
+from service.routing.features.answer_kinds import KIND_FEATURES, kind_features
 from service.routing.features.embedding_features import (
     NEARNESS_FEATURES,
     Cosines,
     Matrix,
-    Projection,
     embedding_features,
 )
 from service.routing.features.lexical_features import (
@@ -30,9 +31,7 @@ from service.routing.features.lexical_features import (
     lexical_features,
     style_features,
 )
-from service.routing.features.reader_features import READER_CONTEXT, READER_FEATURES, read_by
 from service.routing.features.turn_features import Exchanges, exchanges
-from service.routing.features.turn_network import Network
 from service.routing.text.text_reading import Candidate, Loop, Reading, Vector, read
 
 MESSAGE_FEATURES = (
@@ -46,11 +45,20 @@ MESSAGE_FEATURES = (
     "points_back",
     "is_question",
     "codes",
-    "opens",
 )
-PAIR_FEATURES = (*NEARNESS_FEATURES, *OVERLAP_FEATURES, *COURSE_FEATURES, *HABIT_FEATURES)
-CANDIDATE_FEATURES = (*PAIR_FEATURES, *MESSAGE_FEATURES, *READER_FEATURES)
+PAIR_FEATURES = (
+    *NEARNESS_FEATURES,
+    *OVERLAP_FEATURES,
+    *COURSE_FEATURES,
+    *HABIT_FEATURES,
+    *KIND_FEATURES,
+)
+CANDIDATE_FEATURES = (*PAIR_FEATURES, *MESSAGE_FEATURES)
 """Each row also holds what the message alone says, so that both can be weighed together."""
+HABITS_OF_LATE = ("opened_of_late", "stayed_of_late", "opened_just_now", "stayed_just_now")
+"""What share of the person's last messages opened a loop, and what share of them went on with the
+one before: of the last twelve, and of the last five."""
+_LATE, _JUST_NOW = 12, 5
 _MOST_OF = (
     "cos_last_user",
     "cos_last_assistant",
@@ -63,7 +71,6 @@ _MOST_OF = (
     "standing_recent",
     "centred_best",
     "centred_last",
-    "fit",
     "overlap_last_user",
     "overlap_last_two",
     "overlap_loop",
@@ -75,17 +82,19 @@ _MOST_OF = (
     "has_assistant",
     "pieces_loop",
     "own_pieces",
+    "fits_kind",
 )
-_NEWEST_OF = ("cos_last_user", "cos_last_assistant", "cos_best", "fit", "overlap_loop", "closed")
+_NEWEST_OF = ("cos_last_user", "cos_last_assistant", "cos_best", "overlap_loop", "closed")
 CONTEXT_FEATURES = (
     *MESSAGE_FEATURES,
     "unknown_words",
     "unknown_codes",
     "newest_seconds",
     "relative_length",
+    "open_loops",
+    *HABITS_OF_LATE,
     *(f"most_{name}" for name in _MOST_OF),
     *(f"newest_{name}" for name in _NEWEST_OF),
-    *READER_CONTEXT,
 )
 _COLUMN = {name: index for index, name in enumerate(PAIR_FEATURES)}
 _USUAL_LENGTH = 50.0
@@ -108,8 +117,6 @@ def features(
     at: float,
     candidates: Sequence[Candidate],
     vector: Vector | None = None,
-    projection: Projection | None = None,
-    reader: Network | None = None,
 ) -> Features:
     """The features of a message.
 
@@ -118,41 +125,30 @@ def features(
         at: when it came, in seconds (POSIX).
         candidates: the loops it may belong to, in any order.
         vector: the message's; without it, or without any turn's, nearness is NaN.
-        projection: what was learned about vectors of the same embedder, if anything.
-        reader: a network that was trained with it.
     """
     message = read(text)
-    projection = projection if projection is not None and projection.knows(text) else None
     loops = [Loop.of(each) for each in candidates]
     words = Words.of(message, loops)
     cosines = Cosines.of(vector, loops)
     pairs = np.concatenate(
         [
-            embedding_features(vector, at, loops, cosines, projection),
+            embedding_features(vector, at, loops, cosines),
             lexical_features(message, words, loops),
             courses(message, at, loops),
             style_features(message, loops),
+            kind_features(text, loops),
         ],
         axis=1,
     )
-    opens = projection.opens(vector) if projection and vector is not None else math.nan
-    own = np.array(_of_message(message, opens), dtype=np.float64)
+    own = np.array(_of_message(message), dtype=np.float64)
     context = np.array(
         [*own, *_of_all(message, at, loops), *_most_and_newest(loops, pairs)], dtype=np.float64
     )
-    context = np.append(context, [math.nan] * len(READER_CONTEXT))
-    each = np.full((len(loops), len(CANDIDATE_FEATURES)), math.nan)
-    each[:, : len(PAIR_FEATURES)] = pairs
-    each[:, len(PAIR_FEATURES) : -len(READER_FEATURES)] = own
-    held = exchanges(message, words, vector, at, loops, cosines)
-    if reader is not None and projection is not None and vector is not None and loops:
-        each[:, -len(READER_FEATURES) :], context[-len(READER_CONTEXT) :] = read_by(
-            reader, each, context, held
-        )
-    return Features(each, context, held)
+    each = np.concatenate([pairs, np.tile(own, (len(loops), 1))], axis=1)
+    return Features(each, context, exchanges(message, words, vector, at, loops, cosines))
 
 
-def _of_message(message: Reading, opens: float) -> list[float]:
+def _of_message(message: Reading) -> list[float]:
     look = message.shape
     return [
         math.log1p(look.length),
@@ -165,7 +161,6 @@ def _of_message(message: Reading, opens: float) -> list[float]:
         float(look.points_back),
         float(look.is_question),
         float(len(look.codes)),
-        opens,
     ]
 
 
@@ -181,7 +176,25 @@ def _of_all(message: Reading, at: float, loops: Sequence[Loop]) -> list[float]:
         float(strange),
         math.log1p(max(at - newest, 0.0)),
         math.log1p(message.shape.length) - math.log1p(usual),
+        math.log1p(len(loops)),
+        *_of_late(loops),
     ]
+
+
+def _of_late(loops: Sequence[Loop]) -> list[float]:
+    """Columns as in `HABITS_OF_LATE`."""
+    said = sorted(
+        (time, place, time == loop.candidate.goal.at)
+        for place, loop in enumerate(loops)
+        for time in loop.user_times
+    )
+    shares: list[float] = []
+    for last in (said[-_LATE:], said[-_JUST_NOW:]):
+        opened = sum(each[2] for each in last)
+        stayed = sum(one[1] == other[1] for one, other in pairwise(last))
+        shares.append(opened / len(last) if last else math.nan)
+        shares.append(stayed / (len(last) - 1) if len(last) > 1 else math.nan)
+    return shares
 
 
 def _most_and_newest(loops: Sequence[Loop], pairs: Matrix) -> list[float]:

@@ -8,7 +8,7 @@ features; *new* sees the most of what all candidates show. Trained by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,19 +97,25 @@ class Encoder:
     """Shape (d, m): of the message, for itself."""
 
     def beside(
-        self, vector: Vector, heard: Sequence[Vector | None], by_user: NDArray[np.bool_]
+        self, vector: Vector | None, heard: Sequence[Vector | None], by_user: NDArray[np.bool_]
     ) -> Array:
         """The message's numbers times each turn's, and their sum: shape (P, k + 1)."""
         products = np.zeros((len(heard), self.reply.shape[1] + 1), dtype=np.float32)
         present = np.array(
             [place for place, each in enumerate(heard) if each is not None], np.int64
         )
-        if len(present):
+        if len(present) and vector is not None:
             turns = centred(np.stack([each for each in heard if each is not None]), self.centre)
             sides = np.where(by_user[present, None], turns @ self.user, turns @ self.assistant)
             products[present, :-1] = sides * (centred(vector, self.centre) @ self.reply)
             products[:, -1] = products[:, :-1].sum(axis=1)
         return products
+
+    def own(self, vector: Vector | None) -> Array:
+        """The message's numbers for itself: shape (m,)."""
+        if vector is None:
+            return np.zeros(self.message.shape[1], dtype=np.float32)
+        return np.asarray(centred(vector, self.centre) @ self.message, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,22 @@ class Layer:
     def __call__(self, rows: Array) -> Array:
         """Of each row."""
         return np.asarray(rows @ self.weight + self.bias, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a network makes of a message before it gives scores."""
+
+    rows: Array
+    """Shape (C, ...): each candidate's features, what its turns say, the message's numbers."""
+    heard: Array
+    """Shape (C,): what the turns of each say for it."""
+    most: Array
+    """Shape (hidden,): the most of what all candidates show."""
+    around: Array
+    """Shape (G,): the context, scaled."""
+    of_vector: Array
+    """Shape (m,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +168,16 @@ class Network:
         Args:
             candidates: their features, shape (C, F); C is 1 at least.
             context: the features of the context, shape (G,).
-            exchanges: of the message with the turns of the candidates; with vectors, where there
-                is an encoder.
-
-        Raises:
-            ValueError: there is an encoder, and the message has no vector.
+            exchanges: of the message with the turns of the candidates; without the message's
+                vector nothing is made of what was learned of vectors.
         """
+        passed = self.passed(candidates, context, exchanges)
+        join = self._join(passed.rows, passed.heard, passed.most)
+        new = self._new(passed.around[None], passed)
+        return join.astype(np.float64), float(new[0])
+
+    def passed(self, candidates: Matrix, context: Matrix, exchanges: Exchanges) -> Passed:
+        """What is made of a message before the scores; arguments as of `scores`."""
         layer, starts = self.layers, exchanges.starts
         counts = np.diff([*starts, len(exchanges.rows)])
         around = self.context.scaled(context)
@@ -159,25 +185,72 @@ class Network:
         seen, of_vector = [self.exchanges.scaled(exchanges.rows)], np.zeros(0, dtype=np.float32)
         seen.append(np.tile(own, (len(exchanges.rows), 1)))
         if self.encoder is not None:
-            if exchanges.vector is None:
-                raise ValueError("a network that sees vectors needs the message's")
             by_user = exchanges.rows[:, BY_USER] > 0
             seen.append(self.encoder.beside(exchanges.vector, exchanges.heard, by_user))
-            of_vector = centred(exchanges.vector, self.encoder.centre) @ self.encoder.message
+            of_vector = self.encoder.own(exchanges.vector)
         hidden = silu(layer["exchange"](np.concatenate(seen, axis=1)))
         hidden = silu(layer["exchange_more"](hidden))
         heard = _log_sum(layer["exchange_score"](hidden)[:, 0], starts, counts)
         pooled = _attended(layer["attention"](hidden)[:, 0], hidden, starts, counts)
         every = np.tile(of_vector, (len(starts), 1))
-        each = np.concatenate(
+        rows = np.concatenate(
             [self.candidates.scaled(candidates), heard[:, None], pooled, every], axis=1
         )
-        each = silu(layer["candidate_more"](silu(layer["candidate"](each))))
-        most = each.max(axis=0)
-        among = silu(layer["among_all"](np.concatenate([each, np.tile(most, (len(each), 1))], 1)))
-        join = heard + layer["join_score"](among)[:, 0]
-        new = silu(layer["context"](np.concatenate([around, most, of_vector])[None]))
-        return join.astype(np.float64), float(layer["new_score"](new)[0, 0])
+        return Passed(rows, heard, self._each(rows).max(axis=0), around, of_vector)
+
+    def _each(self, rows: Array) -> Array:
+        return silu(self.layers["candidate_more"](silu(self.layers["candidate"](rows))))
+
+    def _join(self, rows: Array, heard: Array, most: Array) -> Array:
+        each = self._each(rows)
+        both = np.concatenate([each, np.tile(most, (len(each), 1))], axis=1)
+        score = self.layers["join_score"](silu(self.layers["among_all"](both)))[:, 0]
+        return np.asarray(heard + score, dtype=np.float32)
+
+    def _new(self, around: Array, passed: Passed) -> Array:
+        """Scores of *new* in several contexts, shape (len(around),)."""
+        rest = np.tile(np.concatenate([passed.most, passed.of_vector]), (len(around), 1))
+        seen = silu(self.layers["context"](np.concatenate([around, rest], axis=1)))
+        return self.layers["new_score"](seen)[:, 0]
+
+    def join_gains(
+        self, passed: Passed, best: int, other: int | None, groups: Sequence[Collection[str]]
+    ) -> Matrix:
+        """By how much a candidate's score falls with features as they are of another candidate.
+
+        Args:
+            passed: what was made of the message.
+            best: the candidate.
+            other: another one; None: features as they are on the mean of all conversations.
+            groups: names of features that are taken together.
+
+        Returns:
+            Shape (len(groups) + 1,); last, what the single turns added.
+        """
+        count = len(self.candidates.names)
+        end = count + 1 + self.layers["exchange_score"].weight.shape[0]
+        rows = np.tile(passed.rows[best], (len(groups) + 2, 1))
+        heard = np.full(len(rows), passed.heard[best], dtype=np.float32)
+        instead = np.zeros_like(rows[0]) if other is None else passed.rows[other]
+        for row, names in zip(rows, groups, strict=False):
+            columns = [place for place, each in enumerate(self.candidates.names) if each in names]
+            row[columns] = instead[columns]
+        rows[-2, count:end] = instead[count:end]
+        heard[-2] = instead[count]
+        scores = self._join(rows, heard, passed.most).astype(np.float64)
+        return np.asarray(scores[-1] - scores[:-1], dtype=np.float64)
+
+    def new_gains(self, passed: Passed, groups: Sequence[Collection[str]]) -> Matrix:
+        """By how much the score of *new* falls with features as they are on the mean.
+
+        Returns:
+            Shape (len(groups),).
+        """
+        around = np.tile(passed.around, (len(groups) + 1, 1))
+        for row, names in zip(around, groups, strict=False):
+            row[[place for place, each in enumerate(self.context.names) if each in names]] = 0.0
+        scores = self._new(around, passed).astype(np.float64)
+        return np.asarray(scores[-1] - scores[:-1], dtype=np.float64)
 
     def written(self, digits: int) -> dict[str, Any]:
         """As JSON, rounded to significant digits."""

@@ -10,10 +10,16 @@ import pytest
 
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import MessageAssembler, StreamPart
+from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMError
 from service.llm.anthropic.anthropic_messages import AnthropicModel
-from tests.support.llm.endpoint import Call, Handler, endpoint
+from tests.support.llm.endpoint import Call, Endpoint, Handler, endpoint
 
+ADD = ToolDefinition(
+    name="add",
+    description="Add.",
+    parameters={"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+)
 HELLO = [Message.user("Hello")]
 Event = dict[str, Any]
 
@@ -134,3 +140,8 @@ def answer(words: str, *, stop: str = "end_turn") -> list[Event]:
     """A whole answer of some words."""
     blocks = block(0, "text", *text(words), text="") if words else []
     return [start(), *blocks, *end(stop)]
+
+
+def sent(served: Endpoint) -> list[dict[str, Any]]:
+    """The bodies of the calls, without the look at what the model can do."""
+    return [call.body for call in served.calls if call.path == "/v1/messages"]

@@ -36,12 +36,13 @@ class Timeliness:
 
     def __init__(self, query: str, now: datetime) -> None:
         """Read the question, asked at `now`."""
-        ranges = times(query, now)
-        self._ranges = [
+        self.ranges = times(query, now)
+        """The stretches that it names."""
+        self._seconds = [
             (max(since.astimezone(UTC).timestamp(), 0.0), until.astimezone(UTC).timestamp())
-            for since, until in ranges
+            for since, until in self.ranges
         ]
-        self._latest = not ranges and asks_for_latest(query)
+        self._latest = not self.ranges and asks_for_latest(query)
 
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
@@ -57,7 +58,9 @@ class Timeliness:
         moments = list(moments)
         if self._latest:
             return _places(moments)
-        return [max((_nearness(at, *each) for each in self._ranges), default=0.0) for at in moments]
+        return [
+            max((_nearness(at, *each) for each in self._seconds), default=0.0) for at in moments
+        ]
 
 
 def _nearness(at: float, since: float, until: float) -> float:

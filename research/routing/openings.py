@@ -1,7 +1,7 @@
-"""The training of a `Projection`: by what a message replies to, and how it looks when it opens.
+"""The training of `Openings`: how a message looks when it opens a topic.
 
-A listwise softmax as in boosting; a few plain features stand beside the projection, so that it
-learns what they do not say.
+The direction is one option of a softmax over a message's candidates; what it replies to, by two
+small projections, and a few plain features stand beside it, so that it learns what they do not say.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from research.routing.feature_table import ABSENT, USER, Floats, Integers, Table
-from service.routing.features.embedding_features import LAST_TURNS, Projection
+from research.routing.feature_table import ABSENT, LAST_TURNS, USER, Integers, Table
+from service.routing.features.embedding_features import Openings, centred
 from service.routing.features.feature_set import CANDIDATE_FEATURES
 
 _BESIDE = (
@@ -35,8 +35,8 @@ _LEAST_OF_SCRIPT = 0.05
 
 
 @dataclass(frozen=True)
-class Projecting:
-    """How a projection is trained."""
+class Opening:
+    """How the direction is trained."""
 
     dimensions: int = 64
     epochs: int = 12
@@ -50,7 +50,7 @@ class Projecting:
 
 
 class _Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    def __init__(self, width: int, how: Projecting) -> None:
+    def __init__(self, width: int, how: Opening) -> None:
         super().__init__()
         random = torch.Generator().manual_seed(how.seed)
 
@@ -82,30 +82,14 @@ class _Net(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         true = torch.where(right < 0, new, join[place]) if len(join) else new
         return most + torch.log(whole) - true
 
-    def projection(self, centre: Floats, scripts: tuple[str, ...]) -> Projection:
-        def array(tensor: torch.Tensor) -> Floats:
-            return np.asarray(tensor.detach().numpy(), dtype=np.float32)
 
-        return Projection(
-            centre=centre,
-            reply=array(self.reply * self.scale),
-            user=array(self.user),
-            assistant=array(self.assistant),
-            weights=array(torch.softmax(self.weights, 0)),
-            opening=array(self.opening * _SCALE),
-            scripts=scripts,
-        )
-
-
-def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
-    """A projection for all sets together. Each batch is of one set; sets count by their weights."""
+def trained_openings(tables: Sequence[Table], how: Opening) -> Openings:
+    """For all sets together. Each batch is of one set; every message counts alike."""
     torch.manual_seed(how.seed)
     random = np.random.default_rng(how.seed)
     centre = np.mean([table.turns.mean(axis=0) for table in tables], axis=0).astype(np.float32)
-    none = np.zeros((len(centre), 0), dtype=np.float32)
-    plain = Projection(centre, none, none, none, centre, centre, ())
-    spoken = [torch.from_numpy(plain.centred(table.turns)) for table in tables]
-    said = [torch.from_numpy(plain.centred(table.said)) for table in tables]
+    spoken = [torch.from_numpy(centred(table.turns, centre)) for table in tables]
+    said = [torch.from_numpy(centred(table.said, centre)) for table in tables]
     columns = [CANDIDATE_FEATURES.index(name) for name in _BESIDE]
     every = np.concatenate([table.candidates[:, columns] for table in tables])
     middle, spread = np.nanmean(every, axis=0), np.nanstd(every, axis=0) + 1e-6
@@ -128,7 +112,8 @@ def trained_projection(tables: Sequence[Table], how: Projecting) -> Projection:
             optimiser.step()
         for group in optimiser.param_groups:
             group["lr"] *= _FADING
-    return net.projection(centre, _scripts(tables))
+    opening = np.asarray(net.opening.detach().numpy() * _SCALE, dtype=np.float32)
+    return Openings(centre, opening, _scripts(tables))
 
 
 def _scripts(tables: Sequence[Table]) -> tuple[str, ...]:
