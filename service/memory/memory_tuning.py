@@ -221,8 +221,8 @@ SAME_EMBEDDER = 0.95
 quantisations of one model differ by a hundredth, and two models agree in nothing."""
 
 SAME_VECTORS = 0.995
-"""Cosine from which on two engines of one model may take turns in one store. Untuned: torch's agrees
-with the wheel's to .999 on every processor that it was run on."""
+"""Cosine from which on two engines of one model may take turns in one store. Untuned: torch's
+agrees with the wheel's to .999 on every processor that it was run on."""
 
 INDEX_BATCH = 256
 """How many vectors go into Chroma at a time."""
