@@ -76,7 +76,7 @@ class LongTermReads:
         if dense is None or dense.identity is None:
             return None
         try:
-            return await anyio.to_thread.run_sync(dense.embed_queries, texts)
+            return (await anyio.to_thread.run_sync(dense.embed_queries, texts)).vectors
         except RondoError as error:
             _log.warning("queries are not embedded: %s", error.problem().in_words())
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,58 @@ class Embedder(Protocol):
 
         Raises:
             EmbeddingError: with what to do.
+        """
+        ...
+
+
+class TokenStates(NamedTuple):
+    """What a model makes of each token of a text, those of prompt, beginning and end left out."""
+
+    states: Vectors
+    """Shape (tokens, dimension), each row of length 1, counted from the model's usual state."""
+    information: npt.NDArray[np.float32]
+    """Shape (tokens,): how little each was to be expected, in nats."""
+
+
+class Embedded(NamedTuple):
+    """Texts, embedded."""
+
+    vectors: Vectors
+    tokens: Sequence[TokenStates] | None
+    """Of each text; None while the model gives none."""
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that gives the states of tokens as well."""
+
+    @property
+    def token_identity(self) -> str | None:
+        """Names all that the states depend on: those of two identities never mix. None: it gives
+        none."""
+        ...
+
+    def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of questions, and the states of their tokens.
+
+        Raises:
+            EmbeddingError: with what to do.
+        """
+        ...
+
+    def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of what is remembered, and the states of its tokens.
+
+        Raises:
+            EmbeddingError: with what to do.
+        """
+        ...
+
+    def wait_for_tokens(self, seconds: float) -> bool | None:
+        """Wait, so long at most, until it gives states of tokens.
+
+        Returns:
+            Whether it does; None: it never will.
         """
         ...
 

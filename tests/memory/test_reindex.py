@@ -47,7 +47,7 @@ async def test_another_embedder_is_not_used_before_a_reindex_and_says_so(tmp_pat
             assert "other-words v2" in words
             assert "`rondo memory reindex`" in words
         with pytest.raises(ConflictError):
-            dense.nearest(dense.embed_queries(["x"]), owner="me", limit=1)
+            dense.nearest(dense.embed_queries(["x"]).vectors, owner="me", limit=1)
     first = WordEmbedder()
     async with remembering(tmp_path, first) as memory:
         assert sorted(first.passages) == ["late", "later"], "the first one comes back"

@@ -92,6 +92,7 @@ class Archivist:
         self._archiving = Step(self._archive_due)
         self._embedding = memory.index.step
         self._steps = (self._reading, self._watching, self._archiving, self._embedding)
+        self._aside = memory.index.coding
         self._went_on = anyio.Event()
         self._rid_of_lost_words = anyio.Event()
         self._running = False
@@ -221,7 +222,7 @@ class Archivist:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._follow)
-                for step in self._steps:
+                for step in (*self._steps, self._aside):
                     tasks.start_soon(step.repeat, self._first_pause)
                 task_status.started()
         finally:

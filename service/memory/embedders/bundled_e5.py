@@ -7,20 +7,24 @@ turns: the engine embeds until the module is there.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from service.memory.protocol import Vectors
 
 if TYPE_CHECKING:
-    from sentence_transformers.base.modules.input_module import InputModule
+    from service.memory.embedders.e5_encoder import E5Encoder
 
 QUERY_PROMPT = "query: "
 PASSAGE_PROMPT = "passage: "
 DIMENSION = 384
+TOKEN_CENTRE = "e5_token_centre.json"
 
 
 def weights_file() -> Path:
@@ -51,7 +55,13 @@ class WheelEngine:
         return vectors
 
 
-def load_module() -> InputModule:
+def token_centre() -> Vectors:
+    """The usual state of a token, shape (dimension,): see `research.fit_token_centre`."""
+    text = Path(__file__).with_name(TOKEN_CENTRE).read_text(encoding="utf-8")
+    return np.array(json.loads(text)["centre"], dtype=np.float32)
+
+
+def load_module() -> E5Encoder:
     """The only module that a SentenceTransformer needs. The first time takes seconds."""
     with _cores_shared():
         from service.memory.embedders.e5_encoder import load_encoder

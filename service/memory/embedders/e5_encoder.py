@@ -17,12 +17,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from sentence_transformers.base.modules.input_module import InputModule
 from torch import Tensor, nn
 from torch.nn import functional
 
-from service.memory.embedders.e5_weights import PackedE5
+from service.memory.embedders.e5_weights import Floats, PackedE5
 
 _SPACES = re.compile(" {2,}")
 _SPACE = "\u2581"
@@ -58,6 +59,10 @@ class E5Tokenizer:
             ("" if clean.startswith(" ") else _SPACE) + clean.replace(" ", _SPACE)
         )
         return [number for word in words for number in self._cut(word)]
+
+    def information(self, ids: Sequence[int]) -> Floats:
+        """How little each piece was to be expected, in nats: shape (len(ids),)."""
+        return -np.array([self._scores[number] for number in ids], dtype=np.float32)
 
     def _cut(self, word: str) -> list[int]:
         """The likeliest pieces of a word, by dynamic programming (Kudo 2018, "Unigram")."""
@@ -181,6 +186,14 @@ class _Window(NamedTuple):
     ids: list[int]
 
 
+class TokenRows(NamedTuple):
+    """What became of a text's tokens, those of its prompt, its beginning and its end left out."""
+
+    ids: list[int]
+    states: Tensor
+    """Shape (tokens, hidden)."""
+
+
 class E5Encoder(InputModule):  # type: ignore[misc]  # torch has no types here
     """Texts in; states of their tokens and embeddings of them out. Nothing to train or to save."""
 
@@ -255,6 +268,24 @@ class E5Encoder(InputModule):  # type: ignore[misc]  # torch has no types here
         sums = x.new_zeros((int(texts[-1]) + 1, x.shape[-1]))
         embedding = functional.normalize(sums.index_add_(0, texts, torch.stack(means)), dim=1)
         return {**features, "token_embeddings": states, "sentence_embedding": embedding}
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]  # torch has no types here
+    def embed_by_token(self, texts: Sequence[str], prompt: str) -> tuple[Tensor, list[TokenRows]]:
+        """Embeddings of texts, shape (texts, hidden), and the states of their tokens, by text."""
+        features = self.preprocess(texts, prompt)
+        out = self({name: each.to(self.positions.device) for name, each in features.items()})
+        ids: list[list[int]] = [[] for _ in texts]
+        states: list[list[Tensor]] = [[] for _ in texts]
+        for window, number in enumerate(features["text_of_window"].tolist()):
+            mask = features["attention_mask"][window]
+            ids[number] += features["input_ids"][window][mask][1:-1].tolist()
+            states[number].append(out["token_embeddings"][window].cpu()[mask][1:-1])
+        begin = len(self.tokenizer.ids(prompt.rstrip()))
+        rows = [
+            TokenRows(own[begin:], torch.cat(of_text)[begin:])
+            for own, of_text in zip(ids, states, strict=True)
+        ]
+        return out["sentence_embedding"].cpu(), rows
 
     def _embedded(self, features: dict[str, Any]) -> tuple[Tensor, list[int]]:
         """What goes into the first layer, shape (tokens, hidden), and the tokens of each window."""

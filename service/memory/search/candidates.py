@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from service.domain.errors import ConflictError, RondoError
 from service.memory.ledger.protocol import Around, Ledger, Passing, SegmentRow
 from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
-from service.memory.protocol import SearchFilters, Vectors
+from service.memory.protocol import Embedded, SearchFilters, TokenStates, Vectors
 from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
 from service.memory.search.time.calendar_spans import TimeRange
@@ -70,6 +70,8 @@ class OfWords(NamedTuple):
     """These segments and those beside them."""
     vectors: KnownVectors | None
     """Theirs, in this order; None when vectors have no say."""
+    codes: Mapping[int, bytes]
+    """What is kept of their tokens, by number."""
     corpus: Corpus
     """How rare the question's words are."""
     waiting: int
@@ -84,6 +86,8 @@ class Candidates:
     """All candidates: of words and of vectors."""
     vector: Vectors | None
     """The query's, one row; None when the vectors had no say."""
+    tokens: Sequence[TokenStates] | None
+    """The states of the query's tokens, of each of its texts; None where there are none."""
     of_words: OfWords
     """What was read while the query was embedded."""
     why_words_only: str | None = None
@@ -129,16 +133,18 @@ class CandidateSource:
         """
         scopes = [self._looked_ahead(each) for each in (scope, *scope.within_times)]
         started = self._start(self._by_words, question, scope if words else None, scope.owner)
-        vector, nearest, reason = self._by_meaning(question, scopes)
+        asked, nearest, reason = self._by_meaning(question, scopes)
         of_words = started.result()
         few = scopes[0].few.result()
         numbers = frozenset(of_words.bm25) | frozenset(nearest)
-        if vector is not None and few is not None and len(few) <= scope.count:
+        if asked is not None and few is not None and len(few) <= scope.count:
             numbers |= frozenset(few)  # those as well that have no vector yet
         more = max(len(of_words.bm25), len(nearest)) >= scope.count and not (
             few and len(few) <= len(numbers)
         )
-        return Candidates(numbers, vector, of_words, reason, more)
+        vector = None if asked is None else query_vector(asked.vectors)
+        tokens = None if asked is None else asked.tokens
+        return Candidates(numbers, vector, tokens, of_words, reason, more)
 
     def nearest(self, vectors: Vectors, scope: SearchScope) -> dict[int, NDArray[np.float32]]:
         """The segments nearest to any of some vectors, with their own vectors.
@@ -205,21 +211,23 @@ class CandidateSource:
                 bm25 |= dict(index.search(terms, owner=owner, filters=each.filters, limit=limit))
         around = self._ledger.segments.neighbours(bm25, owner=owner, before=CONTEXT, after=CONTEXT)
         numbers = [*all_rows(around.values())]
-        vectors = None
+        vectors, codes = None, dict[int, bytes]()
         if self._dense is not None and not self._dense.why_not():
             vectors = self._dense.vectors_of(numbers)
-        return OfWords(bm25, around, numbers, vectors, corpus, self._waiting(owner))
+            codes |= self._dense.codes_of(numbers)
+        return OfWords(bm25, around, numbers, vectors, codes, corpus, self._waiting(owner))
 
     def _by_meaning(
         self, question: Question, scopes: Sequence[_LookedAhead]
-    ) -> tuple[Vectors | None, Mapping[int, float], str | None]:
-        """The query's vector and cosines by segment; or why there are none."""
+    ) -> tuple[Embedded | None, Mapping[int, float], str | None]:
+        """The embedded query, and cosines by segment; or why there are none."""
         if self._dense is None:
             return None, {}, "no embedder is configured."
         if reason := self._dense.why_not():
             return None, {}, reason
         try:
-            vector = query_vector(self._dense.embed_queries(question.texts))
+            asked = self._dense.embed_queries(question.texts)
+            vector = query_vector(asked.vectors)
             nearest: dict[int, float] = {}
             for scope, passing, few, few_vectors in scopes:
                 numbers, vectors = few.result(), few_vectors.result()
@@ -227,7 +235,7 @@ class CandidateSource:
                     nearest |= _best([(numbers, vectors)], vector, scope.count)
                 else:
                     nearest |= self._offered(self._dense, vector, scope, passing)
-            return vector, nearest, None
+            return asked, nearest, None
         except RondoError as error:
             return None, {}, error.problem().in_words()
 

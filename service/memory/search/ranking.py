@@ -4,8 +4,9 @@ A segment is judged by its meaning and its words, both seen together with the tu
 last summer" answers nothing without the question before it. Nothing is learnt per store, and no
 score depends on which unit an index counts in:
 
-- Cosines of one model lie close together and differ from model to model. They are counted in
-  standard deviations from the mean, over all passages of the search.
+- Meaning is how well a passage's tokens match the question's where most have codes of them, and
+  else how near the vectors lie. Either lies close together and differs from model to model: it is
+  counted in standard deviations from the mean, over all passages of the search.
 - Words count by their rarity (the idf of BM25), and a word that stands near counts in part. The
   places of one word in a window are added first and saturate then, after BM25F (Robertson, Zaragoza
   and Taylor, "Simple BM25 extension to multiple weighted fields", 2004). The sum is a share of what
@@ -26,7 +27,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
-from service.memory.memory_tuning import RANKING
+from service.memory.memory_tuning import RANKING, RANKING_BY_TOKENS, RankingWeights
 from service.memory.search.query_terms import Question
 from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
@@ -45,6 +46,8 @@ class Passage(NamedTuple):
     """As they are indexed, separated by spaces."""
     cosine: float | None
     """Of its vector and the question's; None when it has none."""
+    match: float | None = None
+    """How well its tokens match the question's, see `token_matches`; None when it has no codes."""
     time: float = 0.0
     """How well its moment fits a time that the question names, 0 to 1; 0 when it names none."""
     eligible: bool = True
@@ -96,6 +99,8 @@ def rank(
     candidates: Iterable[InContext],
     corpus: Corpus,
     unrelated: Unrelated | None = None,
+    *,
+    weights: RankingWeights | None = None,
 ) -> list[Ranked]:
     """All eligible passages that are given, in context or as context, best first. Pure.
 
@@ -109,6 +114,7 @@ def rank(
         unrelated: where the cosines of what has nothing to do with each other lie; None when that
             is not known, or nothing has a vector: then words alone tell what is about the question.
             The order does not depend on it.
+        weights: of the parts; None for those that are tuned.
 
     >>> said, asked = "We sailed to Iceland in May.", "Where did you spend your holiday?"
     >>> one = Passage(AnchorRef("a", 0, 0), asked, "where did you spend your holiday", 0.80)
@@ -122,7 +128,7 @@ def rank(
     >>> [entry.ref.segment_index for entry in ranked if entry.ref.run_loop_id == "a"]
     [1, 0]
     """
-    pool = _Pool(candidates)
+    pool = _Pool(candidates, weights)
     words = _words(question, corpus, pool)
     meaning = _meaning(pool, words)
     loops = _by_loop(pool, words, meaning)
@@ -146,7 +152,7 @@ class _Pool:
     """The passages of a search, each once and by its place among them, and which stand side by
     side."""
 
-    def __init__(self, candidates: Iterable[InContext]) -> None:
+    def __init__(self, candidates: Iterable[InContext], weights: RankingWeights | None) -> None:
         self.passages: list[Passage] = []
         places: dict[AnchorRef, int] = {}
         pairs: list[tuple[int, int]] = []
@@ -158,6 +164,10 @@ class _Pool:
                     self.passages.append(passage)
                 row.append(place)
             pairs += pairwise(row)
+        matched = sum(passage.match is not None for passage in self.passages)
+        self.by_tokens = 2 * matched > len(self.passages)
+        """Whether tokens tell the meaning of most of them; else vectors do."""
+        self.weights = weights or (RANKING_BY_TOKENS if self.by_tokens else RANKING)
         before: list[int | None] = [None] * len(self.passages)
         after: list[int | None] = [None] * len(self.passages)
         for earlier, later in pairs:
@@ -165,7 +175,7 @@ class _Pool:
             after[earlier] = later
         self.at = {
             distance: _steps(after if distance > 0 else before, abs(distance))
-            for distance in {-1, *RANKING.meaning_nearby, *RANKING.words_nearby}
+            for distance in {-1, *self.weights.meaning_nearby, *self.weights.words_nearby}
         }
         """By distance: for each passage the one so many places after it, or before it where the
         distance is negative; None when it is not known."""
@@ -206,9 +216,11 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     average = (fmean(lengths) if lengths else 0.0) or 1.0
     strength: list[dict[str, float]] = []
     for passage, terms in zip(pool.passages, lengths, strict=True):
-        length = 1 + RANKING.length_share * (terms / average - 1)
+        length = 1 + pool.weights.length_share * (terms / average - 1)
         often = _count(idf, passage.terms)
-        strength.append({term: _saturated(count / length) for term, count in often.items()})
+        strength.append(
+            {term: _saturated(count / length, pool.weights) for term, count in often.items()}
+        )
     return _Words({term: weight / total for term, weight in idf.items()}, total, strength)
 
 
@@ -240,23 +252,40 @@ def _idf(frequency: int, segments: int) -> float:
     return math.log(1 + (max(segments, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def _saturated(count: float) -> float:
-    return count * (RANKING.saturation + 1) / (count + RANKING.saturation)
+def _saturated(count: float, weights: RankingWeights) -> float:
+    return count * (weights.saturation + 1) / (count + weights.saturation)
 
 
 def _meaning(pool: _Pool, words: _Words) -> list[float]:
     """Of each passage, in standard deviations from the average one."""
-    cosines = [each.cosine for each in pool.passages if each.cosine is not None]
-    average = fmean(cosines) if cosines else 0.0
+    by_words = [pool.weights.meaning_by_words * words.own(at) for at in range(len(pool.passages))]
+    cosines = _standardised(
+        [each.cosine for each in pool.passages],
+        RANKING.usual_spread,
+        by_words,
+    )
+    if not pool.by_tokens:
+        return cosines
+    return _standardised(
+        [each.match for each in pool.passages],
+        pool.weights.usual_spread,
+        [pool.weights.meaning_by_cosine * each for each in cosines],
+    )
+
+
+def _standardised(
+    values: Sequence[float | None], usual_spread: float, instead: Sequence[float]
+) -> list[float]:
+    """In standard deviations from the average one; and something else for what is None."""
+    present = [each for each in values if each is not None]
+    average = fmean(present) if present else 0.0
     # A handful of passages says little about the spread: the usual one counts as some more of them.
-    squares = sum((cosine - average) ** 2 for cosine in cosines)
-    squares += RANKING.usual_spread_counts * RANKING.usual_spread**2
-    spread = math.sqrt(squares / (len(cosines) + RANKING.usual_spread_counts))
+    squares = sum((each - average) ** 2 for each in present)
+    squares += RANKING.usual_spread_counts * usual_spread**2
+    spread = math.sqrt(squares / (len(present) + RANKING.usual_spread_counts))
     return [
-        (passage.cosine - average) / spread
-        if passage.cosine is not None
-        else RANKING.meaning_by_words * words.own(place)
-        for place, passage in enumerate(pool.passages)
+        other if each is None else (each - average) / spread
+        for each, other in zip(values, instead, strict=True)
     ]
 
 
@@ -295,15 +324,15 @@ class _Placed(NamedTuple):
 def _placed(
     place: int, pool: _Pool, words: _Words, meaning: Sequence[float], loop: _Loop
 ) -> _Placed:
-    passage = pool.passages[place]
+    passage, weights = pool.passages[place], pool.weights
     parts = {
-        "meaning": RANKING.meaning * meaning[place],
+        "meaning": weights.meaning * meaning[place],
         "meaning_nearby": _meaning_nearby(place, pool, meaning),
-        "meaning_of_loop": RANKING.meaning_of_loop * loop.meaning,
-        "words": RANKING.words * _words_in_window(place, pool, words) if loop.words else 0.0,
-        "words_of_loop": RANKING.words_of_loop * loop.words,
-        "question": RANKING.question if pool.asking[place] else 0.0,
-        "time": RANKING.time * passage.time,
+        "meaning_of_loop": weights.meaning_of_loop * loop.meaning,
+        "words": weights.words * _words_in_window(place, pool, words) if loop.words else 0.0,
+        "words_of_loop": weights.words_of_loop * loop.words,
+        "question": weights.question if pool.asking[place] else 0.0,
+        "time": weights.time * passage.time,
     }
     parts = {name: part for name, part in parts.items() if part}
     score = round(sum(parts.values()), SCORE_DIGITS)
@@ -326,24 +355,24 @@ def _found(entry: _Placed, pool: _Pool, words: _Words) -> RelevanceHit:
 
 def _meaning_nearby(place: int, pool: _Pool, meaning: Sequence[float]) -> float:
     total = 0.0
-    for distance, weight in RANKING.meaning_nearby.items():
+    for distance, weight in pool.weights.meaning_nearby.items():
         near = pool.at[distance][place]
         if near is not None:
             total += weight * meaning[near]
     answered = pool.at[-1][place]
     if answered is not None and pool.asking[answered]:
-        total += RANKING.meaning_answered * meaning[answered]
+        total += pool.weights.meaning_answered * meaning[answered]
     return total
 
 
 def _words_in_window(place: int, pool: _Pool, words: _Words) -> float:
     window = words.strength[place]
-    for distance, weight in RANKING.words_nearby.items():
+    for distance, weight in pool.weights.words_nearby.items():
         near = pool.at[distance][place]
         if near is None or not words.strength[near]:
             continue
         if distance == -1 and pool.asking[near]:
-            weight += RANKING.words_answered
+            weight += pool.weights.words_answered
         window = {**window}
         for term, much in words.strength[near].items():
             window[term] = window.get(term, 0.0) + weight * much

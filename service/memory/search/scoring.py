@@ -17,6 +17,7 @@ from service.memory.search.candidates import Candidates, SearchScope, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.time.time_expressions import Timeliness
+from service.memory.search.token_matches import token_matches
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
 
@@ -33,8 +34,8 @@ class ScoredRow:
     """Whether it seems to be about the question; the reranker, too, leaves that as it is."""
     scores: dict[str, float]
     """The formula's parts; ``cosine`` and ``bm25`` as the indexes gave them, where they did, and
-    ``lexical``, the latter as a share of the best; ``held``, which share of the question's words
-    it holds, and ``rarity``, the idf of these together."""
+    ``lexical``, the latter as a share of the best; ``match``, see `token_matches`; ``held``, which
+    share of the question's words it holds, and ``rarity``, the idf of these together."""
 
 
 class Scorer:
@@ -56,7 +57,8 @@ class Scorer:
         around = self._around(candidates, scope.owner)
         rows = all_rows(around.values())
         cosines = self._cosines(candidates, [*rows])
-        passages = self._passages(rows, cosines, timeliness, scope)
+        matches = self._matches(candidates, [*rows])
+        passages = self._passages(rows, cosines, matches, timeliness, scope)
         ranked = rank(
             question,
             [_in_context(each, passages) for each in around.values()],
@@ -66,7 +68,7 @@ class Scorer:
         by_ref = {row.ref: row for row in rows.values()}
         bm25 = candidates.of_words.bm25
         most = max(bm25.values(), default=0.0)
-        return [_scored(each, by_ref[each.ref], cosines, bm25, most) for each in ranked]
+        return [_scored(each, by_ref[each.ref], cosines, matches, bm25, most) for each in ranked]
 
     def _around(self, candidates: Candidates, owner: str) -> Mapping[int, Around]:
         near_words = candidates.of_words.around
@@ -80,6 +82,7 @@ class Scorer:
         self,
         rows: Mapping[int, SegmentRow],
         cosines: Mapping[int, float],
+        matches: Mapping[int, float],
         timeliness: Timeliness,
         scope: SearchScope,
     ) -> dict[int, Passage]:
@@ -94,6 +97,7 @@ class Scorer:
                 content=row.text,
                 terms=row.terms,
                 cosine=cosines.get(number),
+                match=matches.get(number),
                 time=fits[number],
                 eligible=number in eligible,
             )
@@ -109,6 +113,14 @@ class Scorer:
             cosines |= _cosines_of(of_words.numbers, of_words.vectors, candidates.vector)
         missing = [number for number in numbers if number not in cosines]
         return cosines | _cosines_of(missing, self._dense.vectors_of(missing), candidates.vector)
+
+    def _matches(self, candidates: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
+        if candidates.tokens is None or self._dense is None:
+            return {}
+        codes = dict(candidates.of_words.codes)
+        missing = [number for number in numbers if number not in codes]
+        codes |= self._dense.codes_of(missing)
+        return token_matches(candidates.tokens, codes)
 
 
 def _cosines_of(
@@ -135,12 +147,15 @@ def _scored(
     each: Ranked,
     row: SegmentRow,
     cosines: Mapping[int, float],
+    matches: Mapping[int, float],
     bm25: Mapping[int, float],
     most: float,
 ) -> ScoredRow:
     scores = each.scores
     if row.number in cosines:
         scores["cosine"] = cosines[row.number]
+    if row.number in matches:
+        scores["match"] = matches[row.number]
     if row.number in bm25:
         scores["bm25"] = bm25[row.number]
         scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0

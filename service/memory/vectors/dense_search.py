@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
-from service.memory.protocol import Embedder, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenEmbedder, Vectors
+from service.memory.vectors import token_codes
 from service.memory.vectors.embedding_store import PROBE, KnownVectors
 from service.memory.vectors.index_keeper import IndexKeeper
 from service.memory.vectors.protocol import Nearest
@@ -21,6 +22,8 @@ class LoadedEmbedder(NamedTuple):
     number: int
     """Under which its vectors are kept."""
     dimension: int
+    coding: int | None
+    """Under which the codes of its tokens are kept; None where it gives no states of tokens."""
 
 
 class DenseSide:
@@ -55,7 +58,18 @@ class DenseSide:
                 probe = self._embedder.embed_queries([PROBE])  # loads what is lazy
                 number = self._states.embedder(self._embedder.identity, probe)
                 identity = self._states.identity(number)
-                self.loaded = LoadedEmbedder(identity, number, probe.shape[1])
+                coding = self._coding(identity)
+                self.loaded = LoadedEmbedder(identity, number, probe.shape[1], coding)
+
+    def _coding(self, identity: str) -> int | None:
+        of_tokens = self._by_token.token_identity if self._by_token else None
+        if of_tokens is None or identity != self._embedder.identity:  # another model of that name
+            return None
+        return self._states.embedder(f"{of_tokens} {token_codes.FORMAT}")
+
+    @property
+    def _by_token(self) -> TokenEmbedder | None:
+        return self._embedder if isinstance(self._embedder, TokenEmbedder) else None
 
     @property
     def unrelated(self) -> Unrelated | None:
@@ -99,21 +113,29 @@ class DenseSide:
         built, configured = (" ".join(identity.split(" ")[:2]) for identity in whole)
         return whole if built == configured else (built, configured)
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of questions.
+    def embed_queries(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of questions, with the states of their tokens where these are compared.
 
         Raises:
             EmbeddingError: they cannot be embedded.
         """
-        return self._embedder.embed_queries(texts)
+        if self._by_token is None or self.loaded is None or self.loaded.coding is None:
+            return Embedded(self._embedder.embed_queries(texts), None)
+        return self._by_token.embed_queries_by_token(texts)
 
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of what is remembered.
+    def embed_passages(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of what is remembered, with the states of its tokens if they can be had now.
 
         Raises:
             EmbeddingError: they cannot be embedded.
         """
-        return self._embedder.embed_passages(texts)
+        if self._by_token is None or self.loaded is None or self.loaded.coding is None:
+            return Embedded(self._embedder.embed_passages(texts), None)
+        return self._by_token.embed_passages_by_token(texts)
+
+    def wait_for_tokens(self, seconds: float) -> bool | None:
+        """See `TokenEmbedder.wait_for_tokens`."""
+        return None if self._by_token is None else self._by_token.wait_for_tokens(seconds)
 
     def nearest(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
         """The segments of this owner nearest in meaning, best first.
@@ -151,6 +173,16 @@ class DenseSide:
         """
         loaded = self._loaded()
         return self._states.vectors_of(loaded.number, numbers, loaded.dimension)
+
+    def codes_of(self, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """The codes of the tokens of any segments that have them, by their numbers in the ledger.
+
+        Raises:
+            EmbeddingError: the embedder is not loaded.
+            StorageError: the ledger cannot be read.
+        """
+        coding = self._loaded().coding
+        return {} if coding is None else self._states.codes.of(coding, numbers)
 
     def _loaded(self) -> LoadedEmbedder:
         if self.loaded is None:

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError
@@ -20,7 +20,8 @@ from service.memory.memory_tuning import (
     INDEX_BATCH,
     INDEXED_AFTER,
 )
-from service.memory.protocol import Progress, Vectors
+from service.memory.protocol import Embedded, Progress
+from service.memory.vectors import token_codes
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import PendingSegment
 from service.memory.vectors.index_keeper import IndexKeeper, OpenGeneration
@@ -46,6 +47,7 @@ class EmbeddingQueue:
         self._dense = dense
         self._asking = threading.Lock()
         self._embedded_up_to = 0
+        self._coded_up_to = 0
         self._refused: dict[int, str] = {}  # owners, by the numbers of segments
         self._not_indexed = 0
         self._damaged = 0
@@ -62,7 +64,7 @@ class EmbeddingQueue:
         """
         if self._dense is not None:
             self._dense.load()
-        self._keeper.sync(self._embedder)
+        self._keeper.sync(self._embedder, coding=self._coding)
 
     def step(self) -> bool:
         """Do the next small piece of what is to be done, in less than about two seconds.
@@ -74,7 +76,7 @@ class EmbeddingQueue:
             EmbeddingError: the embedder failed; nothing was marked.
             StorageError: the index or the ledger refused.
         """
-        self._keeper.sync(self._embedder)
+        self._keeper.sync(self._embedder, coding=self._coding)
         opened = [each for each in (self._keeper.active, self._keeper.building) if each is not None]
         dropped = [self._drop_unneeded(each) for each in opened]
         if any(dropped):
@@ -100,6 +102,29 @@ class EmbeddingQueue:
         if building is not None:
             return self._swap()
         return self._keeper.tidy()
+
+    def add_codes(self) -> bool:
+        """Give codes to a few segments whose vectors were made without; whether there may be more.
+
+        Those of the first seconds of a process are, and all of an older version's.
+
+        Raises:
+            EmbeddingError: the embedder failed.
+            StorageError: the ledger refused.
+        """
+        loaded = self._dense.loaded if self._dense else None
+        if loaded is None or loaded.coding is None:
+            return False
+        waiting = self._states.codes.pending(
+            loaded.coding, loaded.number, beyond=self._coded_up_to, limit=EMBEDDING_BATCH
+        )
+        batch = _within_tokens(waiting)
+        if not batch:
+            return False
+        for piece, embedded in self._embedded(batch):
+            self._store_codes(piece, embedded)
+        self._coded_up_to = batch[-1].number
+        return True
 
     def reindex(self, *, force: bool) -> str | None:
         """Have a new index built by the configured embedder, beside the one there is.
@@ -189,6 +214,11 @@ class EmbeddingQueue:
         loaded = self._dense.loaded if self._dense else None
         return loaded.number if loaded else None
 
+    @property
+    def _coding(self) -> int | None:
+        loaded = self._dense.loaded if self._dense else None
+        return loaded.coding if loaded else None
+
     def _embed(self) -> bool:
         """Embed the next few segments and write their vectors to the ledger; whether there were."""
         embedder = self._embedder
@@ -197,16 +227,23 @@ class EmbeddingQueue:
         batch = _within_tokens(waiting)
         if not batch:
             return False
-        for piece, vectors in self._vectors(batch):
-            self._states.store(embedder, piece, vectors)
+        for piece, embedded in self._embedded(batch):
+            self._states.store(embedder, piece, embedded.vectors)
+            self._store_codes(piece, embedded)
             self.embedded += len(piece)
             self._not_indexed += len(piece)
         self._embedded_up_to = batch[-1].number
         return True
 
-    def _vectors(
+    def _store_codes(self, pieces: Sequence[PendingSegment], embedded: Embedded) -> None:
+        if embedded.tokens is None or self._coding is None:
+            return
+        codes = [token_codes.encode(each.states) for each in embedded.tokens]
+        self._states.codes.store(self._coding, [each.number for each in pieces], codes)
+
+    def _embedded(
         self, batch: list[PendingSegment]
-    ) -> Iterable[tuple[list[PendingSegment], Vectors]]:
+    ) -> Iterable[tuple[list[PendingSegment], Embedded]]:
         """Embed a batch; when it is refused, each by itself, so that one text blocks no others."""
         assert self._dense is not None
         try:
@@ -228,7 +265,7 @@ class EmbeddingQueue:
             return False
         return True
 
-    def _alone(self, piece: PendingSegment) -> tuple[list[PendingSegment], Vectors] | None:
+    def _alone(self, piece: PendingSegment) -> tuple[list[PendingSegment], Embedded] | None:
         assert self._dense is not None
         try:
             return [piece], self._dense.embed_passages([piece.text])

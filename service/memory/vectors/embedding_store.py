@@ -6,7 +6,7 @@ them, without embedding anything again. Which index holds which of them is kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -183,6 +183,32 @@ class ScrubRequests(Protocol):
         ...
 
 
+class TokenCodes(Protocol):
+    """The codes of segments' tokens, see `token_codes`. The methods block; all raise StorageError
+    when the disk refuses."""
+
+    def pending(
+        self, coding: int, embedder: int, *, beyond: int, limit: int
+    ) -> list[PendingSegment]:
+        """The next segments that have a vector and no codes, in the order of their numbers.
+
+        Args:
+            coding: the number of the codes' identity, as `EmbeddingStore.embedder` gives it.
+            embedder: whose vectors.
+            beyond: only segments with a higher number.
+            limit: at most so many.
+        """
+        ...
+
+    def store(self, coding: int, numbers: Sequence[int], codes: Sequence[bytes]) -> None:
+        """Keep the codes of segments; one that is gone meanwhile gets none."""
+        ...
+
+    def of(self, coding: int, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """The codes of segments, by number; those without are left out."""
+        ...
+
+
 class EmbeddingStore(Protocol):
     """The vectors of segments, by each embedder. The methods block; all raise StorageError when the
     disk refuses."""
@@ -200,6 +226,11 @@ class EmbeddingStore(Protocol):
     @property
     def scrubs(self) -> ScrubRequests:
         """What is to be built anew since something was forgotten."""
+        ...
+
+    @property
+    def codes(self) -> TokenCodes:
+        """What is kept of the segments' tokens."""
         ...
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:
@@ -261,7 +292,7 @@ class EmbeddingStore(Protocol):
         ...
 
     def drop_vectors_of_others(self, needed: Iterable[int]) -> bool:
-        """Drop some vectors of embedders that are not needed any more.
+        """Drop some vectors, and codes of tokens, of embedders that are not needed any more.
 
         Returns:
             Whether there may be more.

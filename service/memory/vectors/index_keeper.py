@@ -60,6 +60,7 @@ class IndexKeeper:
         self._rows = states.generations
         self._contents, self._scrubs = states.contents, states.scrubs
         self._configured: int | None = None
+        self._coding: int | None = None
         self._stale = True
         self._tidy = False
         self._damaged: dict[int, tuple[OpenGeneration, str]] = {}
@@ -104,11 +105,12 @@ class IndexKeeper:
                 advice="It is built anew from the ledger; search goes by words meanwhile.",
             )
 
-    def sync(self, configured: int | None) -> None:
+    def sync(self, configured: int | None, *, coding: int | None = None) -> None:
         """Make what is open what the rows say.
 
         Args:
             configured: the embedder in use; None without one: then nothing is opened.
+            coding: under which number the codes of its tokens are kept; None: there are none.
 
         Raises:
             IndexUnreachableError: the server does not answer.
@@ -117,6 +119,7 @@ class IndexKeeper:
         if not self._stale and configured == self._configured:
             return
         self._configured = configured
+        self._coding = coding
         self._stale = False
         try:
             self._replace_damaged()
@@ -154,7 +157,7 @@ class IndexKeeper:
                 while self._rows.purge(row.id):
                     pass
                 return True
-        needed = {row.embedder for row in rows} | {self._configured or 0}
+        needed = {row.embedder for row in rows} | {self._configured or 0, self._coding or 0}
         if self._configured is not None and self.states.drop_vectors_of_others(needed):
             return True
         clean = self._scrubs.is_pending() and all(row.scrub >= request for row in rows)

@@ -27,6 +27,7 @@ from service.storage.concurrency import Step
 
 _log = logging.getLogger(__name__)
 
+_LOOKS_AGAIN = 1.0  # seconds
 _ASKED_AGAIN_AFTER = 10.0  # seconds; a server that was gone may be back
 
 
@@ -62,6 +63,8 @@ class IndexWorker:
         self.queue = EmbeddingQueue(self._keeper, self.dense)
         self.step = Step(self._go)
         """Does the work in the background, where somebody repeats it."""
+        self.coding = Step(self._add_codes)
+        """Adds to older vectors what is kept of tokens, in the background: nobody waits for it."""
         self._working = anyio.Lock()
         self._problem: Problem | None = None
         self._asked_at = 0.0
@@ -97,7 +100,25 @@ class IndexWorker:
             return EmbeddingProgress(self.queue.embedded - before, self._problem)
 
     async def _go(self) -> Problem | None:
-        return (await self.work()).problem
+        problem = (await self.work()).problem
+        self.coding.want()
+        return problem
+
+    async def _add_codes(self) -> Problem | None:
+        """Code what has a vector alone, as soon as the embedder gives states of tokens."""
+        dense = self.dense
+        if dense is None or dense.loaded is None or dense.loaded.coding is None:
+            return None
+        ready: bool | None = False
+        while ready is False:
+            ready = await anyio.to_thread.run_sync(
+                dense.wait_for_tokens, _LOOKS_AGAIN, abandon_on_cancel=True
+            )
+        more = bool(ready)
+        while more:
+            async with self._working:  # a piece at a time: what is new comes in between
+                more = await anyio.to_thread.run_sync(self.queue.add_codes)
+        return None
 
     def wake(self) -> None:
         """Have the work done soon, where somebody does it in the background."""

@@ -21,6 +21,12 @@ from service.memory.ledger.sqlite.generation_rows import (
     SqliteScrubRequests,
     drop_indexed,
 )
+from service.memory.ledger.sqlite.token_rows import (
+    SHIFT,
+    TOKEN_CODES_SCHEMA,
+    SqliteTokenCodes,
+    drop_codes,
+)
 from service.memory.memory_tuning import SAME_EMBEDDER
 from service.memory.protocol import (
     Vectors,
@@ -47,6 +53,7 @@ CREATE TABLE IF NOT EXISTS vectors (
     vector BLOB NOT NULL
 );
 """
+    + TOKEN_CODES_SCHEMA
     + GENERATIONS_SCHEMA
 )
 
@@ -63,8 +70,7 @@ UPDATE OR IGNORE embedders SET identity =
 )
 """That schema told endpoints apart by their addresses, not by their vectors."""
 
-_SHIFT = 40
-_NUMBERS = 1 << _SHIFT
+_NUMBERS = 1 << SHIFT
 _DROPPED_AT_ONCE = 2000
 
 
@@ -77,6 +83,7 @@ class SqliteEmbeddings:
         self.generations = SqliteGenerations(file, writing)
         self.contents = SqliteIndexContents(file, writing)
         self.scrubs = SqliteScrubRequests(file, writing)
+        self.codes = SqliteTokenCodes(file, writing)
 
     def embedder(self, identity: str, probe: Vectors | None = None) -> int:
         """See `EmbeddingStore.embedder`."""
@@ -114,14 +121,14 @@ class SqliteEmbeddings:
         rows = self._file.select(
             "SELECT id, owner, text FROM segments WHERE id > ? AND NOT EXISTS"
             " (SELECT 1 FROM vectors v WHERE v.id = ? + segments.id) ORDER BY id LIMIT ?",
-            (beyond, embedder << _SHIFT, limit),
+            (beyond, embedder << SHIFT, limit),
         )
         return [PendingSegment(*row) for row in rows]
 
     def store(self, embedder: int, pending: Sequence[PendingSegment], vectors: Vectors) -> None:
         """See `EmbeddingStore.store`."""
         rows = vectors.astype(STORED)
-        first = embedder << _SHIFT
+        first = embedder << SHIFT
         with self._writing:
             with self._file.transaction(durable=False) as db:
                 db.executemany(
@@ -135,7 +142,7 @@ class SqliteEmbeddings:
 
     def vectors_of(self, embedder: int, numbers: Sequence[int], dimension: int) -> KnownVectors:
         """The vectors of segments, in the order of `numbers`, which may be any."""
-        first = embedder << _SHIFT
+        first = embedder << SHIFT
         rows = self._file.select(
             "SELECT ids.key, vector"
             " FROM json_each(?) AS ids CROSS JOIN vectors v ON v.id = ids.value",
@@ -158,7 +165,7 @@ class SqliteEmbeddings:
             " WHERE s.id > ? AND NOT EXISTS"
             " (SELECT 1 FROM indexed i WHERE i.generation = ? AND i.segment = s.id)"
             " ORDER BY s.id LIMIT ?",
-            (embedder << _SHIFT, beyond, generation, limit),
+            (embedder << SHIFT, beyond, generation, limit),
         )
         return [IndexEntry(*row) for row in rows]
 
@@ -175,7 +182,7 @@ class SqliteEmbeddings:
         rows = self._file.select(
             "SELECT s.id, s.owner, v.vector FROM json_each(?) AS ids"
             " CROSS JOIN segments s ON s.id = ids.value JOIN vectors v ON v.id = ? + s.id",
-            (json.dumps(numbers), embedder << _SHIFT),
+            (json.dumps(numbers), embedder << SHIFT),
         )
         return [IndexEntry(*row) for row in rows]
 
@@ -185,7 +192,7 @@ class SqliteEmbeddings:
 
     def count_vectors(self, embedder: int) -> int:
         """How many segments have their vector by this embedder, of all owners."""
-        first = embedder << _SHIFT
+        first = embedder << SHIFT
         rows = self._file.select(
             "SELECT count(*) FROM vectors WHERE id BETWEEN ? AND ?", (first, first + _NUMBERS - 1)
         )
@@ -201,15 +208,18 @@ class SqliteEmbeddings:
         if not rows:
             return False
         embedder = rows[0][0]
-        first = embedder << _SHIFT
+        first = embedder << SHIFT
         with self._writing:
             with self._file.transaction(durable=False) as db:
-                dropped = db.execute(
-                    "DELETE FROM vectors WHERE id IN"
-                    " (SELECT id FROM vectors WHERE id BETWEEN ? AND ? LIMIT ?)",
-                    (first, first + _NUMBERS - 1, _DROPPED_AT_ONCE),
-                ).rowcount
-                if dropped < _DROPPED_AT_ONCE:
+                dropped = [
+                    db.execute(
+                        f"DELETE FROM {table} WHERE id IN"
+                        f" (SELECT id FROM {table} WHERE id BETWEEN ? AND ? LIMIT ?)",
+                        (first, first + _NUMBERS - 1, _DROPPED_AT_ONCE),
+                    ).rowcount
+                    for table in ("vectors", "token_codes")
+                ]
+                if max(dropped) < _DROPPED_AT_ONCE:
                     db.execute("DELETE FROM embedder_probes WHERE embedder = ?", (embedder,))
                     db.execute("DELETE FROM embedders WHERE id = ?", (embedder,))
             self._file.checkpoint()
@@ -221,13 +231,12 @@ def _is_same(one: Vectors, other: Vectors) -> bool:
 
 
 def drop_states(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    """Drop the vectors of segments that are about to be removed, within the caller's transaction.
+    """Drop vectors and codes of segments about to be removed, within the caller's transaction.
 
     Comes before the segments' own rows are deleted. Notes what the indexes must drop.
     """
     embedders = [row[0] for row in db.execute("SELECT id FROM embedders")]
-    db.executemany(
-        "DELETE FROM vectors WHERE id = ?",
-        [((embedder << _SHIFT) + number,) for number in numbers for embedder in embedders],
-    )
+    keys = [(embedder << SHIFT) + number for number in numbers for embedder in embedders]
+    db.executemany("DELETE FROM vectors WHERE id = ?", [(key,) for key in keys])
+    drop_codes(db, keys)
     drop_indexed(db, numbers)

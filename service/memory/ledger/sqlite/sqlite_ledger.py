@@ -48,7 +48,7 @@ from service.memory.ledger.sqlite.sqlite_notes import SqliteNotes
 from service.storage.clock import millis_of
 from service.storage.sqlite_file import SqliteFile
 
-_VERSION = 5
+_VERSION = 6
 _LOOPS_KEPT_IN_MIND = 1_000
 
 
