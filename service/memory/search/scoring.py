@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from service.domain.errors import RondoError
 from service.memory.ledger.protocol import Around, Ledger, SegmentRow
@@ -38,6 +39,18 @@ class ScoredRow:
     share of the question's words it holds, and ``rarity``, the idf of these together."""
 
 
+class Pool(NamedTuple):
+    """What a search looks at: its candidates and those beside them."""
+
+    rows: Mapping[int, SegmentRow]
+    cosines: Mapping[int, float]
+    """Of those that have a vector."""
+    matches: Mapping[int, float]
+    """Of those that have codes of tokens, see `token_matches`."""
+    passages: Sequence[InContext]
+    """The candidates."""
+
+
 class Scorer:
     """Reads what the formula needs, and applies it. Blocks; may be called from any thread."""
 
@@ -54,21 +67,27 @@ class Scorer:
             StorageError: the ledger cannot be read.
             EmbeddingError: the embedder is gone.
         """
+        pool = self.read(candidates, timeliness, scope)
+        ranked = rank(
+            question,
+            pool.passages,
+            candidates.of_words.corpus,
+            self._dense.unrelated if pool.cosines and self._dense is not None else None,
+        )
+        rows = {row.ref: row for row in pool.rows.values()}
+        bm25 = candidates.of_words.bm25
+        most = max(bm25.values(), default=0.0)
+        return [_scored(each, rows[each.ref], pool, bm25, most) for each in ranked]
+
+    def read(self, candidates: Candidates, timeliness: Timeliness, scope: SearchScope) -> Pool:
+        """Read what the formula needs. Raises what `score` raises."""
         around = self._around(candidates, scope.owner)
         rows = all_rows(around.values())
         cosines = self._cosines(candidates, [*rows])
         matches = self._matches(candidates, [*rows])
         passages = self._passages(rows, cosines, matches, timeliness, scope)
-        ranked = rank(
-            question,
-            [_in_context(each, passages) for each in around.values()],
-            candidates.of_words.corpus,
-            self._dense.unrelated if cosines and self._dense is not None else None,
-        )
-        by_ref = {row.ref: row for row in rows.values()}
-        bm25 = candidates.of_words.bm25
-        most = max(bm25.values(), default=0.0)
-        return [_scored(each, by_ref[each.ref], cosines, matches, bm25, most) for each in ranked]
+        in_context = [_in_context(each, passages) for each in around.values()]
+        return Pool(rows, cosines, matches, in_context)
 
     def _around(self, candidates: Candidates, owner: str) -> Mapping[int, Around]:
         near_words = candidates.of_words.around
@@ -144,18 +163,13 @@ def _in_context(around: Around, passages: Mapping[int, Passage]) -> InContext:
 
 
 def _scored(
-    each: Ranked,
-    row: SegmentRow,
-    cosines: Mapping[int, float],
-    matches: Mapping[int, float],
-    bm25: Mapping[int, float],
-    most: float,
+    each: Ranked, row: SegmentRow, pool: Pool, bm25: Mapping[int, float], most: float
 ) -> ScoredRow:
     scores = each.scores
-    if row.number in cosines:
-        scores["cosine"] = cosines[row.number]
-    if row.number in matches:
-        scores["match"] = matches[row.number]
+    if row.number in pool.cosines:
+        scores["cosine"] = pool.cosines[row.number]
+    if row.number in pool.matches:
+        scores["match"] = pool.matches[row.number]
     if row.number in bm25:
         scores["bm25"] = bm25[row.number]
         scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0
