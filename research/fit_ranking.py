@@ -173,7 +173,7 @@ def _slope(pool: Pool) -> float:
     if len(both) < len(_PARTS):
         return 0.0
     pairs = [[pool.matches[number] for number in both], [pool.cosines[number] for number in both]]
-    return float(np.corrcoef(pairs)[0, 1])
+    return float(np.atleast_2d(np.corrcoef(pairs))[0, 1])
 
 
 def _as_vector(weights: RankingWeights) -> Matrix:

