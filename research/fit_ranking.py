@@ -31,7 +31,6 @@ from service.bench.retrieval.retrieval_metrics import DEEPEST, Place
 from service.config import load_settings
 from service.domain.anchors import AnchorRef
 from service.memory.embedders import create_embedder
-from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import RANKING, RANKING_BY_TOKENS, RankingWeights
 from service.memory.protocol import SearchFilters
@@ -40,7 +39,7 @@ from service.memory.search.query_terms import read_question
 from service.memory.search.ranking import rank
 from service.memory.search.scoring import Pool, Scorer
 from service.memory.search.time.time_expressions import Timeliness
-from service.memory.stores import LEDGER_FILE
+from service.memory.stores import ledger_of
 
 Matrix = NDArray[np.float64]
 
@@ -109,7 +108,7 @@ async def _asked(data: DataSet, by_vectors: bool) -> list[Asked]:
 def _of_questions(
     memory: LongTermMemory, folder: Path, data: DataSet, *, by_vectors: bool
 ) -> Iterator[Asked]:
-    dense, ledger = memory.index.dense, SqliteLedger(folder / LEDGER_FILE)
+    dense, ledger = memory.index.dense, ledger_of(folder)
     ledger.open()
     source, scorer = CandidateSource(ledger, dense, lambda owner: 0), Scorer(ledger, dense)
     for query in data.queries:

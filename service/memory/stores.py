@@ -18,6 +18,7 @@ from service.memory.journal.appends import Forgotten
 from service.memory.journal.protocol import Journal
 from service.memory.journal.sqlite import change_table, journal_form
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
+from service.memory.ledger.protocol import Ledger
 from service.memory.ledger.sqlite import pending_table
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger, count_run_loops
 from service.memory.long_term import LongTermMemory
@@ -44,6 +45,11 @@ def journal_of(folder: Path, forgotten: Forgotten | None = None) -> Journal:
     return SqliteJournal(folder / JOURNAL_FILE, forgotten, trace=trace)
 
 
+def ledger_of(folder: Path) -> Ledger:
+    """The ledger of a data folder; it is not opened yet."""
+    return SqliteLedger(folder / LEDGER_FILE)
+
+
 def long_term_memory(
     folder: Path,
     embedder: Embedder | None,
@@ -63,7 +69,7 @@ def long_term_memory(
         clock: the moment, in the person's time zone, by which "yesterday" is understood.
         live: asked for words that are newer than the ledger; None: there are none.
     """
-    ledger = SqliteLedger(folder / LEDGER_FILE)
+    ledger = ledger_of(folder)
     places = chroma_places(
         chroma or MemorySettings(), folder / _INDEX_FOLDER, ledger.embedding.generations.instance
     )
