@@ -19,7 +19,7 @@ from service.bench.retrieval.retrieval_dataset import DataSet, Query
 from service.bench.retrieval.retrieval_metrics import Place
 from service.domain.anchors import MemoryHit
 from service.domain.run_loops import RunLoop
-from service.memory.protocol import Embedder, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenEmbedder, TokenStates, Vectors
 from service.memory.run_loop_lines import line_of
 
 Kind = Literal["said", "near", "far"]
@@ -189,28 +189,64 @@ async def ask(store: Store, embedder: Embedder | None, *, now: datetime) -> list
 
 
 class KeptVectors:
-    """Keeps all vectors: most texts stand in several stores. Satisfies `Embedder`."""
+    """Keeps all vectors and states: most texts stand in several stores. Satisfies `TokenEmbedder`.
+
+    States are kept as 16-bit floats: only their signs count in the end.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         """Put it before an embedder."""
         self._embedder = embedder
-        self._passages: dict[str, Vectors] = {}
+        self._by_token = embedder if isinstance(embedder, TokenEmbedder) else None
+        self._passages: dict[str, tuple[Vectors, TokenStates | None]] = {}
 
     @property
     def identity(self) -> str:
         """The embedder's own."""
         return self._embedder.identity
 
+    @property
+    def token_identity(self) -> str | None:
+        """The embedder's own; None where it gives no states of tokens."""
+        return self._by_token.token_identity if self._by_token else None
+
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_queries`."""
         return self._embedder.embed_queries(texts)
 
+    def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_queries_by_token`."""
+        if self._by_token is None:
+            return Embedded(self.embed_queries(texts), None)
+        return self._by_token.embed_queries_by_token(texts)
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_passages`."""
+        return self.embed_passages_by_token(texts).vectors
+
+    def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_passages_by_token`."""
         import numpy as np
 
         missing = [text for text in dict.fromkeys(texts) if text not in self._passages]
         if missing:
-            vectors = self._embedder.embed_passages(missing)
-            self._passages |= {text: vectors[at] for at, text in enumerate(missing)}
-        return np.stack([self._passages[text] for text in texts])
+            new = self._embed(missing)
+            for at, text in enumerate(missing):
+                states = new.tokens[at] if new.tokens else None
+                if states is not None:
+                    states = states._replace(states=states.states.astype(np.float16))
+                self._passages[text] = new.vectors[at], states
+        kept = [self._passages[text] for text in texts]
+        tokens = [states for _, states in kept if states is not None]
+        return Embedded(
+            np.stack([vector for vector, _ in kept]), tokens if len(tokens) == len(kept) else None
+        )
+
+    def wait_for_tokens(self, seconds: float) -> bool | None:
+        """See `TokenEmbedder.wait_for_tokens`."""
+        return self._by_token.wait_for_tokens(seconds) if self._by_token else None
+
+    def _embed(self, texts: Sequence[str]) -> Embedded:
+        if self._by_token is None:
+            return Embedded(self._embedder.embed_passages(texts), None)
+        return self._by_token.embed_passages_by_token(texts)
