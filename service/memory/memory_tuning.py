@@ -162,6 +162,25 @@ same searches."""
 
 
 @dataclass(frozen=True, slots=True)
+class FeedbackWeights:
+    """How much of the first hits is looked for behind them, see `feedback`."""
+
+    first: int
+    """How many are taken for relevant, and keep their places."""
+    spread: float
+    """In points of score: by so much less, a first hit counts about a third."""
+    weight: float
+    """Of a deviation of likeness, in points of score."""
+
+
+FEEDBACK = FeedbackWeights(first=5, spread=2.0, weight=0.6)
+"""Tuned with e5-small on the data of `RANKING_BY_TOKENS`: recall at 10 of LoCoMo 85.5 to 85.9, of
+its questions with several pieces of evidence 49 to 51, of MADial zh 74.7 to 76.3, en 77.0 to 78.6.
+Each of 27 combinations of 3, 5 and 8 first hits, spreads of 2, 4 and without end and weights from
+0.3 to 0.8 won on all three, LoCoMo 0.2 to 0.6, MADial up to 3."""
+
+
+@dataclass(frozen=True, slots=True)
 class TokenMatchWeights:
     """How much a token of a question says, by how little it was to be expected, in nats."""
 

@@ -27,7 +27,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from service.domain.anchors import AnchorRef
-from service.memory.memory_tuning import RANKING, RANKING_BY_TOKENS, RankingWeights
+from service.memory.memory_tuning import FEEDBACK, RANKING, RANKING_BY_TOKENS, RankingWeights
+from service.memory.protocol import Vectors
+from service.memory.search.feedback import likeness
 from service.memory.search.query_terms import Question
 from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
@@ -88,7 +90,8 @@ class Ranked(NamedTuple):
     scores: dict[str, float]
     """What each part adds to the score, by name: ``meaning`` of the passage itself,
     ``meaning_nearby``, ``meaning_of_loop``, ``words`` with those nearby, ``words_of_loop``,
-    ``question`` (a turn that only asks), ``time``. A part that adds nothing is left out."""
+    ``question`` (a turn that only asks), ``time``, ``likeness`` to the first hits. A part that
+    adds nothing is left out."""
     score: float
     """The sum of the parts, to `SCORE_DIGITS`; 0 without words in common is the average passage of
     the search."""
@@ -101,6 +104,7 @@ def rank(
     unrelated: Unrelated | None = None,
     *,
     weights: RankingWeights | None = None,
+    vectors: Mapping[AnchorRef, Vectors] | None = None,
 ) -> list[Ranked]:
     """All eligible passages that are given, in context or as context, best first. Pure.
 
@@ -115,6 +119,8 @@ def rank(
             is not known, or nothing has a vector: then words alone tell what is about the question.
             The order does not depend on it.
         weights: of the parts; None for those that are tuned.
+        vectors: of passages, each of shape (dimension,) and length 1: then what stands behind the
+            first is moved up by its likeness to them, see `feedback`.
 
     >>> said, asked = "We sailed to Iceland in May.", "Where did you spend your holiday?"
     >>> one = Passage(AnchorRef("a", 0, 0), asked, "where did you spend your holiday", 0.80)
@@ -138,6 +144,7 @@ def rank(
         if passage.eligible
     ]
     placed.sort(key=lambda entry: (-entry.score, entry.ref))
+    placed = _with_feedback(placed, vectors or {})
     hits = [_found(entry, pool, words) for entry in placed]
     scores = [entry.score for entry in placed]
     return [
@@ -337,6 +344,25 @@ def _placed(
     parts = {name: part for name, part in parts.items() if part}
     score = round(sum(parts.values()), SCORE_DIGITS)
     return _Placed(place, passage.ref, parts, score)
+
+
+def _with_feedback(
+    placed: Sequence[_Placed], vectors: Mapping[AnchorRef, Vectors]
+) -> list[_Placed]:
+    """What stands behind the first in the order that its likeness to them gives, below them."""
+    gains = likeness([each.score for each in placed], [vectors.get(each.ref) for each in placed])
+    fed = [
+        each._replace(scores={**each.scores, "likeness": gain}, score=each.score + gain)
+        if gain
+        else each
+        for each, gain in zip(placed, (round(gain, SCORE_DIGITS) for gain in gains), strict=True)
+    ]
+    first, behind = fed[: FEEDBACK.first], fed[FEEDBACK.first :]
+    behind.sort(key=lambda each: (-each.score, each.ref))
+    return first + [
+        each._replace(score=round(min(each.score, first[-1].score), SCORE_DIGITS))
+        for each in behind
+    ]
 
 
 def _found(entry: _Placed, pool: _Pool, words: _Words) -> RelevanceHit:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from service.domain.errors import RondoError
 from service.memory.ledger.protocol import Around, Ledger, SegmentRow
 from service.memory.memory_tuning import CONTEXT
@@ -43,6 +45,8 @@ class Pool(NamedTuple):
     """What a search looks at: its candidates and those beside them."""
 
     rows: Mapping[int, SegmentRow]
+    vectors: Mapping[int, Vectors]
+    """Of those that have one, each of shape (dimension,)."""
     cosines: Mapping[int, float]
     """Of those that have a vector."""
     matches: Mapping[int, float]
@@ -73,6 +77,7 @@ class Scorer:
             pool.passages,
             candidates.of_words.corpus,
             self._dense.unrelated if pool.cosines and self._dense is not None else None,
+            vectors={pool.rows[number].ref: each for number, each in pool.vectors.items()},
         )
         rows = {row.ref: row for row in pool.rows.values()}
         bm25 = candidates.of_words.bm25
@@ -83,11 +88,12 @@ class Scorer:
         """Read what the formula needs. Raises what `score` raises."""
         around = self._around(candidates, scope.owner)
         rows = all_rows(around.values())
-        cosines = self._cosines(candidates, [*rows])
+        vectors = self._vectors(candidates, [*rows])
+        cosines = _cosines(vectors, candidates.vector)
         matches = self._matches(candidates, [*rows])
         passages = self._passages(rows, cosines, matches, timeliness, scope)
         in_context = [_in_context(each, passages) for each in around.values()]
-        return Pool(rows, cosines, matches, in_context)
+        return Pool(rows, vectors, cosines, matches, in_context)
 
     def _around(self, candidates: Candidates, owner: str) -> Mapping[int, Around]:
         near_words = candidates.of_words.around
@@ -123,15 +129,14 @@ class Scorer:
             for number, row in rows.items()
         }
 
-    def _cosines(self, candidates: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
+    def _vectors(self, candidates: Candidates, numbers: Sequence[int]) -> dict[int, Vectors]:
         if candidates.vector is None or self._dense is None:
             return {}
-        of_words = candidates.of_words
-        cosines: dict[int, float] = {}
+        of_words, vectors = candidates.of_words, dict[int, Vectors]()
         if of_words.vectors is not None:
-            cosines |= _cosines_of(of_words.numbers, of_words.vectors, candidates.vector)
-        missing = [number for number in numbers if number not in cosines]
-        return cosines | _cosines_of(missing, self._dense.vectors_of(missing), candidates.vector)
+            vectors |= _present(of_words.numbers, of_words.vectors)
+        missing = [number for number in numbers if number not in vectors]
+        return vectors | _present(missing, self._dense.vectors_of(missing))
 
     def _matches(self, candidates: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
         if candidates.tokens is None or self._dense is None:
@@ -142,16 +147,21 @@ class Scorer:
         return token_matches(candidates.tokens, codes)
 
 
-def _cosines_of(
-    numbers: Sequence[int], of_numbers: KnownVectors, vector: Vectors
-) -> dict[int, float]:
-    cosines = (of_numbers.matrix @ vector.ravel()).tolist()
-    present = of_numbers.present.tolist()
+def _present(numbers: Sequence[int], of_numbers: KnownVectors) -> dict[int, Vectors]:
     return {
-        number: cosine
-        for number, cosine, is_present in zip(numbers, cosines, present, strict=True)
+        number: vector
+        for number, vector, is_present in zip(
+            numbers, of_numbers.matrix, of_numbers.present.tolist(), strict=True
+        )
         if is_present
     }
+
+
+def _cosines(vectors: Mapping[int, Vectors], question: Vectors | None) -> dict[int, float]:
+    if question is None or not vectors:
+        return {}
+    cosines = np.stack([*vectors.values()]) @ question.ravel()
+    return dict(zip(vectors, cosines.tolist(), strict=True))
 
 
 def _in_context(around: Around, passages: Mapping[int, Passage]) -> InContext:
