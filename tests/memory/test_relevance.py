@@ -12,7 +12,7 @@ from service.memory.embedders.sentence_transformer import SentenceTransformerEmb
 from service.memory.protocol import Embedder
 from service.memory.search.query_terms import read_question
 from service.memory.search.relevance import RelevanceHit, judge
-from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, measured, unrelated_of
+from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, languages_of, measured
 from tests.support.memory.remembering import WordEmbedder, remembering, run_loop
 
 OWN = Path(__file__).parents[2] / "data" / "memory" / "relevance"
@@ -94,7 +94,7 @@ def test_an_embedder_that_cannot_be_measured_leaves_it_to_the_words() -> None:
         def __init__(self) -> None:
             super().__init__(fail_after=0)
 
-    assert unrelated_of(Failing()) is None
+    assert languages_of(Failing()) is None
     judged = judge(
         read_question("whale"), [RelevanceHit("A whale.", 2, 0.2, 1.0, 5.0)], [1.0], 50, None
     )
@@ -124,6 +124,9 @@ def test_with_the_bundled_model_answers_stay_and_most_strays_go(
 def test_what_is_known_of_the_bundled_model_is_what_it_gives(
     bundled: SentenceTransformerEmbedder,
 ) -> None:
-    for shipped, limit in zip(OF_THE_BUNDLED, measured(bundled), strict=True):
+    for shipped, limit in zip(OF_THE_BUNDLED, measured(bundled).unrelated, strict=True):
         assert shipped == pytest.approx(limit, abs=0.003)
-    assert unrelated_of(bundled) is OF_THE_BUNDLED
+    shipped_languages = languages_of(bundled)
+    assert shipped_languages is not None
+    assert shipped_languages.unrelated is OF_THE_BUNDLED
+    assert shipped_languages.shift == pytest.approx(measured(bundled).shift, abs=0.003)

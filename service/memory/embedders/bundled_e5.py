@@ -12,10 +12,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from service.domain.text import han_share
 from service.memory.protocol import Vectors
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 QUERY_PROMPT = "query: "
 PASSAGE_PROMPT = "passage: "
 DIMENSION = 384
-TOKEN_CENTRE = "e5_token_centre.json"
+TOKEN_CENTRES = "e5_token_centres.json"
 
 
 def weights_file() -> Path:
@@ -55,10 +56,23 @@ class WheelEngine:
         return vectors
 
 
-def token_centre() -> Vectors:
-    """The usual state of a token, shape (dimension,): see `research.fit_token_centre`."""
-    text = Path(__file__).with_name(TOKEN_CENTRE).read_text(encoding="utf-8")
-    return np.array(json.loads(text)["centre"], dtype=np.float32)
+class TokenCentres(NamedTuple):
+    """The usual states of a token, each of shape (dimension,): see `research.fit_token_centres`."""
+
+    han: Vectors
+    """In Chinese."""
+    other: Vectors
+
+    def of(self, text: str) -> Vectors:
+        """That of a text, by how much of it is Chinese."""
+        share = np.float32(han_share(text))
+        return share * self.han + (1 - share) * self.other
+
+
+def token_centres() -> TokenCentres:
+    """Those of the bundled model."""
+    centres = json.loads(Path(__file__).with_name(TOKEN_CENTRES).read_text(encoding="utf-8"))
+    return TokenCentres(*(np.array(centres[name], np.float32) for name in TokenCentres._fields))
 
 
 def load_module() -> E5Encoder:

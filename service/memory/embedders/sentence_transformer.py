@@ -50,8 +50,7 @@ class BundledModel:
     dimension: int
     query_prompt: str
     passage_prompt: str
-    token_centre: Callable[[], Vectors]
-    """The usual state of a token, shape (dimension,)."""
+    token_centres: Callable[[], bundled_e5.TokenCentres]
 
 
 BUNDLED = {
@@ -62,7 +61,7 @@ BUNDLED = {
         dimension=bundled_e5.DIMENSION,
         query_prompt=bundled_e5.QUERY_PROMPT,
         passage_prompt=bundled_e5.PASSAGE_PROMPT,
-        token_centre=bundled_e5.token_centre,
+        token_centres=bundled_e5.token_centres,
     )
 }
 """What ``bundled:NAME`` can name."""
@@ -77,15 +76,14 @@ class _Loaded(NamedTuple):
 
 class _Tokens(NamedTuple):
     encoder: E5Encoder
-    centre: Vectors
-    """Shape (dimension,)."""
+    centres: bundled_e5.TokenCentres
 
     def embed(self, texts: Sequence[str], prompt: str) -> Embedded:
         embedding, rows = self.encoder.embed_by_token(texts, prompt)
         information = self.encoder.tokenizer.information
         tokens = [
-            TokenStates(_unit(each.states.numpy() - self.centre), information(each.ids))
-            for each in rows
+            TokenStates(_unit(row.states.numpy() - self.centres.of(text)), information(row.ids))
+            for text, row in zip(texts, rows, strict=True)
         ]
         return Embedded(unit_rows(embedding.numpy(), texts), tokens)
 
@@ -157,8 +155,8 @@ class SentenceTransformerEmbedder:
         """See `TokenEmbedder.token_identity`."""
         if self._bundled is None:
             return None
-        digest = hashlib.sha256(self._bundled.token_centre().tobytes()).hexdigest()[:16]
-        return f"tokens of {self.identity} centre={digest}"
+        centres = b"".join(each.tobytes() for each in self._bundled.token_centres())
+        return f"tokens of {self.identity} centres={hashlib.sha256(centres).hexdigest()[:16]}"
 
     def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
         """See `TokenEmbedder.embed_queries_by_token`."""
@@ -280,7 +278,7 @@ class SentenceTransformerEmbedder:
             if self._bundled is not None:
                 model = _open_bundled(self._bundled)
                 _check_agreement(model, self._bundled, self._of_wheel[0])
-                tokens = _Tokens(model[0], self._bundled.token_centre())
+                tokens = _Tokens(model[0], self._bundled.token_centres())
                 return _Loaded(model, self._of_wheel[1], tokens)
             model, weights = _open_named(self._model)
             digest = _sha256(weights)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.domain.errors import ConflictError, RondoError
+from service.domain.text import script_of
 from service.memory.ledger.protocol import Around, Ledger, Passing, SegmentRow
 from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 from service.memory.protocol import Embedded, SearchFilters, TokenStates, Vectors
@@ -229,15 +230,31 @@ class CandidateSource:
             asked = self._dense.embed_queries(question.texts)
             vector = query_vector(asked.vectors)
             nearest: dict[int, float] = {}
-            for scope, passing, few, few_vectors in scopes:
-                numbers, vectors = few.result(), few_vectors.result()
-                if numbers is not None and vectors is not None:
-                    nearest |= _best([(numbers, vectors)], vector, scope.count)
-                else:
-                    nearest |= self._offered(self._dense, vector, scope, passing)
+            moved = self._dense.in_other_language(vector, script_of(question.texts[0]))
+            for each in scopes:
+                if moved is not None:
+                    nearest |= self._beyond(self._dense, vector, moved, each)
+                nearest |= self._near(self._dense, vector, each)
             return asked, nearest, None
         except RondoError as error:
             return None, {}, error.problem().in_words()
+
+    def _near(self, dense: DenseSide, vector: Vectors, ahead: _LookedAhead) -> Mapping[int, float]:
+        numbers, vectors = ahead.few.result(), ahead.few_vectors.result()
+        if numbers is not None and vectors is not None:
+            return _best([(numbers, vectors)], vector, ahead.scope.count)
+        return self._offered(dense, vector, ahead.scope, ahead.passing)
+
+    def _beyond(
+        self, dense: DenseSide, vector: Vectors, moved: Vectors, ahead: _LookedAhead
+    ) -> Mapping[int, float]:
+        """What lies near the question as it would be in the other language, and nearer than to the
+        question as it is: of a store in one language, nothing."""
+        near = [*self._near(dense, moved, ahead)]
+        kept = dense.vectors_of(near)
+        nearer = kept.present & (kept.matrix @ (moved - vector).ravel() > 0)
+        cosines = kept.matrix @ vector.ravel()
+        return {near[row]: float(cosines[row]) for row in np.flatnonzero(nearer).tolist()}
 
     def _offered(
         self, dense: DenseSide, vector: Vectors, scope: SearchScope, passing: Passing

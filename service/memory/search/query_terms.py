@@ -8,7 +8,7 @@ words that the person did not use.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,29 @@ def rare_terms(terms: Sequence[str], frequency: Mapping[str, int]) -> list[str]:
             break
         taken.append(term)
     return taken
+
+
+def count_terms(query_terms: Iterable[str], terms: str) -> dict[str, int]:
+    """How often terms, or terms that begin so, stand among these; those that do not are left out.
+
+    >>> count_terms(["cat", "do*", "fish"], "cat dog do cat catfish")
+    {'cat': 2, 'do*': 2}
+    """
+    split: list[str] | None = None
+    often: dict[str, int] = {}
+    for term in query_terms:
+        start = term.removesuffix("*")
+        if start not in terms:  # most are not, and this is the fastest way to know
+            continue
+        if split is None:
+            split = terms.split()
+        if start == term:
+            count = split.count(term)
+        else:
+            count = sum(each.startswith(start) for each in split)
+        if count:
+            often[term] = count
+    return often
 
 
 def _turns(query: str) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ from service.domain.anchors import AnchorRef
 from service.memory.memory_tuning import FEEDBACK, RANKING, RANKING_BY_TOKENS, RankingWeights
 from service.memory.protocol import Vectors
 from service.memory.search.feedback import likeness
-from service.memory.search.query_terms import Question
+from service.memory.search.query_terms import Question, count_terms
 from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
 
@@ -224,34 +224,11 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     strength: list[dict[str, float]] = []
     for passage, terms in zip(pool.passages, lengths, strict=True):
         length = 1 + pool.weights.length_share * (terms / average - 1)
-        often = _count(idf, passage.terms)
+        often = count_terms(idf, passage.terms)
         strength.append(
             {term: _saturated(count / length, pool.weights) for term, count in often.items()}
         )
     return _Words({term: weight / total for term, weight in idf.items()}, total, strength)
-
-
-def _count(query_terms: Iterable[str], terms: str) -> dict[str, int]:
-    """How often terms, or terms that begin so, stand among these; those that do not are left out.
-
-    >>> _count(["cat", "do*", "fish"], "cat dog do cat catfish")
-    {'cat': 2, 'do*': 2}
-    """
-    split: list[str] | None = None
-    often: dict[str, int] = {}
-    for term in query_terms:
-        start = term.removesuffix("*")
-        if start not in terms:  # most are not, and this is the fastest way to know
-            continue
-        if split is None:
-            split = terms.split()
-        if start == term:
-            count = split.count(term)
-        else:
-            count = sum(each.startswith(start) for each in split)
-        if count:
-            often[term] = count
-    return often
 
 
 def _idf(frequency: int, segments: int) -> float:

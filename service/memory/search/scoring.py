@@ -72,11 +72,12 @@ class Scorer:
             EmbeddingError: the embedder is gone.
         """
         pool = self.read(candidates, timeliness, scope)
+        languages = self._dense.languages if pool.cosines and self._dense is not None else None
         ranked = rank(
             question,
             pool.passages,
             candidates.of_words.corpus,
-            self._dense.unrelated if pool.cosines and self._dense is not None else None,
+            languages.unrelated if languages is not None else None,
             vectors={pool.rows[number].ref: each for number, each in pool.vectors.items()},
         )
         rows = {row.ref: row for row in pool.rows.values()}

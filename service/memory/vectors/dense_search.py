@@ -6,13 +6,18 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
+from service.domain.text import Script
 from service.memory.protocol import Embedded, Embedder, TokenEmbedder, Vectors
 from service.memory.vectors import token_codes
 from service.memory.vectors.embedding_store import PROBE, KnownVectors
 from service.memory.vectors.index_keeper import IndexKeeper
 from service.memory.vectors.protocol import Nearest
-from service.memory.vectors.unrelated_cosines import Unrelated, unrelated_of
+from service.memory.vectors.unrelated_cosines import Languages, languages_of
+
+_NO_LENGTH = 1e-6
 
 
 class LoadedEmbedder(NamedTuple):
@@ -36,7 +41,7 @@ class DenseSide:
         self._loading = threading.Lock()
         self.loaded: LoadedEmbedder | None = None
         """None before the embedder is loaded."""
-        self._unrelated: Unrelated | None = None
+        self._languages: Languages | None = None
         self._measured = False
         self.problem: Problem | None = None
         """Why the last attempt to load, embed or index failed."""
@@ -72,15 +77,15 @@ class DenseSide:
         return self._embedder if isinstance(self._embedder, TokenEmbedder) else None
 
     @property
-    def unrelated(self) -> Unrelated | None:
-        """Where the cosines of unrelated texts lie; None when the embedder cannot tell.
+    def languages(self) -> Languages | None:
+        """Where unrelated texts lie, and the same in two languages; None when it cannot be told.
 
         Of an embedder that is not known it is measured when it is first asked for.
         """
         with self._loading:
             if not self._measured:
-                self._unrelated, self._measured = unrelated_of(self._embedder), True
-            return self._unrelated
+                self._languages, self._measured = languages_of(self._embedder), True
+            return self._languages
 
     def why_not(self) -> str | None:
         """Why vectors cannot be searched now, in words; None when they can."""
@@ -136,6 +141,20 @@ class DenseSide:
     def wait_for_tokens(self, seconds: float) -> bool | None:
         """See `TokenEmbedder.wait_for_tokens`."""
         return None if self._by_token is None else self._by_token.wait_for_tokens(seconds)
+
+    def in_other_language(self, vector: Vectors, script: Script) -> Vectors | None:
+        """Where a question would lie if it were asked in the other language; None when unknown.
+
+        Args:
+            vector: of the question: one row of length 1.
+            script: that it is asked in.
+        """
+        languages = self.languages
+        if languages is None:
+            return None
+        moved = vector + (-languages.shift if script == "han" else languages.shift)
+        length = float(np.linalg.norm(moved))
+        return moved / length if length > _NO_LENGTH else None
 
     def nearest(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
         """The segments of this owner nearest in meaning, best first.

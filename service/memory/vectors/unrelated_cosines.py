@@ -7,14 +7,16 @@ questions and statements, none of which is about the same as any other, show whe
 
 from __future__ import annotations
 
+import json
 import logging
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from service.domain.errors import RondoError
-from service.memory.protocol import Embedder
+from service.memory.protocol import Embedder, Vectors
 
 _log = logging.getLogger(__name__)
 
@@ -98,13 +100,28 @@ OF_THE_BUNDLED = Unrelated(
     other=Spread(0.7402, 0.0235), han=Spread(0.8170, 0.0166), across=Spread(0.7260, 0.0227)
 )
 """What `measured` gives for the bundled multilingual-e5-small, so that a start need not wait."""
+SHIFT_OF_THE_BUNDLED = Path(__file__).with_name("bundled_language_shift.json")
+"""`Languages.shift` of the same."""
 _BUNDLED = "bundled:multilingual-e5-small"
 
 
-def unrelated_of(embedder: Embedder) -> Unrelated | None:
-    """Where unrelated texts lie for an embedder; None when it tells none apart, or fails."""
+class Languages(NamedTuple):
+    """What is known of an embedder, of texts in Chinese and of others."""
+
+    unrelated: Unrelated
+    shift: Vectors
+    """From texts that are not in Chinese to the same in Chinese: shape (dimension,).
+
+    It is nearly the same for any text, so that a question moved by it finds what a translation of
+    it would.
+    """
+
+
+def languages_of(embedder: Embedder) -> Languages | None:
+    """What is known of an embedder, or can be measured; None when it fails."""
     if _BUNDLED in embedder.identity.split():
-        return OF_THE_BUNDLED
+        shift = json.loads(SHIFT_OF_THE_BUNDLED.read_text(encoding="utf-8"))
+        return Languages(OF_THE_BUNDLED, np.array(shift, dtype=np.float32))
     try:
         return measured(embedder)
     except RondoError as error:
@@ -112,7 +129,7 @@ def unrelated_of(embedder: Embedder) -> Unrelated | None:
         return None
 
 
-def measured(embedder: Embedder) -> Unrelated:
+def measured(embedder: Embedder) -> Languages:
     """Measure an embedder: it embeds two dozen short questions and as many passages.
 
     Raises:
@@ -123,11 +140,14 @@ def measured(embedder: Embedder) -> Unrelated:
     cosines = questions @ passages.T
     half, other = len(_QUESTIONS), len(_STATEMENTS)
     across = np.concatenate([cosines[:half, other:].ravel(), cosines[half:, :other].ravel()])
-    return Unrelated(
+    unrelated = Unrelated(
         other=_spread(cosines[:half, :other]),
         han=_spread(cosines[half:, other:]),
         across=_spread(across),
     )
+    of_questions = questions[half:].mean(axis=0) - questions[:half].mean(axis=0)
+    of_passages = passages[other:].mean(axis=0) - passages[:other].mean(axis=0)
+    return Languages(unrelated, (of_questions + of_passages) / 2)
 
 
 _LEAST_DEVIATION = 0.01
