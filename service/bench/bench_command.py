@@ -111,10 +111,20 @@ def loop(
     show_default=True,
     help="By words alone, by vectors alone, by both as memory searches.",
 )
+@click.option(
+    "--questions",
+    metavar="SET",
+    help="Ask each set's queries in the words of this set, its translation for instance.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the queries' order.")
 @_json
 def retrieval(
-    data: Path, sets: tuple[str, ...], arms: tuple[Any, ...], seed: int, as_json: bool
+    data: Path,
+    sets: tuple[str, ...],
+    arms: tuple[Any, ...],
+    questions: str | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """How much of the evidence memory finds, on data of anybody's own."""
     from service.bench.retrieval.retrieval_report import Plan, report_lines, run
@@ -126,6 +136,7 @@ def retrieval(
         data=data,
         sets=sets,
         arms=arms,
+        questions=questions,
         seed=seed,
         make_embedder=lambda: create_embedder(settings, quick_start=False),
     )

@@ -83,6 +83,87 @@ def test_words_find_what_they_stand_in_and_the_shares_are_those_of_the_evidence(
     assert report["embedder"] is None
 
 
+ENGLISH = {
+    "boat": ("Where did I moor the boat?", "In the harbour of Lund, at pier nine."),
+    "piano": ("When is the piano tuned?", "The tuner comes on Thursday."),
+}
+CHINESE = {"boat": ("船停在哪里？", "在隆德港九号码头。"), "piano": SAID["琴"]}
+
+
+def write_translations(folder: Path) -> None:
+    """Two sets that say the same, whose ids begin with their names; one query is in one of them."""
+    for name, said, boat, piano in (
+        ("in-en", ENGLISH, "harbour pier", "tuner"),
+        ("in-zh", CHINESE, "隆德港", "调音师"),
+    ):
+        write_set(
+            folder / name,
+            [
+                {"id": f"{name}-q1", "query": boat, "evidence": [evidence(f"{name}-boat")]},
+                {"id": f"{name}-q2", "query": piano, "evidence": [evidence(f"{name}-piano")]},
+                {"id": f"{name}-only", "query": boat, "evidence": [evidence(f"{name}-boat")]},
+            ][: 3 if name == "in-en" else 2],
+            [loop_of(f"{name}-{loop_id}", *texts) for loop_id, texts in said.items()],
+        )
+
+
+def test_queries_are_asked_in_the_words_of_a_translation(tmp_path: Path) -> None:
+    write_translations(tmp_path)
+    told: list[str] = []
+    plan = Plan(
+        data=tmp_path,
+        sets=["in-en"],
+        questions="in-zh",
+        arms=("lexical",),
+        make_embedder=lambda: None,
+    )
+    report = run(plan, tell=told.append)
+    figures = report["sets"]["in-en"]["lexical"]
+    assert figures["queries"] == 2
+    assert figures["recall@50"] == 0, "no Chinese word stands in the English store"
+    assert report["questions"] == "in-zh"
+    of_words = (tmp_path / "in-zh" / "queries.jsonl").read_bytes()
+    inputs = report["inputs"]["in-en"]
+    assert inputs["in-zh/queries.jsonl"] == hashlib.sha256(of_words).hexdigest()
+    assert "1 queries are not in in-zh" in "".join(told)
+
+
+def test_a_set_asked_in_its_own_words_gives_what_it_gives_anyhow(tmp_path: Path) -> None:
+    write_translations(tmp_path)
+    shares = []
+    for questions in (None, "in-zh"):
+        plan = Plan(
+            data=tmp_path,
+            sets=["in-zh"],
+            questions=questions,
+            arms=("lexical",),
+            make_embedder=lambda: None,
+        )
+        shares.append(run(plan)["sets"]["in-zh"]["lexical"]["recall@5"])
+    assert shares == [1, 1]
+
+
+def test_the_questions_of_a_translation_are_not_held_to_be_unanswerable(tmp_path: Path) -> None:
+    write_translations(tmp_path)
+    plan = Plan(data=tmp_path, questions="in-zh", arms=("lexical",), make_embedder=lambda: None)
+    assert {each["lexical"]["unanswerable"] for each in run(plan)["sets"].values()} == {0}
+
+
+def test_questions_of_a_set_that_is_no_translation_are_refused(tmp_path: Path) -> None:
+    write_translations(tmp_path)
+    write_set(tmp_path / "small", [{**QUERIES[0], "id": "elsewhere"}])
+    for questions, words in (("small", "none of the queries"), ("in-*", "more than one")):
+        plan = Plan(
+            data=tmp_path,
+            sets=["in-en"],
+            questions=questions,
+            arms=("lexical",),
+            make_embedder=lambda: None,
+        )
+        with pytest.raises(BenchmarkError, match=words):
+            run(plan)
+
+
 def test_every_arm_is_asked_everything_and_the_report_says_of_what_it_is(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "small")
     write_set(tmp_path / "other", QUERIES[:1])

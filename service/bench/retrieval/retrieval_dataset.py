@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -156,6 +156,45 @@ def read_set(folder: Path, *, evidence: bool = True) -> DataSet:
         unanswered=unanswered,
         sha256={name: _sha256(folder / name) for name in (RUN_LOOPS, QUERIES)},
         notices=tuple(notices),
+    )
+
+
+def asked_in_words_of(data: DataSet, other: DataSet) -> DataSet:
+    """A set whose queries are put as another set puts them, in another language for instance.
+
+    Two queries are the same when their ids are, but for the name of the set at their start. The
+    evidence stays that of the set; its queries that the other set does not have are left out.
+
+    Raises:
+        BenchmarkError: none of its queries with evidence is in the other set.
+    """
+    words = {
+        query.id.removeprefix(other.name): query.query
+        for query in (*other.queries, *other.unanswered)
+    }
+
+    def put(queries: Sequence[Query]) -> list[Query]:
+        named = [(query.id.removeprefix(data.name), query) for query in queries]
+        return [
+            query.model_copy(update={"query": words[name]})
+            for name, query in named
+            if name in words
+        ]
+
+    queries, unanswered = put(data.queries), put(data.unanswered)
+    if not queries:
+        raise BenchmarkError(
+            f"{other.name} has none of the queries of {data.name}",
+            advice="The same query has the same id in both, but for the set's name at its start.",
+        )
+    missing = len(data.queries) + len(data.unanswered) - len(queries) - len(unanswered)
+    left_out = f"{missing} queries are not in {other.name}, and were not asked"
+    return replace(
+        data,
+        queries=queries,
+        unanswered=unanswered,
+        sha256={**data.sha256, f"{other.name}/{QUERIES}": other.sha256[QUERIES]},
+        notices=(*data.notices, left_out) if missing else data.notices,
     )
 
 

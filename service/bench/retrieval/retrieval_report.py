@@ -20,7 +20,13 @@ from service import __version__
 from service.bench.parameters import ARMS, Arm, BenchmarkError, percentile
 from service.bench.retrieval import retrieval_metrics
 from service.bench.retrieval.evaluation_store import OWNER, Answer, ask_all, fill, opened
-from service.bench.retrieval.retrieval_dataset import DataSet, Query, find_sets, read_set
+from service.bench.retrieval.retrieval_dataset import (
+    DataSet,
+    Query,
+    asked_in_words_of,
+    find_sets,
+    read_set,
+)
 from service.memory.protocol import Embedder
 
 _SHARES = ("recall@1", "recall@5", "recall@10", "recall@50", "all@10", "any@10", "mrr", "auroc")
@@ -57,6 +63,8 @@ class Plan:
     """The folder of a set, or of sets."""
     sets: Sequence[str] = ()
     """Names or patterns; none: all."""
+    questions: str | None = None
+    """The set in whose words the queries of the others are asked; None: each set in its own."""
     arms: Sequence[Arm] = ARMS
     seed: int = 0
     """Draws the order of the queries; the figures of what is found do not depend on it."""
@@ -85,7 +93,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
             advice="Set embedder.kind, or ask for --arms lexical.",
         )
     # All are read before the first is measured: what is wrong with the last is said at once.
-    data = [read_set(folder) for folder in find_sets(plan.data, plan.sets)]
+    data = _read(plan)
     for each in data:
         for notice in each.notices:
             tell(f"{each.name}: {notice}")
@@ -93,7 +101,8 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
     pooled: defaultdict[str, list[Answer]] = defaultdict(list)
     embedder: str | None = None
     for each in data:
-        foreign = _unanswerable(each, data, plan.seed)
+        # What is asked in another set's words may well be answered by that other set.
+        foreign = _unanswerable(each, data if plan.questions is None else [each], plan.seed)
         answers, identity = anyio.run(_measure, plan, each, foreign, tell)
         embedder = embedder or identity
         sets[each.name] = {arm: of_answers(of_arm) for arm, of_arm in answers.items()}
@@ -109,6 +118,7 @@ def run(plan: Plan, *, tell: Callable[[str], None] = lambda words: None) -> dict
         },
         "embedder": embedder,
         "seed": plan.seed,
+        "questions": plan.questions,
         "limit": retrieval_metrics.DEEPEST,
         "inputs": {each.name: each.sha256 for each in data},
         "notices": {each.name: list(each.notices) for each in data if each.notices},
@@ -148,6 +158,19 @@ def of_answers(answers: Sequence[Answer]) -> Figures:
             for name, some in sorted(of_category.items())
         },
     }
+
+
+def _read(plan: Plan) -> list[DataSet]:
+    data = [read_set(folder) for folder in find_sets(plan.data, plan.sets)]
+    if plan.questions is None:
+        return data
+    [folder, *more] = find_sets(plan.data, [plan.questions])
+    if more:
+        raise BenchmarkError(
+            f"{plan.questions} is more than one set", advice="Name one, without a pattern."
+        )
+    words = read_set(folder)
+    return [asked_in_words_of(each, words) for each in data]
 
 
 def _unanswerable(data: DataSet, every: Sequence[DataSet], seed: int) -> list[Query]:
