@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from service.bench.parameters import ARMS, Arms, Sizes
-
-_json = click.option(
-    "--json", "as_json", is_flag=True, help="Accepted everywhere; a benchmark always prints JSON."
-)
-_data = click.option(
-    "--data",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The folder of a set, or of several.",
-)
-_sets = click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="NAME",
-    help="Only this set; a pattern does; may be given several times.",
-)
+from service.bench.bench_options import as_json_option, data_option, print_json, sets_option, tell
+from service.bench.parameters import Sizes
+from service.bench.retrieval.retrieval_command import relevance, retrieval
 
 
 @click.group()
@@ -74,7 +58,7 @@ def bench() -> None:
     show_default=True,
     help="Steps of each of them.",
 )
-@_json
+@as_json_option
 def loop(
     steps: tuple[int, ...],
     repeats: int,
@@ -98,96 +82,7 @@ def loop(
         concurrent=concurrent or 0,
         concurrent_steps=concurrent_steps,
     )
-    _print(run(plan, tell=_tell))
-
-
-@bench.command()
-@_data
-@_sets
-@click.option(
-    "--arms",
-    type=Arms(),
-    default=",".join(ARMS),
-    show_default=True,
-    help="By words alone, by vectors alone, by both as memory searches.",
-)
-@click.option(
-    "--questions",
-    metavar="SET",
-    help="Ask each set's queries in the words of this set, its translation for instance.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws the queries' order.")
-@_json
-def retrieval(
-    data: Path,
-    sets: tuple[str, ...],
-    arms: tuple[Any, ...],
-    questions: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """How much of the evidence memory finds, on data of anybody's own."""
-    from service.bench.retrieval.retrieval_report import Plan, report_lines, run
-    from service.config import load_settings
-    from service.memory.embedders import create_embedder
-
-    settings = load_settings()
-    plan = Plan(
-        data=data,
-        sets=sets,
-        arms=arms,
-        questions=questions,
-        seed=seed,
-        make_embedder=lambda: create_embedder(settings, quick_start=False),
-    )
-    report = run(plan, tell=_tell)
-    for line in report_lines(report):
-        _tell(line)
-    _print(report)
-
-
-@bench.command()
-@click.option(
-    "--data",
-    multiple=True,
-    default=("data/memory/relevance",),
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="The folder of a set, or of several; may be given several times.",
-)
-@_sets
-@click.option("--words-only", is_flag=True, help="Without an embedder.")
-@click.option(
-    "--most",
-    type=click.IntRange(min=1),
-    default=60,
-    show_default=True,
-    help="Questions of a set that are asked of one store.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws stores and questions.")
-@_json
-def relevance(
-    data: tuple[Path, ...],
-    sets: tuple[str, ...],
-    words_only: bool,
-    most: int,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Whether memory tells what is about a question from what is merely the best of the rest."""
-    from service.bench.retrieval.relevance_report import Plan, run
-    from service.config import load_settings
-    from service.memory.embedders import create_embedder
-
-    settings = load_settings()
-    plan = Plan(
-        data=data,
-        sets=sets,
-        most=most,
-        seed=seed,
-        make_embedder=lambda: None if words_only else create_embedder(settings, quick_start=False),
-    )
-    _print(run(plan, tell=_tell))
+    print_json(run(plan, tell=tell))
 
 
 @bench.command()
@@ -210,7 +105,7 @@ def relevance(
 )
 @click.option("--real", is_flag=True, help="Embed everything by the model: 40 minutes and more.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws texts and queries.")
-@_json
+@as_json_option
 def memory(
     sizes: tuple[int, ...], sample: int, queries: int, real: bool, seed: int, as_json: bool
 ) -> None:
@@ -228,12 +123,12 @@ def memory(
         seed=seed,
         make_embedder=lambda: create_embedder(settings, quick_start=False),
     )
-    _print(run(plan, tell=_tell))
+    print_json(run(plan, tell=tell))
 
 
 @bench.command()
-@_data
-@_sets
+@data_option
+@sets_option
 @click.option(
     "--method",
     "methods",
@@ -261,7 +156,7 @@ def memory(
     help="Time decisions among so many made-up loops, too; 0: do not.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws what is drawn.")
-@_json
+@as_json_option
 def routing(
     data: Path,
     sets: tuple[str, ...],
@@ -294,10 +189,10 @@ def routing(
         make_embedder=lambda: create_embedder(settings, quick_start=False),
         make_llm=lambda: create_llm(settings),
     )
-    report = run(plan, tell=_tell)
+    report = run(plan, tell=tell)
     for line in report_lines(report):
-        _tell(line)
-    _print(report)
+        tell(line)
+    print_json(report)
 
 
 @bench.command()
@@ -309,7 +204,7 @@ def routing(
     help="A file of scenes, or a folder of them.",
 )
 @click.option("--words-only", is_flag=True, help="Without an embedder.")
-@_json
+@as_json_option
 def waiting(data: Path, words_only: bool, as_json: bool) -> None:
     """Whether replies to run loops that wait get there, and all else elsewhere."""
     from service.bench.waiting.waiting_report import Plan, run
@@ -318,7 +213,7 @@ def waiting(data: Path, words_only: bool, as_json: bool) -> None:
 
     settings = load_settings()
     make = None if words_only else lambda: create_embedder(settings, quick_start=False)
-    _print(run(Plan(data=data, make_embedder=make), tell=_tell))
+    print_json(run(Plan(data=data, make_embedder=make), tell=tell))
 
 
 @bench.command()
@@ -365,7 +260,7 @@ def waiting(data: Path, words_only: bool, as_json: bool) -> None:
     help="Keep all that was said in this file, as JSON Lines.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the order.")
-@_json
+@as_json_option
 def answers(
     data: tuple[Path, ...],
     models: tuple[str, ...],
@@ -392,12 +287,8 @@ def answers(
         save=save,
         seed=seed,
     )
-    _print(run(plan, tell=_tell))
+    print_json(run(plan, tell=tell))
 
 
-def _tell(words: str) -> None:
-    click.echo(words, err=True)
-
-
-def _print(report: dict[str, Any]) -> None:
-    click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+bench.add_command(retrieval)
+bench.add_command(relevance)
