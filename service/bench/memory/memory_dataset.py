@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.protocol import Embedder, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenEmbedder, TokenStates, Vectors
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 PROJECTS = 20
@@ -163,6 +164,7 @@ class MixedEmbedder:
     def __init__(self, model: Embedder, *, all_real: bool, samples: Sequence[str]) -> None:
         """Take the mean of the model's vectors of `samples` as the drawn ones' direction."""
         self._model = model
+        self._by_token = model if isinstance(model, TokenEmbedder) else None
         self._all_real = all_real
         self.by_model = True
         """Whether the model embeds the next passages."""
@@ -181,10 +183,7 @@ class MixedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_queries`."""
-        vectors = self._model.embed_queries(texts).copy()
-        for row, text in enumerate(texts):
-            vectors[row] = self.for_question(text, vectors[row : row + 1])[0]
-        return vectors
+        return self._expected(texts, self._model.embed_queries(texts))
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed_passages`."""
@@ -194,6 +193,34 @@ class MixedEmbedder:
         if not self.by_model:
             self._seen.update(zip(texts, vectors, strict=True))
         return vectors
+
+    @property
+    def token_identity(self) -> str | None:
+        """As with `identity`; None where the model gives no states of tokens."""
+        own = self._by_token.token_identity if self._by_token else None
+        return own and f"benchmark {own}"
+
+    def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_queries_by_token`."""
+        if self._by_token is None:
+            return Embedded(self.embed_queries(texts), None)
+        vectors, tokens = self._by_token.embed_queries_by_token(texts)
+        return Embedded(self._expected(texts, vectors), tokens)
+
+    def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
+        """See `TokenEmbedder.embed_passages_by_token`."""
+        if self._by_token is None:
+            return Embedded(self.embed_passages(texts), None)
+        if not self.by_model and not self._all_real:
+            return Embedded(self._drawn(texts), [self._drawn_tokens(each) for each in texts])
+        embedded = self._by_token.embed_passages_by_token(texts)
+        if not self.by_model:
+            self._seen.update(zip(texts, embedded.vectors, strict=True))
+        return embedded
+
+    def wait_for_tokens(self, seconds: float) -> bool | None:
+        """See `TokenEmbedder.wait_for_tokens`."""
+        return self._by_token.wait_for_tokens(seconds) if self._by_token else None
 
     def vectors_again(self, texts: Sequence[str]) -> Vectors:
         """The same vectors once more, of passages that `by_model` was not asked for."""
@@ -215,6 +242,10 @@ class MixedEmbedder:
         """
         return self._questions.get(question, real)
 
+    def _expected(self, texts: Sequence[str], real: Vectors) -> Vectors:
+        rows = [self.for_question(text, row[None]) for text, row in zip(texts, real, strict=True)]
+        return np.concatenate(rows)
+
     def _drawn(self, texts: Sequence[str]) -> Vectors:
         rows = np.empty((len(texts), self._dimension))
         scale = 1 / np.sqrt(self._dimension)
@@ -226,6 +257,11 @@ class MixedEmbedder:
             row += np.sqrt(1 - _COMMON - _OF_CLUSTER) * own
         unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
         return unit
+
+    def _drawn_tokens(self, text: str) -> TokenStates:
+        tokens = max(1, round(estimate_tokens(text)))
+        states = _rng(text).standard_normal((tokens, self._dimension), dtype=np.float32)
+        return TokenStates(states, np.zeros(tokens, dtype=np.float32))
 
 
 def _rng(text: str) -> np.random.Generator:
