@@ -19,7 +19,7 @@ from service.domain.history.events import Event, RouteDecided
 from service.domain.routes import Route
 from service.memory.embedders.query_cache import QueryCache
 from service.memory.embedders.sentence_transformer import SentenceTransformerEmbedder
-from service.memory.protocol import Vectors
+from service.memory.protocol import Embedded, Vectors
 from service.routing.router import Router
 from service.routing.routing_options import RouterOptions
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
@@ -159,12 +159,16 @@ async def test_the_router_keeps_no_words_once_some_were_forgotten(
 
 class _Counting(SentenceTransformerEmbedder):
     def __init__(self) -> None:
-        super().__init__("bundled:multilingual-e5-small")
+        super().__init__("bundled:multilingual-e5-small", quick_start=False)
         self.questions: list[str] = []
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         self.questions += texts
         return super().embed_queries(texts)
+
+    def embed_queries_by_token(self, texts: Sequence[str]) -> Embedded:
+        self.questions += texts
+        return super().embed_queries_by_token(texts)
 
 
 @pytest.mark.slow

@@ -86,7 +86,9 @@ class QueryCache:
         with self._changing:
             vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
             states = {text: self._tokens[text] for text in texts if text in self._tokens}
-        done = states.keys() & vectors.keys() if tokens else vectors.keys()
+        # A vector alone will do as long as there is no more to be had.
+        both = tokens and self.wait_for_tokens(0) is True
+        done = states.keys() & vectors.keys() if both else vectors.keys()
         missing = [text for text in dict.fromkeys(texts) if text not in done]
         if missing:
             new = self._embed(missing)
