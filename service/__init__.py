@@ -184,7 +184,13 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
     from service.memory.journal.event_feed import Reader
     from service.memory.journal.inbox import Delivery, InboxEntry, Receipt
     from service.memory.memory import Memory
-    from service.memory.protocol import Embedder, SearchFilters
+    from service.memory.protocol import (
+        Embedded,
+        Embedder,
+        SearchFilters,
+        TokenEmbedder,
+        TokenStates,
+    )
     from service.memory.rerankers.protocol import Reranker
     from service.models.fetch import PullProgress
     from service.routing.routing_options import RouterOptions
@@ -203,8 +209,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "Compact", "CompactionFinished", "CompactionRequested", "CompactionStarted",
     "ConfigurationError", "ConflictError", "ConsolidationOptions", "ConsolidationSettings",
     "ConsolidationStatus", "CopiesElsewhere", "DataFolderInUseError", "Delivery", "DoomedIteration",
-    "DoomedRunLoop", "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred", "Event",
-    "EventBody", "Executor", "ExpandedContext", "Finish", "ForgetConflictError", "ForgetPreview",
+    "DoomedRunLoop", "Embedded", "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred",
+    "Event", "EventBody", "Executor", "ExpandedContext", "Finish", "ForgetConflictError", "ForgetPreview",
     "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Hooks", "ImageUrlPart",
     "ImportProblem", "ImportReport", "InboxEntry", "IndexDamagedError", "IndexUnreachableError",
     "InputReceived", "InputRequired", "Instruction", "InvalidInputError", "Iteration",
@@ -223,8 +229,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "RunLoopMention", "RunLoopResumed", "RunLoopStarted", "RunLoopState", "RunLoopSummary",
     "Script", "ScriptedModel", "SearchFilters", "SearchResult", "Segment",
     "SentenceTransformerEmbedder", "ServerSettings", "Settings", "StorageError", "StreamPart",
-    "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenUsage", "Tool", "ToolCall",
-    "ToolCallDelta", "ToolContext", "ToolDefinition", "ToolFailure", "ToolFinished", "ToolRegistry",
+    "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenEmbedder", "TokenStates",
+    "TokenUsage", "Tool", "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition", "ToolFailure", "ToolFinished", "ToolRegistry",
     "ToolResult", "ToolStarted", "ToolsSettings", "UnseenMessage", "Usage", "Waits",
     "agent_from_settings", "create_agent", "export_memory", "import_memory", "landing",
     "load_settings", "parse_script", "tool",
@@ -295,7 +301,7 @@ NAMES_IN = {
     "service.memory.journal.event_feed": "Reader",
     "service.memory.journal.inbox": "Delivery InboxEntry Receipt",
     "service.memory.memory": "Memory",
-    "service.memory.protocol": "Embedder SearchFilters",
+    "service.memory.protocol": "Embedded Embedder SearchFilters TokenEmbedder TokenStates",
     "service.memory.rerankers.protocol": "Reranker",
     "service.tools.approval": "ApprovalPolicy",
     "service.tools.decorator": "FunctionTool tool",
