@@ -9,7 +9,7 @@ import pytest
 
 from service.memory.protocol import TokenStates, Vectors
 from service.memory.search.token_matches import token_matches
-from service.memory.vectors.token_codes import best_matches, encode
+from service.memory.vectors.token_codes import best_matches, encode, encode_all
 
 
 def unit(rows: int, dimension: int = 384, *, seed: int = 0) -> Vectors:
@@ -57,6 +57,12 @@ def test_passages_of_any_length_stand_side_by_side() -> None:
 def test_codes_of_today_can_be_read_in_years() -> None:
     digest = hashlib.sha256(encode(np.eye(384, dtype=np.float32))).hexdigest()
     assert digest[:16] == "c356e272b34db046", "the format has changed: give `FORMAT` a new name"
+
+
+def test_several_texts_are_coded_as_each_by_itself() -> None:
+    states = unit(9)
+    texts = [states[:4], states[4:4], states[4:9]]
+    assert encode_all(texts) == [encode(each) for each in texts]
 
 
 def test_a_text_without_tokens_has_no_codes_and_matches_nothing() -> None:

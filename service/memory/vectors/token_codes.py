@@ -28,6 +28,14 @@ def encode(states: Vectors) -> bytes:
     return np.packbits(_turned(states) > 0, axis=1).tobytes()
 
 
+def encode_all(texts: Sequence[Vectors]) -> list[bytes]:
+    """The codes of several texts, turned at once: a product's threads cost more than the product."""
+    codes = encode(np.concatenate(texts))
+    size = texts[0].shape[1] // 8
+    ends = size * np.cumsum([len(states) for states in texts])
+    return [codes[end - size * len(states) : end] for states, end in zip(texts, ends, strict=True)]
+
+
 def best_matches(states: Vectors, passages: Sequence[bytes]) -> Vectors:
     """How near each token of a question comes to the nearest token of each passage (ColBERT's
     MaxSim, before it is summed: Khattab and Zaharia 2020).
