@@ -29,7 +29,7 @@ def encode(states: Vectors) -> bytes:
 
 
 def encode_all(texts: Sequence[Vectors]) -> list[bytes]:
-    """The codes of several texts, turned at once: a product's threads cost more than the product."""
+    """The codes of several texts, turned in one product: its threads cost more than it does."""
     codes = encode(np.concatenate(texts))
     size = texts[0].shape[1] // 8
     ends = size * np.cumsum([len(states) for states in texts])
