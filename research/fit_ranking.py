@@ -184,6 +184,8 @@ def _as_vector(weights: RankingWeights) -> Matrix:
 def _fit(asked: Sequence[Asked], begin: Matrix) -> Matrix:
     """Weights that make evidence likely to be drawn first; sets of a kind count the same."""
     useful = [each for each in asked if (each.evidence >= 0).any()]
+    if not useful:
+        return begin
     kinds = [each.set_name.partition("-")[0] for each in useful]
     counts = [1 / kinds.count(kind) for kind in kinds]
     spread = np.concatenate([each.parts for each in useful]).std(axis=0)

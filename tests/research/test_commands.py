@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from service.memory.embedders.bundled_e5 import token_centres
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +64,37 @@ def test_what_answers_an_open_question_is_fitted(tmp_path: Path) -> None:
     for kind in ("with_vectors", "words_only"):
         assert any(fitted[kind]["weights"].values())
         assert 0 <= fitted[kind]["en"]["elsewhere"] < 0.5
+
+
+def test_the_weights_of_the_ranking_are_fitted() -> None:
+    fitted = run("fit_ranking", DATA / "memory" / "relevance" / "everyday-dev")
+    assert fitted["weights"]["meaning"] == 1.0
+    assert fitted["weights"]["question"] <= 0 <= fitted["weights"]["words"]
+    assert fitted["usual_spread"] > 0
+    assert 0 < fitted["meaning_by_cosine"] < 1
+    (recall_at_5, recall_at_10) = fitted["fitted to all"]["everyday-dev"]
+    assert 60 < recall_at_5 <= recall_at_10 <= 100
+
+
+def test_the_usual_states_of_tokens_are_found_again(tmp_path: Path) -> None:
+    messages = tmp_path / "routing" / "everyday"
+    messages.mkdir(parents=True)
+    for source in (DATA / "fixtures" / "routing" / "everyday").glob("*.jsonl"):
+        (messages / source.name).write_text(2 * source.read_text("utf-8"), "utf-8")
+    sets = tmp_path / "retrieval"
+    shutil.copytree(DATA / "memory" / "relevance" / "everyday-dev", sets / "everyday-dev")
+    found = run("fit_token_centres", tmp_path, "--print")
+    shipped, centres = token_centres(), found["centres"]
+    assert centres["sets"] == {"han": ["everyday"], "other": ["everyday"]}
+    for script in ("han", "other"):
+        assert _likeness(np.array(centres[script]), getattr(shipped, script)) > 0.9
+    between = np.array(centres["han"]) - np.array(centres["other"])
+    assert _likeness(between, shipped.han - shipped.other) > 0.3
+    assert len(found["shift"]) == 384
+
+
+def _likeness(one: Any, other: Any) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
 
 
 def test_relevance_is_fitted_and_held_sets_are_only_measured() -> None:

@@ -170,10 +170,11 @@ class SentenceTransformerEmbedder:
         """See `TokenEmbedder.wait_for_tokens`: a bundled model gives them once it is loaded."""
         if self._bundled is None:
             return None
-        self._begin().join(seconds)
-        if self._loaded is None and self._problem is None:
-            return False
-        return True if self._loaded is not None else None
+        loading = self._begin()
+        loading.join(seconds)
+        if self._loaded is not None:
+            return True
+        return False if loading.is_alive() else None
 
     def _embed_by_token(
         self, texts: Sequence[str], prompt: str | None, own_prompt: str

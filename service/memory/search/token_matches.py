@@ -28,17 +28,22 @@ def token_matches(question: Sequence[TokenStates], codes: Mapping[int, bytes]) -
         By number; a passage without any token is left out.
     """
     passages = {number: each for number, each in codes.items() if each}
-    of_texts = [
-        _matches(each, [*passages.values()]) for each in question if passages and len(each.states)
-    ]
-    if not of_texts:
+    texts = [each for each in question if len(each.states)]
+    if not passages or not texts:
         return {}
+    # All texts at once: unpacking the codes costs more than comparing them.
+    best = best_matches(np.concatenate([each.states for each in texts]), [*passages.values()])
+    ends = np.cumsum([len(each.states) for each in texts])
+    of_texts = [
+        _matches(each.information, rows)
+        for each, rows in zip(texts, np.split(best, ends[:-1]), strict=True)
+    ]
     return dict(zip(passages, np.mean(of_texts, axis=0).tolist(), strict=True))
 
 
-def _matches(question: TokenStates, passages: Sequence[bytes]) -> Vectors:
-    best = best_matches(question.states, passages)
-    weights = np.clip(question.information - TOKEN_MATCHES.expected, 0, TOKEN_MATCHES.most)
+def _matches(information: Vectors, best: Vectors) -> Vectors:
+    """Shape (passages,), of the tokens of one text: `best` is of shape (tokens, passages)."""
+    weights = np.clip(information - TOKEN_MATCHES.expected, 0, TOKEN_MATCHES.most)
     weights = (weights + TOKEN_MATCHES.least) * (best.max(axis=1) - best.mean(axis=1))
     total = float(weights.sum())
     # Of a single passage, nothing stands out.
