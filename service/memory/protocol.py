@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,6 @@ class Embedded(NamedTuple):
     """Of each text; None while the model gives none."""
 
 
-@runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
     """An embedder that gives the states of tokens as well."""
 
@@ -107,6 +106,15 @@ class TokenEmbedder(Embedder, Protocol):
             Whether it does; None: it never will.
         """
         ...
+
+
+def by_token(embedder: Embedder) -> TokenEmbedder | None:
+    """The same embedder, if it gives states of tokens.
+
+    Looks at its class alone: who asks an embedder for its identity may have it loaded.
+    """
+    gives = hasattr(type(embedder), "embed_queries_by_token")
+    return cast(TokenEmbedder, embedder) if gives else None
 
 
 @dataclass(frozen=True, slots=True)

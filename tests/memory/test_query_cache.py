@@ -6,9 +6,11 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
+from service.domain.errors import EmbeddingError
 from service.memory.embedders.query_cache import QueryCache
-from service.memory.protocol import Vectors
+from service.memory.protocol import Vectors, by_token
 from tests.support.memory.remembering import WordEmbedder
 from tests.support.memory.word_tokens import WordTokenEmbedder
 
@@ -90,3 +92,20 @@ def test_an_embedder_without_states_has_none_behind_the_cache_either() -> None:
     assert cache.wait_for_tokens(1) is None
     assert cache.embed_queries_by_token(["a cat"]).tokens is None
     assert cache.embed_passages_by_token(["a cat"]).tokens is None
+
+
+class Unloaded(WordTokenEmbedder):
+    @property
+    def identity(self) -> str:  # type: ignore[override]
+        raise EmbeddingError("it would have to be loaded now")
+
+    @property
+    def token_identity(self) -> str:  # type: ignore[override]
+        raise EmbeddingError("it would have to be loaded now")
+
+
+def test_a_cache_is_made_without_loading_anything() -> None:
+    assert by_token(Unloaded()) is not None
+    assert by_token(WordEmbedder()) is None
+    with pytest.raises(EmbeddingError):
+        _ = QueryCache(Unloaded()).token_identity

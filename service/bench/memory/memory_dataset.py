@@ -24,7 +24,7 @@ import numpy.typing as npt
 from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.run_loops import Iteration, RunLoop
-from service.memory.protocol import Embedded, Embedder, TokenEmbedder, TokenStates, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenStates, Vectors, by_token
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 PROJECTS = 20
@@ -164,7 +164,7 @@ class MixedEmbedder:
     def __init__(self, model: Embedder, *, all_real: bool, samples: Sequence[str]) -> None:
         """Take the mean of the model's vectors of `samples` as the drawn ones' direction."""
         self._model = model
-        self._by_token = model if isinstance(model, TokenEmbedder) else None
+        self._by_token = by_token(model)
         self._all_real = all_real
         self.by_model = True
         """Whether the model embeds the next passages."""
@@ -175,6 +175,7 @@ class MixedEmbedder:
         self._centres = np.random.default_rng(0).standard_normal((_CLUSTERS, self._dimension))
         self._seen: dict[str, npt.NDArray[np.float32]] = {}
         self._questions: dict[str, Vectors] = {}
+        self._passages: dict[str, str] = {}
 
     @property
     def identity(self) -> str:
@@ -205,6 +206,8 @@ class MixedEmbedder:
         if self._by_token is None:
             return Embedded(self.embed_queries(texts), None)
         vectors, tokens = self._by_token.embed_queries_by_token(texts)
+        if tokens is not None:
+            tokens = [self._expected_tokens(*each) for each in zip(texts, tokens, strict=True)]
         return Embedded(self._expected(texts, vectors), tokens)
 
     def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
@@ -234,6 +237,7 @@ class MixedEmbedder:
             noise = _rng(question).standard_normal(self._dimension) / np.sqrt(self._dimension)
             near = self._drawn([passage]) + _FROM_ITS_PASSAGE * noise
             self._questions[question] = (near / np.linalg.norm(near)).astype(np.float32)
+            self._passages[question] = passage
 
     def for_question(self, question: str, real: Vectors) -> Vectors:
         """What stands for a question whose vector by the model is `real`, of shape (1, dimension).
@@ -257,6 +261,15 @@ class MixedEmbedder:
             row += np.sqrt(1 - _COMMON - _OF_CLUSTER) * own
         unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
         return unit
+
+    def _expected_tokens(self, question: str, real: TokenStates) -> TokenStates:
+        """As many tokens as the question has, some of them drawn for the passage it asks about."""
+        if question not in self._passages:
+            return real
+        states, drawn = real.states.copy(), self._drawn_tokens(self._passages[question]).states
+        some = min(len(states), len(drawn))
+        states[:some] = drawn[:some] / np.linalg.norm(drawn[:some], axis=1, keepdims=True)
+        return real._replace(states=states)
 
     def _drawn_tokens(self, text: str) -> TokenStates:
         tokens = max(1, round(estimate_tokens(text)))

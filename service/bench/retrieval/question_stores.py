@@ -19,7 +19,7 @@ from service.bench.retrieval.retrieval_dataset import DataSet, Query
 from service.bench.retrieval.retrieval_metrics import Place
 from service.domain.anchors import MemoryHit
 from service.domain.run_loops import RunLoop
-from service.memory.protocol import Embedded, Embedder, TokenEmbedder, TokenStates, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenStates, Vectors, by_token
 from service.memory.run_loop_lines import line_of
 
 Kind = Literal["said", "near", "far"]
@@ -197,7 +197,7 @@ class KeptVectors:
     def __init__(self, embedder: Embedder) -> None:
         """Put it before an embedder."""
         self._embedder = embedder
-        self._by_token = embedder if isinstance(embedder, TokenEmbedder) else None
+        self._by_token = by_token(embedder)
         self._passages: dict[str, tuple[Vectors, TokenStates | None]] = {}
 
     @property

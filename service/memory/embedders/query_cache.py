@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.memory.embedders.prompts import embeddable
-from service.memory.protocol import Embedded, Embedder, TokenEmbedder, TokenStates, Vectors
+from service.memory.protocol import Embedded, Embedder, TokenStates, Vectors, by_token
 
 _KEPT = 4096
 _TOKENS_KEPT = 64
@@ -35,7 +35,7 @@ class QueryCache:
             kept: how many vectors are kept; those that were asked for last.
         """
         self._embedder = embedder
-        self._by_token = embedder if isinstance(embedder, TokenEmbedder) else None
+        self._by_token = by_token(embedder)
         self._size = kept
         self._vectors: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
         self._tokens: OrderedDict[str, TokenStates] = OrderedDict()

@@ -231,10 +231,15 @@ class CandidateSource:
             vector = query_vector(asked.vectors)
             nearest: dict[int, float] = {}
             moved = self._dense.in_other_language(vector, script_of(question.texts[0]))
+            beyond = [
+                self._start(self._beyond, self._dense, vector, moved, each)
+                for each in scopes
+                if moved is not None
+            ]
             for each in scopes:
-                if moved is not None:
-                    nearest |= self._beyond(self._dense, vector, moved, each)
                 nearest |= self._near(self._dense, vector, each)
+            for started in beyond:
+                nearest |= started.result()
             return asked, nearest, None
         except RondoError as error:
             return None, {}, error.problem().in_words()

@@ -10,7 +10,7 @@ import numpy as np
 
 from service.domain.errors import ConflictError, EmbeddingError, IndexDamagedError, Problem
 from service.domain.text import Script
-from service.memory.protocol import Embedded, Embedder, TokenEmbedder, Vectors
+from service.memory.protocol import Embedded, Embedder, Vectors, by_token
 from service.memory.vectors import token_codes
 from service.memory.vectors.embedding_store import PROBE, KnownVectors
 from service.memory.vectors.index_keeper import IndexKeeper
@@ -36,6 +36,7 @@ class DenseSide:
 
     def __init__(self, embedder: Embedder, keeper: IndexKeeper) -> None:
         self._embedder = embedder
+        self._by_token = by_token(embedder)
         self._keeper = keeper
         self._states = keeper.states
         self._loading = threading.Lock()
@@ -71,10 +72,6 @@ class DenseSide:
         if of_tokens is None or identity != self._embedder.identity:  # another model of that name
             return None
         return self._states.embedder(f"{of_tokens} {token_codes.FORMAT}")
-
-    @property
-    def _by_token(self) -> TokenEmbedder | None:
-        return self._embedder if isinstance(self._embedder, TokenEmbedder) else None
 
     @property
     def languages(self) -> Languages | None:
