@@ -61,8 +61,17 @@ def test_codes_of_today_can_be_read_in_years() -> None:
 
 def test_several_texts_are_coded_as_each_by_itself() -> None:
     states = unit(9)
-    texts = [states[:4], states[4:4], states[4:9]]
-    assert encode_all(texts) == [encode(each) for each in texts]
+    texts = [asked(states[:4]), asked(states[4:4]), asked(states[4:9])]
+    assert encode_all(texts) == [encode(each.states) for each in texts]
+
+
+def test_tokens_that_could_stand_anywhere_are_not_kept() -> None:
+    states = unit(10)
+    usual = [9.0, 2.0, 9.0, 9.0, 3.0, 8.0, 9.0, 1.0, 7.5, 2.0]
+    text, short = asked(states, usual), asked(states[:5], [3.0, 2.0, 9.0, 3.0, 1.0])
+    kept, of_short = encode_all([text, short])
+    assert kept == encode(states[[0, 2, 3, 5, 6, 8]])
+    assert of_short == encode(states[:4]), "what a short text has is kept, and of little the best"
 
 
 def test_a_text_without_tokens_has_no_codes_and_matches_nothing() -> None:

@@ -37,15 +37,17 @@ def index(tmp_path: Path) -> Iterator[VectorIndex]:
 
 def nearest_numbers(index: VectorIndex, query: str, owner: str = "me") -> list[int]:
     vector = EMBEDDER.embed_queries([query])
-    return [each.number for each in index.search(vector, owner=owner, limit=10)]
+    return [each.number for each in index.search(vector, owner=owner, limit=10)[0]]
 
 
 def test_the_nearest_comes_first_and_scores_are_cosines(index: VectorIndex) -> None:
     vector = EMBEDDER.embed_queries(["green pears are"])
-    best = index.search(vector, owner="me", limit=1)[0]
+    ((best,),) = index.search(vector, owner="me", limit=1)
     assert best.number == 2
     assert best.cosine == pytest.approx(1.0, abs=1e-3)
-    assert index.search(vector[0], owner="me", limit=1) == [best]
+    others = EMBEDDER.embed_queries(["red apples"])
+    both = index.search(np.concatenate([vector, others]), owner="me", limit=1)
+    assert both == [[best], *index.search(others, owner="me", limit=1)]
     assert nearest_numbers(index, "red apples")[0] == 1
 
 

@@ -51,6 +51,7 @@ _SYLLABLES = [first + vowel for first in "bcdfghjklmnprstvwz" for vowel in "aeio
 ]
 _COMMON, _OF_CLUSTER = 0.75, 0.12
 _CLUSTERS = 1_000
+_LOADING_S = 60.0
 _FROM_ITS_PASSAGE = 0.3
 """How far a drawn question lies from the passage it asks about."""
 
@@ -168,7 +169,9 @@ class MixedEmbedder:
         self._all_real = all_real
         self.by_model = True
         """Whether the model embeds the next passages."""
-        own = model.embed_passages(samples)
+        own, self._information = self._of_samples(samples)
+        estimated = sum(map(estimate_tokens, samples))
+        self._tokens_of_estimated = len(self._information) / max(1.0, estimated)
         mean = own.mean(axis=0)
         self._mean = mean / np.linalg.norm(mean)
         self._dimension = own.shape[1]
@@ -212,7 +215,7 @@ class MixedEmbedder:
 
     def embed_passages_by_token(self, texts: Sequence[str]) -> Embedded:
         """See `TokenEmbedder.embed_passages_by_token`."""
-        if self._by_token is None:
+        if self._by_token is None or not len(self._information):
             return Embedded(self.embed_passages(texts), None)
         if not self.by_model and not self._all_real:
             return Embedded(self._drawn(texts), [self._drawn_tokens(each) for each in texts])
@@ -271,10 +274,18 @@ class MixedEmbedder:
         states[:some] = drawn[:some] / np.linalg.norm(drawn[:some], axis=1, keepdims=True)
         return real._replace(states=states)
 
+    def _of_samples(self, samples: Sequence[str]) -> tuple[Vectors, Vectors]:
+        """Their vectors, and how informative their tokens are; none where there are no states."""
+        if self._by_token is None or not self._by_token.wait_for_tokens(_LOADING_S):
+            return self._model.embed_passages(samples), np.zeros(0, dtype=np.float32)
+        vectors, tokens = self._by_token.embed_passages_by_token(samples)
+        return vectors, np.concatenate([each.information for each in tokens or ()])
+
     def _drawn_tokens(self, text: str) -> TokenStates:
-        tokens = max(1, round(estimate_tokens(text)))
-        states = _rng(text).standard_normal((tokens, self._dimension), dtype=np.float32)
-        return TokenStates(states, np.zeros(tokens, dtype=np.float32))
+        """About as many tokens as the model makes of it, and as informative as those of samples."""
+        rng, tokens = _rng(text), max(1, round(self._tokens_of_estimated * estimate_tokens(text)))
+        states = rng.standard_normal((tokens, self._dimension), dtype=np.float32)
+        return TokenStates(states, rng.choice(self._information, tokens))
 
 
 def _rng(text: str) -> np.random.Generator:

@@ -25,6 +25,7 @@ from service.memory.search.ranking import Corpus
 from service.memory.search.time.calendar_spans import TimeRange
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
+from service.memory.vectors.protocol import Nearest
 
 _EVERYTHING = SearchFilters()
 _THREADS = 4
@@ -159,13 +160,12 @@ class CandidateSource:
             return {}
         passing = self._ledger.segments.passing(scope.owner, scope.filters)
         few = self._narrowed(passing, scope.filters)
-        few_vectors = None if few is None else self._dense.vectors_of(few)
-        numbers = dict[int, None]()
-        for row in vectors:
-            if few is not None and few_vectors is not None:
-                numbers |= dict.fromkeys(_best([(few, few_vectors)], row[None], scope.count))
-            else:
-                numbers |= dict.fromkeys(self._offered(self._dense, row[None], scope, passing))
+        if few is None:
+            nearest = self._offered(self._dense, vectors, scope, passing)
+        else:
+            among = [(few, self._dense.vectors_of(few))]
+            nearest = [_best(among, row, scope.count) for row in vectors]
+        numbers = dict.fromkeys(number for each in nearest for number in each)
         if not numbers:
             return {}
         kept = self._dense.vectors_of([*numbers])
@@ -231,45 +231,50 @@ class CandidateSource:
             vector = query_vector(asked.vectors)
             nearest: dict[int, float] = {}
             moved = self._dense.in_other_language(vector, script_of(question.texts[0]))
-            beyond = [
-                self._start(self._beyond, self._dense, vector, moved, each)
-                for each in scopes
-                if moved is not None
-            ]
+            places = vector if moved is None else np.concatenate([vector, moved])
             for each in scopes:
-                nearest |= self._near(self._dense, vector, each)
-            for started in beyond:
-                nearest |= started.result()
+                near, *of_moved = self._near(self._dense, places, each)
+                nearest |= near
+                for beyond in of_moved:
+                    nearest |= _nearer(self._dense, [*beyond], places)
             return asked, nearest, None
         except RondoError as error:
             return None, {}, error.problem().in_words()
 
-    def _near(self, dense: DenseSide, vector: Vectors, ahead: _LookedAhead) -> Mapping[int, float]:
-        numbers, vectors = ahead.few.result(), ahead.few_vectors.result()
-        if numbers is not None and vectors is not None:
-            return _best([(numbers, vectors)], vector, ahead.scope.count)
-        return self._offered(dense, vector, ahead.scope, ahead.passing)
-
-    def _beyond(
-        self, dense: DenseSide, vector: Vectors, moved: Vectors, ahead: _LookedAhead
-    ) -> Mapping[int, float]:
-        """What lies near the question as it would be in the other language, and nearer than to the
-        question as it is: of a store in one language, nothing."""
-        near = [*self._near(dense, moved, ahead)]
-        kept = dense.vectors_of(near)
-        nearer = kept.present & (kept.matrix @ (moved - vector).ravel() > 0)
-        cosines = kept.matrix @ vector.ravel()
-        return {near[row]: float(cosines[row]) for row in np.flatnonzero(nearer).tolist()}
+    def _near(
+        self, dense: DenseSide, vectors: Vectors, ahead: _LookedAhead
+    ) -> Sequence[Mapping[int, float]]:
+        """What lies near each of some vectors: cosines by segment."""
+        few, few_vectors = ahead.few.result(), ahead.few_vectors.result()
+        if few is not None and few_vectors is not None:
+            return [_best([(few, few_vectors)], row, ahead.scope.count) for row in vectors]
+        return self._offered(dense, vectors, ahead.scope, ahead.passing)
 
     def _offered(
-        self, dense: DenseSide, vector: Vectors, scope: SearchScope, passing: Passing
-    ) -> Mapping[int, float]:
-        """What the vector index offers, as far as it passes the filters."""
+        self, dense: DenseSide, vectors: Vectors, scope: SearchScope, passing: Passing
+    ) -> Sequence[Mapping[int, float]]:
+        """What the vector index offers for each of some vectors, as far as it passes the
+        filters."""
         if scope.filters == _EVERYTHING:
-            return dict(dense.nearest(vector, owner=scope.owner, limit=scope.count))
+            offered = dense.nearest(vectors, owner=scope.owner, limit=scope.count)
+            return [dict(each) for each in offered]
+        offered = dense.nearest(vectors, owner=scope.owner, limit=SIFTED_AT_FIRST * scope.count)
+        return [
+            self._sifted(dense, each, vector, scope, passing)
+            for each, vector in zip(offered, vectors, strict=True)
+        ]
+
+    def _sifted(
+        self,
+        dense: DenseSide,
+        offered: Sequence[Nearest],
+        vector: Vectors,
+        scope: SearchScope,
+        passing: Passing,
+    ) -> Mapping[int, float]:
+        """What passes the filters, of what is offered for a vector and as much more as it takes."""
         asked = SIFTED_AT_FIRST * scope.count
         while True:
-            offered = dense.nearest(vector, owner=scope.owner, limit=asked)
             passed = passing.among([each.number for each in offered])
             kept = [each for each in offered if each.number in passed][: scope.count]
             if len(kept) == scope.count or len(offered) < asked:
@@ -282,6 +287,7 @@ class CandidateSource:
             # As many as hold half more than enough, if as large a share of the next ones passes.
             enough = 3 * scope.count * asked // max(1, 2 * len(kept))
             asked = min(self._sifted_at_most, max(2 * asked, enough))
+            (offered,) = dense.nearest(vector[None], owner=scope.owner, limit=asked)
 
 
 class _LookedAhead(NamedTuple):
@@ -293,13 +299,22 @@ class _LookedAhead(NamedTuple):
     few_vectors: Future[KnownVectors | None]
 
 
+def _nearer(dense: DenseSide, numbers: Sequence[int], places: Vectors) -> Mapping[int, float]:
+    """Of what lies near the question as it would be in the other language, what lies nearer to it
+    than to the question as it is: of a store in one language, nothing. Cosines with the latter."""
+    kept = dense.vectors_of(numbers)
+    cosines = kept.matrix @ places.T
+    nearer = kept.present & (cosines[:, 1] > cosines[:, 0])
+    return {numbers[row]: float(cosines[row, 0]) for row in np.flatnonzero(nearer).tolist()}
+
+
 def _best(
     chunks: Iterable[tuple[Sequence[int], KnownVectors]], vector: Vectors, count: int
 ) -> Mapping[int, float]:
     """The best of these segments by exact cosines."""
     best: list[tuple[float, int]] = []
     for numbers, vectors in chunks:
-        cosines = vectors.matrix @ vector.ravel()
+        cosines = vectors.matrix @ vector
         cosines[~vectors.present] = -np.inf
         top = np.argsort(-cosines, kind="stable")[:count].tolist()
         best += [(float(cosines[row]), numbers[row]) for row in top if vectors.present[row]]

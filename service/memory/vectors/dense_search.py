@@ -153,13 +153,13 @@ class DenseSide:
         length = float(np.linalg.norm(moved))
         return moved / length if length > _NO_LENGTH else None
 
-    def nearest(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
-        """The segments of this owner nearest in meaning, best first.
+    def nearest(self, vectors: Vectors, *, owner: str, limit: int) -> list[list[Nearest]]:
+        """The segments of this owner nearest in meaning to each of some questions, best first.
 
         Args:
-            vector: of the question: one row of length 1.
+            vectors: of the questions: rows of length 1.
             owner: whose segments.
-            limit: at most so many.
+            limit: at most so many for each.
 
         Raises:
             ConflictError: there is no index to search; says why.
@@ -170,7 +170,7 @@ class DenseSide:
             raise ConflictError(self.why_not() or "the vector index was just replaced")
         try:
             self._keeper.check_there(active)
-            return active.index.search(vector, owner=owner, limit=limit)
+            return active.index.search(vectors, owner=owner, limit=limit)
         except IndexDamagedError as error:
             self._keeper.report(active, error)
             raise
@@ -178,7 +178,7 @@ class DenseSide:
             replaced_by = self._keeper.active  # a swap has closed the one that we had
             if replaced_by is None or replaced_by is active:
                 raise
-            return replaced_by.index.search(vector, owner=owner, limit=limit)
+            return replaced_by.index.search(vectors, owner=owner, limit=limit)
 
     def vectors_of(self, numbers: Sequence[int]) -> KnownVectors:
         """The vectors of any segments, by their numbers in the ledger, in this order.

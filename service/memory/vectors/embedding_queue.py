@@ -238,7 +238,7 @@ class EmbeddingQueue:
     def _store_codes(self, pieces: Sequence[PendingSegment], embedded: Embedded) -> None:
         if embedded.tokens is None or self._coding is None:
             return
-        codes = token_codes.encode_all([each.states for each in embedded.tokens])
+        codes = token_codes.encode_all(embedded.tokens)
         self._states.codes.store(self._coding, [each.number for each in pieces], codes)
 
     def _embedded(

@@ -342,7 +342,7 @@ class IndexKeeper:
 
 def _finds(index: VectorIndex, entry: IndexEntry) -> bool:
     """Whether a search for a vector finds it: a graph that is lost finds none."""
-    nearest = index.search(as_matrix([entry.vector]), owner=entry.owner, limit=1)
+    (nearest,) = index.search(as_matrix([entry.vector]), owner=entry.owner, limit=1)
     return bool(nearest) and 1.0 - nearest[0].cosine < PROBED_SAME
 
 

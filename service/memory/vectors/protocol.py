@@ -47,8 +47,8 @@ class VectorIndex(Protocol):
         """Store vectors; one that is there already stays as it is."""
         ...
 
-    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
-        """The segments of this owner nearest to `vector`, one row of length 1; best first."""
+    def search(self, vectors: Vectors, *, owner: str, limit: int) -> list[list[Nearest]]:
+        """The segments of this owner nearest to each of `vectors`, rows of length 1; best first."""
         ...
 
     def delete(self, numbers: Sequence[int], *, owner: str | None) -> None:

@@ -6,6 +6,8 @@ are turned first, by a Hadamard matrix with columns of changed sign (Ailon and C
 fast Johnson-Lindenstrauss transform"). It holds whole numbers only and is the same on any machine.
 A question's states are turned as well and keep their numbers: the comparison is the asymmetric one
 of Jegou et al. 2011, "Product quantization for nearest neighbor search".
+
+Tokens that are to be expected anywhere ("the", a comma) are not kept, as a question's hardly count.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from service.memory.protocol import Vectors
+from service.memory.memory_tuning import TOKEN_MATCHES
+from service.memory.protocol import TokenStates, Vectors
 
-FORMAT = "signs of a Hadamard turn 1"
-"""Names what `encode` does: codes of two formats never mix."""
+FORMAT = f"signs of a Hadamard turn 1, from {TOKEN_MATCHES.kept_from} nats"
+"""Names what `encode_all` does: codes of two formats never mix."""
 
 
 def encode(states: Vectors) -> bytes:
@@ -28,12 +31,27 @@ def encode(states: Vectors) -> bytes:
     return np.packbits(_turned(states) > 0, axis=1).tobytes()
 
 
-def encode_all(texts: Sequence[Vectors]) -> list[bytes]:
-    """The codes of several texts, turned in one product: its threads cost more than it does."""
-    codes = encode(np.concatenate(texts))
-    size = texts[0].shape[1] // 8
-    ends = size * np.cumsum([len(states) for states in texts])
-    return [codes[end - size * len(states) : end] for states, end in zip(texts, ends, strict=True)]
+def encode_all(texts: Sequence[TokenStates]) -> list[bytes]:
+    """The codes of those tokens of each text that are kept.
+
+    All are turned in one product: its threads cost more than it does.
+    """
+    kept = [_kept(each) for each in texts]
+    codes = encode(np.concatenate(kept))
+    size = kept[0].shape[1] // 8
+    ends = size * np.cumsum([len(states) for states in kept])
+    return [codes[end - size * len(states) : end] for states, end in zip(kept, ends, strict=True)]
+
+
+def _kept(text: TokenStates) -> Vectors:
+    """The states of the tokens that say enough, in their order; of a short text, some that say
+    less."""
+    fewest = min(len(text.information), TOKEN_MATCHES.fewest_kept)
+    least = TOKEN_MATCHES.kept_from
+    if fewest:
+        least = min(least, float(np.sort(text.information)[-fewest]))
+    kept: Vectors = text.states[text.information >= least]
+    return kept
 
 
 def best_matches(states: Vectors, passages: Sequence[bytes]) -> Vectors:

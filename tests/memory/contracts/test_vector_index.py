@@ -42,7 +42,7 @@ def nearest_numbers(
     index: VectorIndex, query: str, owner: str = "me", limit: int = 10
 ) -> list[int]:
     vector = EMBEDDER.embed_queries([query])
-    return [each.number for each in index.search(vector, owner=owner, limit=limit)]
+    return [each.number for each in index.search(vector, owner=owner, limit=limit)[0]]
 
 
 def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
@@ -60,7 +60,7 @@ def test_what_was_added_is_found_at_once_best_first(index: VectorIndex) -> None:
     assert nearest_numbers(index, "red apples")[0] == 1
     assert nearest_numbers(index, "苹果 是 红色 的")[0] == 3
     assert len(nearest_numbers(index, "red apples", limit=2)) == 2
-    [best, *others] = index.search(EMBEDDER.embed_queries(["green pears"]), owner="me", limit=9)
+    ([best, *others],) = index.search(EMBEDDER.embed_queries(["green pears"]), owner="me", limit=9)
     assert best.number == 2
     assert best.cosine == pytest.approx(1, abs=0.01)
     assert all(best.cosine >= each.cosine for each in others)

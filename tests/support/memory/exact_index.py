@@ -30,17 +30,18 @@ class ExactIndex:
             for number, owner, vector in entries:
                 self._held.setdefault(number, (owner, vector))
 
-    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
+    def search(self, vectors: Vectors, *, owner: str, limit: int) -> list[list[Nearest]]:
         """See `VectorIndex.search`."""
         with self._lock:
             self._check_open()
             mine = {n: each for n, (whose, each) in self._held.items() if whose == owner}
         if not mine:
-            return []
-        cosines = as_matrix(list(mine.values())) @ vector.ravel()
-        numbers = list(mine)
-        best = np.argsort(-cosines, kind="stable")[:limit].tolist()
-        return [Nearest(numbers[row], float(cosines[row])) for row in best]
+            return [[] for _ in vectors]
+        numbers, nearest = list(mine), []
+        for cosines in vectors @ as_matrix(list(mine.values())).T:
+            best = np.argsort(-cosines, kind="stable")[:limit].tolist()
+            nearest.append([Nearest(numbers[row], float(cosines[row])) for row in best])
+        return nearest
 
     def delete(self, numbers: Sequence[int], *, owner: str | None) -> None:
         """See `VectorIndex.delete`."""

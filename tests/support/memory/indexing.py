@@ -55,7 +55,7 @@ def nearest(
     """The words of the segments that the index finds for a query."""
     dense = memory.index.dense
     assert dense is not None
-    neighbours = dense.nearest(dense.embed_queries([query]).vectors, owner=owner, limit=limit)
+    (neighbours,) = dense.nearest(dense.embed_queries([query]).vectors, owner=owner, limit=limit)
     return texts_of(folder, [each.number for each in neighbours])
 
 

@@ -82,20 +82,20 @@ class ChromaIndex:
                         embeddings=as_matrix([entry.vector for entry in batch]),
                     )
 
-    def search(self, vector: Vectors, *, owner: str, limit: int) -> list[Nearest]:
+    def search(self, vectors: Vectors, *, owner: str, limit: int) -> list[list[Nearest]]:
         """See `VectorIndex.search`."""
         collection = self._collections.get(self._name(owner))
         if collection is None:
-            return []
+            return [[] for _ in vectors]
         with self._in_use("read"):
             nearest = collection.query(
-                query_embeddings=vector.reshape(1, -1), n_results=limit, include=["distances"]
+                query_embeddings=vectors, n_results=limit, include=["distances"]
             )
         distances = nearest["distances"]
         assert distances is not None
         return [
-            Nearest(int(number), 1.0 - distance)
-            for number, distance in zip(nearest["ids"][0], distances[0], strict=True)
+            [Nearest(int(number), 1.0 - distance) for number, distance in zip(*row, strict=True)]
+            for row in zip(nearest["ids"], distances, strict=True)
         ]
 
     def delete(self, numbers: Sequence[int], *, owner: str | None) -> None:
