@@ -81,7 +81,7 @@ def test_relevance_falls_along_the_order_and_a_hit_with_all_the_words_is_never_c
         RelevanceHit("The padlock has a code.", 5, None, 1.0, 3.0),
         RelevanceHit("Something else.", 2, 0.7, 0.0, 0.0),
     ]
-    judged = judge(question, hits, [9.0, 3.0, -90.0], 2_000, OF_THE_BUNDLED)
+    judged = judge(question, hits, [9.0, 3.0, -90.0], [0.0, 1.0, 0.0], 2_000, OF_THE_BUNDLED)
     assert [each.relevance for each in judged] == sorted(
         (each.relevance for each in judged), reverse=True
     )
@@ -95,9 +95,8 @@ def test_an_embedder_that_cannot_be_measured_leaves_it_to_the_words() -> None:
             super().__init__(fail_after=0)
 
     assert languages_of(Failing()) is None
-    judged = judge(
-        read_question("whale"), [RelevanceHit("A whale.", 2, 0.2, 1.0, 5.0)], [1.0], 50, None
-    )
+    best = [RelevanceHit("A whale.", 2, 0.2, 1.0, 5.0)]
+    judged = judge(read_question("whale"), best, [1.0], [1.0], 50, None)
     assert judged[0].related
 
 

@@ -26,13 +26,25 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from service.domain.anchors import AnchorRef
-from service.memory.memory_tuning import FEEDBACK, RANKING, RANKING_BY_TOKENS, RankingWeights
+from service.memory.memory_tuning import (
+    FEEDBACK,
+    RANKING,
+    RANKING_BY_TOKENS,
+    RELEVANCE_LOOKED_AT,
+    RankingWeights,
+)
 from service.memory.protocol import Vectors
 from service.memory.search.feedback import likeness
 from service.memory.search.query_terms import Question, count_terms
 from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
+
+_Array = npt.NDArray[np.float64]
+_Places = npt.NDArray[np.intp]
 
 SCORE_DIGITS = 3
 """To how many decimals a score is reckoned, so that equal passages are equal: what is the same in
@@ -76,7 +88,8 @@ class Corpus:
     """In how many of them each term of the question stands; a term may be missing for none."""
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ranked:
     """A segment in its place."""
 
     ref: AnchorRef
@@ -85,16 +98,31 @@ class Ranked(NamedTuple):
     `relevance`."""
     related: bool
     """Whether it is sure enough, or holds all words of the question."""
-    hit: RelevanceHit
-    """What that was judged by."""
-    scores: dict[str, float]
-    """What each part adds to the score, by name: ``meaning`` of the passage itself,
-    ``meaning_nearby``, ``meaning_of_loop``, ``words`` with those nearby, ``words_of_loop``,
-    ``question`` (a turn that only asks), ``time``, ``likeness`` to the first hits. A part that
-    adds nothing is left out."""
     score: float
     """The sum of the parts, to `SCORE_DIGITS`; 0 without words in common is the average passage of
     the search."""
+    likeness: float
+    """To the first hits, which adds to the score."""
+    table: _Table
+    """Of the whole search."""
+    place: int
+    """Its row there."""
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """What each part adds to the score, by name: ``meaning`` of the passage itself,
+        ``meaning_nearby``, ``meaning_of_loop``, ``words`` with those nearby, ``words_of_loop``,
+        ``question`` (a turn that only asks), ``time``, ``likeness`` to the first hits. A part that
+        adds nothing is left out."""
+        parts = {name: float(values[self.place]) for name, values in self.table.parts.items()}
+        return {name: part for name, part in (*parts.items(), ("likeness", self.likeness)) if part}
+
+    @property
+    def words(self) -> dict[str, float]:
+        """``held``, which share of the question's words it holds, and ``rarity``, the idf of these
+        together; nothing where it holds none."""
+        held = float(self.table.held[self.place])
+        return {"held": held, "rarity": held * self.table.total} if held else {}
 
 
 def rank(
@@ -136,28 +164,58 @@ def rank(
     """
     pool = _Pool(candidates, weights)
     words = _words(question, corpus, pool)
-    meaning = _meaning(pool, words)
-    loops = _by_loop(pool, words, meaning)
-    placed = [
-        _placed(place, pool, words, meaning, loops[passage.ref.run_loop_id])
-        for place, passage in enumerate(pool.passages)
-        if passage.eligible
-    ]
-    placed.sort(key=lambda entry: (-entry.score, entry.ref))
+    table = _Table(_parts(pool, words), words.held, words.total)
+    placed = table.placed(pool.passages)
     placed = _with_feedback(placed, vectors or {})
-    hits = [_found(entry, pool, words) for entry in placed]
-    scores = [entry.score for entry in placed]
+    judged = judge(
+        question,
+        [words.hit(pool.passages[each.place], each.place) for each in placed[:RELEVANCE_LOOKED_AT]],
+        [each.score for each in placed],
+        table.held[[each.place for each in placed]],
+        corpus.segments,
+        unrelated,
+    )
     return [
-        Ranked(entry.ref, judged.relevance, judged.related, each, entry.scores, entry.score)
-        for entry, each, judged in zip(
-            placed, hits, judge(question, hits, scores, corpus.segments, unrelated), strict=True
-        )
+        Ranked(each.ref, *verdict, each.score, each.likeness, table, each.place)
+        for each, verdict in zip(placed, judged, strict=True)
     ]
+
+
+class _Placed(NamedTuple):
+    """A passage with its score."""
+
+    place: int
+    ref: AnchorRef
+    score: float
+    likeness: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is said of the passages of a search; all arrays have a number for each."""
+
+    parts: Mapping[str, _Array]
+    """Of the score, by name."""
+    held: _Array
+    """Which share of the question's words each holds."""
+    total: float
+    """The idf of all of them together."""
+
+    def placed(self, passages: Sequence[Passage]) -> list[_Placed]:
+        """The passages that may be found, best first."""
+        scores = np.round(np.sum([*self.parts.values()], axis=0), SCORE_DIGITS).tolist()
+        placed = [
+            _Placed(place, passage.ref, score)
+            for place, (passage, score) in enumerate(zip(passages, scores, strict=True))
+            if passage.eligible
+        ]
+        placed.sort(key=lambda each: (-each.score, each.ref))
+        return placed
 
 
 class _Pool:
     """The passages of a search, each once and by its place among them, and which stand side by
-    side."""
+    side. All arrays have a row for each."""
 
     def __init__(self, candidates: Iterable[InContext], weights: RankingWeights | None) -> None:
         self.passages: list[Passage] = []
@@ -175,60 +233,88 @@ class _Pool:
         self.by_tokens = 2 * matched > len(self.passages)
         """Whether tokens tell the meaning of most of them; else vectors do."""
         self.weights = weights or (RANKING_BY_TOKENS if self.by_tokens else RANKING)
-        before: list[int | None] = [None] * len(self.passages)
-        after: list[int | None] = [None] * len(self.passages)
-        for earlier, later in pairs:
-            before[later] = earlier
-            after[earlier] = later
-        self.at = {
-            distance: _steps(after if distance > 0 else before, abs(distance))
-            for distance in {-1, *self.weights.meaning_nearby, *self.weights.words_nearby}
-        }
-        """By distance: for each passage the one so many places after it, or before it where the
-        distance is negative; None when it is not known."""
-        self.asking: Sequence[bool] = [
-            passage.content.rstrip().endswith(("?", "？")) for passage in self.passages
-        ]
+        self._nowhere = len(self.passages)
+        self._before, self._after = self._beside(pairs)
+        self.asking = np.array(
+            [passage.content.rstrip().endswith(("?", "？")) for passage in self.passages],
+            dtype=bool,
+        )
         """Whether each ends as questions do."""
+        loops: dict[str, int] = {}
+        self.loops = np.array(
+            [loops.setdefault(each.ref.run_loop_id, len(loops)) for each in self.passages],
+            dtype=np.intp,
+        )
+        """Which run loop each belongs to, by the order in which these come."""
 
+    def _beside(self, pairs: Sequence[tuple[int, int]]) -> tuple[_Places, _Places]:
+        """Before and after each; one place more stands for none, and for what is beside it."""
+        before, after = np.full((2, self._nowhere + 1), self._nowhere, dtype=np.intp)
+        if pairs:
+            earlier, later = np.array(pairs, dtype=np.intp).T
+            before[later], after[earlier] = earlier, later
+        return before, after
 
-def _steps(beside: Sequence[int | None], count: int) -> Sequence[int | None]:
-    places: list[int | None] = list(range(len(beside)))
-    for _ in range(count):
-        places = [None if place is None else beside[place] for place in places]
-    return places
+    def at(self, distance: int, values: _Array) -> _Array:
+        """Values of the passages so many places after each, or before it where the distance is
+        negative; 0 where that is not known."""
+        beside = self._after if distance > 0 else self._before
+        places = np.arange(self._nowhere)
+        for _ in range(abs(distance)):
+            places = beside[places]
+        return np.concatenate([values, np.zeros_like(values[:1])])[places]
+
+    def by_loop(self, values: _Array, least: float) -> _Array:
+        """For each passage the most of all passages of its run loop, at least `least`."""
+        most = np.full((len(self.passages), *values.shape[1:]), least)
+        np.maximum.at(most, self.loops, values)
+        return most[self.loops]
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the words say. Passages are meant by their places in `_Pool.passages`."""
+    """What the words say."""
 
-    rarity: Mapping[str, float]
+    rarity: _Array
     """Of each term, as a share: all together are 1."""
     total: float
     """What that share is of: the idf of all terms together."""
-    strength: Sequence[Mapping[str, float]]
-    """How much each passage has of each term that it has at all; saturated, 1 for one in a passage
-    of average length."""
+    strength: _Array
+    """How much each passage has of each term, shape (passages, terms); saturated, 1 for one in a
+    passage of average length."""
+    lengths: Sequence[int]
+    """Terms in each passage."""
 
-    def own(self, place: int) -> float:
-        """How much of the question's words the passage itself has."""
-        return sum(self.rarity[term] * much for term, much in self.strength[place].items())
+    held: _Array
+    """Which share of the question's words each passage holds."""
+
+    def hit(self, passage: Passage, place: int) -> RelevanceHit:
+        """What says that a passage is about the question."""
+        held = float(self.held[place])
+        return RelevanceHit(
+            content=passage.content,
+            terms=self.lengths[place],
+            cosine=passage.cosine,
+            words=held,
+            rarity=held * self.total,
+        )
 
 
 def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
-    idf = {term: _idf(corpus.frequency.get(term, 0), corpus.segments) for term in question.terms}
-    total = sum(idf.values()) or 1.0
+    terms = {term: column for column, term in enumerate(question.terms)}
+    idf = np.array([_idf(corpus.frequency.get(term, 0), corpus.segments) for term in terms])
+    total = float(idf.sum()) or 1.0
     lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in pool.passages]
+    counts = np.zeros((len(pool.passages), len(terms)))
+    for place, passage in enumerate(pool.passages):
+        for term, often in count_terms(terms, passage.terms).items():
+            counts[place, terms[term]] = often
     average = (fmean(lengths) if lengths else 0.0) or 1.0
-    strength: list[dict[str, float]] = []
-    for passage, terms in zip(pool.passages, lengths, strict=True):
-        length = 1 + pool.weights.length_share * (terms / average - 1)
-        often = count_terms(idf, passage.terms)
-        strength.append(
-            {term: _saturated(count / length, pool.weights) for term, count in often.items()}
-        )
-    return _Words({term: weight / total for term, weight in idf.items()}, total, strength)
+    relative = 1 + pool.weights.length_share * (np.array(lengths) / average - 1)
+    counts /= relative[:, None]
+    k1 = pool.weights.saturation
+    strength = counts * (k1 + 1) / (counts + k1)
+    return _Words(idf / total, total, strength, lengths, (counts > 0) @ idf / total)
 
 
 def _idf(frequency: int, segments: int) -> float:
@@ -236,91 +322,64 @@ def _idf(frequency: int, segments: int) -> float:
     return math.log(1 + (max(segments, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def _saturated(count: float, weights: RankingWeights) -> float:
-    return count * (weights.saturation + 1) / (count + weights.saturation)
+def _parts(pool: _Pool, words: _Words) -> dict[str, _Array]:
+    """What each part adds to the score of each passage, by the names of `Ranked.scores`."""
+    weights = pool.weights
+    meaning = _meaning(pool, words)
+    held = pool.by_loop((words.strength > 0).astype(float), 0.0)
+    return {
+        "meaning": weights.meaning * meaning,
+        "meaning_nearby": _meaning_nearby(pool, meaning),
+        "meaning_of_loop": weights.meaning_of_loop * pool.by_loop(meaning, -np.inf),
+        "words": weights.words * _words_in_window(pool, words),
+        "words_of_loop": weights.words_of_loop * (held @ words.rarity),
+        "question": weights.question * pool.asking,
+        "time": weights.time * np.array([passage.time for passage in pool.passages]),
+    }
 
 
-def _meaning(pool: _Pool, words: _Words) -> list[float]:
+def _meaning(pool: _Pool, words: _Words) -> _Array:
     """Of each passage, in standard deviations from the average one."""
-    by_words = [pool.weights.meaning_by_words * words.own(at) for at in range(len(pool.passages))]
     cosines = _standardised(
         [each.cosine for each in pool.passages],
         RANKING.usual_spread,
-        by_words,
+        pool.weights.meaning_by_words * (words.strength @ words.rarity),
     )
     if not pool.by_tokens:
         return cosines
     return _standardised(
         [each.match for each in pool.passages],
         pool.weights.usual_spread,
-        [pool.weights.meaning_by_cosine * each for each in cosines],
+        pool.weights.meaning_by_cosine * cosines,
     )
 
 
-def _standardised(
-    values: Sequence[float | None], usual_spread: float, instead: Sequence[float]
-) -> list[float]:
+def _standardised(values: Sequence[float | None], usual_spread: float, instead: _Array) -> _Array:
     """In standard deviations from the average one; and something else for what is None."""
-    present = [each for each in values if each is not None]
-    average = fmean(present) if present else 0.0
+    all_values = np.array(values, dtype=float)  # None becomes NaN
+    present = ~np.isnan(all_values)
+    apart = all_values - (all_values[present].mean() if present.any() else 0.0)
     # A handful of passages says little about the spread: the usual one counts as some more of them.
-    squares = sum((each - average) ** 2 for each in present)
-    squares += RANKING.usual_spread_counts * usual_spread**2
-    spread = math.sqrt(squares / (len(present) + RANKING.usual_spread_counts))
-    return [
-        other if each is None else (each - average) / spread
-        for each, other in zip(values, instead, strict=True)
-    ]
+    squares = float(np.sum(apart[present] ** 2)) + RANKING.usual_spread_counts * usual_spread**2
+    spread = math.sqrt(squares / (int(present.sum()) + RANKING.usual_spread_counts))
+    return np.where(present, apart / spread, instead)
 
 
-@dataclass(slots=True)
-class _Loop:
-    """What is known of a run loop as a whole."""
-
-    meaning: float
-    """The best of its passages."""
-    words: float
-    """Which share of the question's words stands in any of them."""
+def _meaning_nearby(pool: _Pool, meaning: _Array) -> _Array:
+    answered = pool.weights.meaning_answered * pool.at(-1, meaning * pool.asking)
+    return answered + sum(
+        weight * pool.at(distance, meaning)
+        for distance, weight in pool.weights.meaning_nearby.items()
+    )
 
 
-def _by_loop(pool: _Pool, words: _Words, meaning: Sequence[float]) -> dict[str, _Loop]:
-    held: dict[str, set[str]] = {}
-    best: dict[str, float] = {}
-    for place, passage in enumerate(pool.passages):
-        loop = passage.ref.run_loop_id
-        held.setdefault(loop, set()).update(words.strength[place])
-        best[loop] = max(best.get(loop, -math.inf), meaning[place])
-    return {
-        loop: _Loop(best[loop], sum(words.rarity[term] for term in sorted(terms)))
-        for loop, terms in held.items()
-    }
-
-
-class _Placed(NamedTuple):
-    """A passage with its score."""
-
-    place: int
-    ref: AnchorRef
-    scores: dict[str, float]
-    score: float
-
-
-def _placed(
-    place: int, pool: _Pool, words: _Words, meaning: Sequence[float], loop: _Loop
-) -> _Placed:
-    passage, weights = pool.passages[place], pool.weights
-    parts = {
-        "meaning": weights.meaning * meaning[place],
-        "meaning_nearby": _meaning_nearby(place, pool, meaning),
-        "meaning_of_loop": weights.meaning_of_loop * loop.meaning,
-        "words": weights.words * _words_in_window(place, pool, words) if loop.words else 0.0,
-        "words_of_loop": weights.words_of_loop * loop.words,
-        "question": weights.question if pool.asking[place] else 0.0,
-        "time": weights.time * passage.time,
-    }
-    parts = {name: part for name, part in parts.items() if part}
-    score = round(sum(parts.values()), SCORE_DIGITS)
-    return _Placed(place, passage.ref, parts, score)
+def _words_in_window(pool: _Pool, words: _Words) -> _Array:
+    window = words.strength.copy()
+    for distance, weight in pool.weights.words_nearby.items():
+        more = pool.weights.words_answered if distance == -1 else 0.0
+        window += pool.at(distance, words.strength * (weight + more * pool.asking)[:, None])
+    # Saturates at 2, and is 1 for one place in the passage itself.
+    return (2 * window / (window + 1)) @ words.rarity
 
 
 def _with_feedback(
@@ -328,56 +387,14 @@ def _with_feedback(
 ) -> list[_Placed]:
     """What stands behind the first in the order that its likeness to them gives, below them."""
     gains = likeness([each.score for each in placed], [vectors.get(each.ref) for each in placed])
-    fed = [
-        each._replace(scores={**each.scores, "likeness": gain}, score=each.score + gain)
-        if gain
-        else each
-        for each, gain in zip(placed, (round(gain, SCORE_DIGITS) for gain in gains), strict=True)
+    first = [*placed[: FEEDBACK.first]]
+    behind = [
+        _Placed(each.place, each.ref, round(each.score + gain, SCORE_DIGITS), gain)
+        for each, gain in zip(
+            placed[FEEDBACK.first :],
+            [round(gain, SCORE_DIGITS) for gain in gains[FEEDBACK.first :]],
+            strict=True,
+        )
     ]
-    first, behind = fed[: FEEDBACK.first], fed[FEEDBACK.first :]
     behind.sort(key=lambda each: (-each.score, each.ref))
-    return first + [
-        each._replace(score=round(min(each.score, first[-1].score), SCORE_DIGITS))
-        for each in behind
-    ]
-
-
-def _found(entry: _Placed, pool: _Pool, words: _Words) -> RelevanceHit:
-    """What says that a passage is about the question."""
-    passage = pool.passages[entry.place]
-    held = words.strength[entry.place]
-    share = math.fsum(words.rarity[term] for term in held)
-    return RelevanceHit(
-        content=passage.content,
-        terms=passage.terms.count(" ") + bool(passage.terms),
-        cosine=passage.cosine,
-        words=share,
-        rarity=share * words.total,
-    )
-
-
-def _meaning_nearby(place: int, pool: _Pool, meaning: Sequence[float]) -> float:
-    total = 0.0
-    for distance, weight in pool.weights.meaning_nearby.items():
-        near = pool.at[distance][place]
-        if near is not None:
-            total += weight * meaning[near]
-    answered = pool.at[-1][place]
-    if answered is not None and pool.asking[answered]:
-        total += pool.weights.meaning_answered * meaning[answered]
-    return total
-
-
-def _words_in_window(place: int, pool: _Pool, words: _Words) -> float:
-    window = words.strength[place]
-    for distance, weight in pool.weights.words_nearby.items():
-        near = pool.at[distance][place]
-        if near is None or not words.strength[near]:
-            continue
-        if distance == -1 and pool.asking[near]:
-            weight += pool.weights.words_answered
-        window = {**window}
-        for term, much in words.strength[near].items():
-            window[term] = window.get(term, 0.0) + weight * much
-    # Saturates at 2, and is 1 for one place in the passage itself.
-    return sum(words.rarity[term] * 2 * much / (much + 1) for term, much in window.items())
+    return first + [each._replace(score=min(each.score, first[-1].score)) for each in behind]

@@ -21,13 +21,15 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from service.domain.text import Script, script_of
 from service.memory.memory_tuning import (
     RELATED_FROM,
     RELEVANCE,
     RELEVANCE_BY_WORDS,
     RELEVANCE_FALLS,
-    RELEVANCE_LOOKED_AT,
     SHORT_PASSAGE,
     SHORT_PASSAGE_NEARER,
     STORES_ALIKE,
@@ -73,8 +75,9 @@ class Evidence(NamedTuple):
 
 def judge(
     question: Question,
-    hits: Sequence[RelevanceHit],
+    best: Sequence[RelevanceHit],
     scores: Sequence[float],
+    held: Sequence[float] | npt.NDArray[np.float64],
     segments: int,
     unrelated: Unrelated | None,
 ) -> list[Judged]:
@@ -82,21 +85,20 @@ def judge(
 
     Args:
         question: what was asked.
-        hits: all of them, best first.
-        scores: theirs.
+        best: the first `memory_tuning.RELEVANCE_LOOKED_AT` hits.
+        scores: of all hits, best first.
+        held: which share of the question's words each of them holds.
         segments: how many are remembered.
         unrelated: where cosines of unrelated texts lie; None when that is not known.
     """
-    if not hits:
+    if not best:
         return []
-    best = _best(question, hits[:RELEVANCE_LOOKED_AT], segments, unrelated)
-    judged = []
-    for each, score in zip(hits, scores, strict=True):
-        relevance = _probability(best + RELEVANCE_FALLS * (score - scores[0]))
-        # What holds all words is what somebody looks for who quotes.
-        related = relevance >= RELATED_FROM or each.words >= _ALL
-        judged.append(Judged(relevance, related))
-    return judged
+    falls = RELEVANCE_FALLS * (np.array(scores) - scores[0])
+    logits = _best(question, best, segments, unrelated) + falls
+    relevance = 1 / (1 + np.exp(-np.clip(logits, -500, 500)))
+    # What holds all words is what somebody looks for who quotes.
+    related = (relevance >= RELATED_FROM) | (np.array(held) >= _ALL)
+    return [Judged(*each) for each in zip(relevance.tolist(), related.tolist(), strict=True)]
 
 
 def weigh(
@@ -155,7 +157,3 @@ def _nearness(each: RelevanceHit, cosine: float, asked_in: Script, unrelated: Un
         spread = unrelated.han if said_in == "han" else unrelated.other
     short = max(0.0, 1 - each.terms / SHORT_PASSAGE)
     return (cosine - spread.mean) / spread.deviation - SHORT_PASSAGE_NEARER * short
-
-
-def _probability(logit_: float) -> float:
-    return 1 / (1 + math.exp(-max(-500.0, min(500.0, logit_))))

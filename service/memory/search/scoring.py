@@ -32,13 +32,18 @@ class ScoredRow:
     """A segment in its place."""
 
     row: SegmentRow
+    ranked: Ranked
     relevance: float
     related: bool
     """Whether it seems to be about the question; the reranker, too, leaves that as it is."""
-    scores: dict[str, float]
-    """The formula's parts; ``cosine`` and ``bm25`` as the indexes gave them, where they did, and
-    ``lexical``, the latter as a share of the best; ``match``, see `token_matches`; ``held``, which
-    share of the question's words it holds, and ``rarity``, the idf of these together."""
+    found_by: Mapping[str, float]
+    """``cosine`` and ``bm25`` as the indexes gave them, where they did, and ``lexical``, the latter
+    as a share of the best; ``match``, see `token_matches`; ``rerank``, as the reranker says."""
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The formula's parts, see `Ranked.scores` and `Ranked.words`, and what it was found by."""
+        return {**self.ranked.scores, **self.ranked.words, **self.found_by}
 
 
 class Pool(NamedTuple):
@@ -176,17 +181,15 @@ def _in_context(around: Around, passages: Mapping[int, Passage]) -> InContext:
 def _scored(
     each: Ranked, row: SegmentRow, pool: Pool, bm25: Mapping[int, float], most: float
 ) -> ScoredRow:
-    scores = each.scores
+    found_by = dict[str, float]()
     if row.number in pool.cosines:
-        scores["cosine"] = pool.cosines[row.number]
+        found_by["cosine"] = pool.cosines[row.number]
     if row.number in pool.matches:
-        scores["match"] = pool.matches[row.number]
+        found_by["match"] = pool.matches[row.number]
     if row.number in bm25:
-        scores["bm25"] = bm25[row.number]
-        scores["lexical"] = bm25[row.number] / most if most > 0 else 1.0
-    if each.hit.words:
-        scores |= {"held": each.hit.words, "rarity": each.hit.rarity}
-    return ScoredRow(row, each.relevance, each.related, scores)
+        found_by["bm25"] = bm25[row.number]
+        found_by["lexical"] = bm25[row.number] / most if most > 0 else 1.0
+    return ScoredRow(row, each, each.relevance, each.related, found_by)
 
 
 def reranked(
@@ -207,7 +210,7 @@ def reranked(
     except RondoError as error:
         return list(scored), f"Not reranked: {error.problem().in_words()}"
     again = [
-        replace(each, relevance=score, scores={**each.scores, "rerank": score})
+        replace(each, relevance=score, found_by={**each.found_by, "rerank": score})
         for each, score in zip(given, scores, strict=True)
     ]
     again.sort(key=lambda each: -each.relevance)

@@ -201,7 +201,7 @@ class Searcher:
             candidates = replace(candidates, vector=None, why_words_only=error.problem().in_words())
             scored = self._scorer.score(question, candidates, timeliness, scope)
         if not search.words:
-            scored.sort(key=lambda each: -each.scores.get("cosine", -1.0))
+            scored.sort(key=lambda each: -each.found_by.get("cosine", -1.0))
         return candidates, scored
 
     def _shown(self, search: Search, scored: Sequence[ScoredRow]) -> list[Folded]:
