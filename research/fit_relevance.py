@@ -1,7 +1,8 @@
 """Fits the weights of relevance.
 
-``python -m research.fit_relevance FOLDER…`` prints those that `service.memory.memory_tuning` has,
-with vectors and by words alone. Sets whose name ends in ``-test``, and those named after
+``python -m research.fit_relevance FOLDER…`` prints those that `service.memory.memory_tuning` has:
+by tokens, by vectors and by words alone. Folders of streams, as the router is trained on, are
+stores that know nothing of what is asked. Sets whose name ends in ``-test``, and those named after
 ``--held``, are asked like the others and only measured.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -18,11 +19,14 @@ from numpy.typing import NDArray
 
 from service.bench.retrieval.question_stores import Answer
 from service.bench.retrieval.relevance_report import Plan, answers_of, read_sets
+from service.bench.retrieval.retrieval_dataset import DataSet, is_set
+from service.bench.routing import routing_dataset
 from service.config import load_settings
 from service.domain.anchors import MemoryHit
+from service.domain.run_loops import Iteration, RunLoop
 from service.memory.embedders import create_embedder
 from service.memory.ledger.terms import terms
-from service.memory.protocol import Embedder
+from service.memory.protocol import Embedder, Vectors
 from service.memory.search.query_terms import read_question
 from service.memory.search.relevance import Evidence, RelevanceHit, weigh
 from service.memory.vectors.unrelated_cosines import OF_THE_BUNDLED, Unrelated
@@ -38,8 +42,37 @@ _KEPT = 0.97
 Matrix = NDArray[np.float64]
 
 
+class _ByVectors:
+    """An embedder that keeps the states of its tokens to itself."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def identity(self) -> str:
+        return self._embedder.identity
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._embedder.embed_queries(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        return self._embedder.embed_passages(texts)
+
+
 def _embedder() -> Embedder | None:
     return create_embedder(load_settings(), quick_start=False)
+
+
+def _by_vectors() -> Embedder | None:
+    embedder = _embedder()
+    return embedder and _ByVectors(embedder)
+
+
+_EMBEDDERS: Mapping[str, Callable[[], Embedder | None]] = {
+    "RELEVANCE_BY_TOKENS": _embedder,
+    "RELEVANCE": _by_vectors,
+    "RELEVANCE_BY_WORDS": lambda: None,
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -47,18 +80,47 @@ def main(arguments: Sequence[str]) -> None:
     cut = arguments.index("--held") if "--held" in arguments else len(arguments)
     held_names = tuple(arguments[cut + 1 :])
     report: dict[str, object] = {}
-    for name, with_vectors in (("RELEVANCE", True), ("RELEVANCE_BY_WORDS", False)):
+    for name, make_embedder in _EMBEDDERS.items():
+        folders = [Path(each) for each in arguments[:cut]]
+        streams = [each for each in folders if not is_set(each) and routing_dataset.files(each)]
         plan = Plan(
-            data=[Path(each) for each in arguments[:cut]],
-            make_embedder=_embedder if with_vectors else lambda: None,
+            data=[each for each in folders if each not in streams], make_embedder=make_embedder
         )
-        by_set, _ = anyio.run(answers_of, plan, read_sets(plan), _tell)
+        sets = [*read_sets(plan), *map(_knowing_nothing, streams)]
+        by_set, _ = anyio.run(answers_of, plan, sets, _tell)
         answers = [a for some in by_set.values() for a in some if a.hits]
         answers = [a for a in answers if a.asked.kind != "said" or a.evidence]
-        rows = np.array([_row(each, OF_THE_BUNDLED if with_vectors else None) for each in answers])
+        unrelated = None if name == "RELEVANCE_BY_WORDS" else OF_THE_BUNDLED
+        rows = np.array([_row(each, unrelated) for each in answers])
         held = np.array([_is_held(each, held_names) for each in answers])
         report[name] = _fitted(answers, rows, held)
     print(json.dumps(report, indent=1))
+
+
+def _knowing_nothing(folder: Path) -> DataSet:
+    """The conversations of streams, of which nothing is asked."""
+    loops: dict[str, list[Iteration]] = {}
+    for stream in routing_dataset.read_set(folder).streams:
+        for said in stream.said:
+            turns = loops.setdefault(f"{stream.name} {said.thread}", [])
+            if said.role == "user" or not turns:
+                turns.append(Iteration(timestamp=said.at))
+            field = "user_message" if said.role == "user" else "response"
+            before = getattr(turns[-1], field)
+            words = f"{before}\n{said.text}" if before else said.text
+            turns[-1] = turns[-1].model_copy(update={field: words})
+    run_loops = [
+        RunLoop(
+            id=name,
+            goal=turns[0].user_message or "",
+            status="completed",
+            iterations=tuple(turns),
+            created_at=turns[0].timestamp,
+            completed_at=turns[-1].timestamp,
+        )
+        for name, turns in loops.items()
+    ]
+    return DataSet(folder.name, folder, run_loops, (), (), {}, ())
 
 
 def _row(answer: Answer, unrelated: Unrelated | None) -> list[float]:
@@ -75,6 +137,7 @@ def _found(hit: MemoryHit) -> RelevanceHit:
         cosine=scores.get("cosine"),
         words=scores.get("held", 0.0),
         rarity=scores.get("rarity", 0.0),
+        match=scores.get("match"),
     )
 
 

@@ -212,6 +212,8 @@ class RelevanceWeights:
 
     nearness: float
     """A standard deviation of the cosines of unrelated texts, over their mean."""
+    match: float
+    """Of the match of the best hit's tokens, about a cosine."""
     words: float
     """Of the share of the question's words, each counted by its idf, that one hit holds at most."""
     rarity: float
@@ -223,11 +225,14 @@ class RelevanceWeights:
     constant: float
 
 
+RELEVANCE_BY_TOKENS = RelevanceWeights(
+    nearness=1.71, match=0.0, words=1.56, rarity=0.31, asked=-2.14, segments=-0.82, constant=-0.19
+)
 RELEVANCE = RelevanceWeights(
-    nearness=1.71, words=1.56, rarity=0.31, asked=-2.14, segments=-0.82, constant=-0.19
+    nearness=1.71, match=0.0, words=1.56, rarity=0.31, asked=-2.14, segments=-0.82, constant=-0.19
 )
 RELEVANCE_BY_WORDS = RelevanceWeights(
-    nearness=0.0, words=5.25, rarity=0.31, asked=-0.57, segments=-0.84, constant=2.24
+    nearness=0.0, match=0.0, words=5.25, rarity=0.31, asked=-0.57, segments=-0.84, constant=2.24
 )
 """Fitted by `research.fit_relevance` with e5-small, and without vectors, to questions asked of
 stores of 2 to 7,000 segments: the everyday conversations of our own in data/memory/relevance

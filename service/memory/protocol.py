@@ -144,11 +144,15 @@ class SearchFilters:
         )
 
 
+Doing = Literal["embedding", "reindexing", "rebuilding", "scrubbing", "indexing tokens"]
+"""What is done for the vector index; the last for late interaction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Work on the vector index that is under way."""
 
-    doing: Literal["embedding", "reindexing", "rebuilding", "scrubbing"]
+    doing: Doing
     done: int
     """Segments."""
     total: int

@@ -98,7 +98,7 @@ class ExpandedWindows(BaseModel):
 class IndexProgress(BaseModel):
     """Work on the vector index that is under way."""
 
-    doing: Literal["embedding", "reindexing", "rebuilding", "scrubbing"]
+    doing: Literal["embedding", "reindexing", "rebuilding", "scrubbing", "indexing tokens"]
     done: int
     """Segments."""
     total: int

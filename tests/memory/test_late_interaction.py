@@ -75,6 +75,21 @@ async def test_codes_come_later_where_the_states_do(tmp_path: Path) -> None:
     assert embedder.passages.count("plums") == 1
 
 
+async def test_how_far_coding_has_come_can_be_read(tmp_path: Path) -> None:
+    async with remembering(tmp_path, WordEmbedder(), *LOOPS) as memory:
+        assert memory.index.queue.progress() is None
+    async with remembering(tmp_path, WordTokenEmbedder()) as memory:
+        assert await anyio.to_thread.run_sync(memory.index.queue.add_codes)
+        progress = memory.index.queue.progress()
+        assert progress is not None
+        assert (progress.doing, progress.total) == ("indexing tokens", 40)
+        assert progress.done == len(coded(tmp_path))
+        while await anyio.to_thread.run_sync(memory.index.queue.add_codes):
+            pass
+        assert memory.index.queue.progress() is None
+    assert coded(tmp_path).keys() == TEXTS
+
+
 async def test_a_model_that_never_gives_states_is_not_asked_again(tmp_path: Path) -> None:
     embedder = WordTokenEmbedder(ready=False)
     embedder.never = True

@@ -91,10 +91,11 @@ def find_sets(folder: Path, patterns: Sequence[str] = ()) -> list[Path]:
         BenchmarkError: there are none, or none of a wanted name.
     """
     shape = f"A set is a folder with the files {RUN_LOOPS} and {QUERIES}."
-    return parameters.find_sets(folder, patterns, kind=SETS, is_set=_is_set, shape=shape)
+    return parameters.find_sets(folder, patterns, kind=SETS, is_set=is_set, shape=shape)
 
 
-def _is_set(folder: Path) -> bool:
+def is_set(folder: Path) -> bool:
+    """Whether a folder holds a set, or a part of one."""
     return (folder / RUN_LOOPS).exists() or (folder / QUERIES).exists()
 
 

@@ -297,6 +297,7 @@ class _Words:
             cosine=passage.cosine,
             words=held,
             rarity=held * self.total,
+            match=passage.match,
         )
 
 

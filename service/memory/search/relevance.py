@@ -6,6 +6,7 @@ three segments and of a hundred thousand:
 
 - how near the nearest lies, counted from where texts of its script and the question's lie that
   have nothing to do with each other; short texts lie near to anything, and count less;
+- how well the tokens of the best match the question's;
 - which share of the question's words the best of them holds, and how rare these are;
 - how many words were asked for, and how much is remembered: among much, something comes near by
   chance.
@@ -28,6 +29,7 @@ from service.domain.text import Script, script_of
 from service.memory.memory_tuning import (
     RELATED_FROM,
     RELEVANCE,
+    RELEVANCE_BY_TOKENS,
     RELEVANCE_BY_WORDS,
     RELEVANCE_FALLS,
     SHORT_PASSAGE,
@@ -53,6 +55,8 @@ class RelevanceHit(NamedTuple):
     """Which share of the question's words it holds, each counted by its rarity."""
     rarity: float
     """The idf of these words together."""
+    match: float | None = None
+    """How well its tokens match the question's, see `token_matches`; None when it has no codes."""
 
 
 class Judged(NamedTuple):
@@ -67,6 +71,8 @@ class Evidence(NamedTuple):
 
     nearness: float | None
     """None when no cosine can be read."""
+    match: float | None
+    """None when the best hit has no codes of tokens."""
     words: float
     rarity: float
     asked: float
@@ -113,6 +119,7 @@ def weigh(
     ]
     return Evidence(
         nearness=max(nearness, default=None),
+        match=best[0].match if nearness else None,
         words=max(each.words for each in best),
         rarity=max(each.rarity for each in best),
         asked=math.log1p(_words_asked(question)),
@@ -122,10 +129,13 @@ def weigh(
 
 def logit(evidence: Evidence) -> float:
     """Of the probability that the best hit is about the question."""
-    weights: RelevanceWeights = RELEVANCE_BY_WORDS if evidence.nearness is None else RELEVANCE
+    weights: RelevanceWeights = RELEVANCE if evidence.match is None else RELEVANCE_BY_TOKENS
+    if evidence.nearness is None:
+        weights = RELEVANCE_BY_WORDS
     return (
         weights.constant
         + weights.nearness * (evidence.nearness or 0.0)
+        + weights.match * (evidence.match or 0.0)
         + weights.words * evidence.words
         + weights.rarity * evidence.rarity
         + weights.asked * evidence.asked

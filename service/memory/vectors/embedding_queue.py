@@ -20,7 +20,7 @@ from service.memory.memory_tuning import (
     INDEX_BATCH,
     INDEXED_AFTER,
 )
-from service.memory.protocol import Embedded, Progress
+from service.memory.protocol import Doing, Embedded, Progress
 from service.memory.vectors import token_codes
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import PendingSegment
@@ -52,6 +52,8 @@ class EmbeddingQueue:
         self._not_indexed = 0
         self._damaged = 0
         self._pace: deque[tuple[float, int]] = deque()
+        self._coding_pace: deque[tuple[float, int]] = deque()
+        self._lacks_codes = False
         self.embedded = 0
         """How many segments this queue has embedded since it was made."""
 
@@ -119,11 +121,14 @@ class EmbeddingQueue:
             loaded.coding, loaded.number, beyond=self._coded_up_to, limit=EMBEDDING_BATCH
         )
         batch = _within_tokens(waiting)
+        self._lacks_codes = bool(batch)
         if not batch:
+            self._coding_pace.clear()
             return False
         for piece, embedded in self._embedded(batch):
             self._store_codes(piece, embedded)
         self._coded_up_to = batch[-1].number
+        self._coding_pace.append((time.monotonic(), len(batch)))
         return True
 
     def reindex(self, *, force: bool) -> str | None:
@@ -197,10 +202,14 @@ class EmbeddingQueue:
         if row is None or row.embedder != self._embedder:
             return None
         done, total = self._contents.count_indexed(row.id), self._states.count_segments()
+        doing: Doing = building.purpose if building else "embedding"
+        pace = self._pace
         if building is None and done + len(self._refused) >= total:
-            return None
-        doing = building.purpose if building else "embedding"
-        rate = self._rate()
+            if not self._lacks_codes:
+                return None
+            doing, pace = "indexing tokens", self._coding_pace
+            done = self._states.count_segments(up_to=self._coded_up_to)
+        rate = _rate(pace)
         return Progress(
             doing=doing,
             done=done,
@@ -332,15 +341,16 @@ class EmbeddingQueue:
         self._keeper.wake()
         return True
 
-    def _rate(self) -> float:
-        """Segments a second, lately."""
-        now = time.monotonic()
-        pace = [(at, count) for at, count in list(self._pace) if at > now - _RATE_SECONDS]
-        while len(self._pace) > len(pace):
-            self._pace.popleft()
-        if len(pace) < 2:
-            return 0.0
-        return sum(count for _, count in pace[1:]) / max(now - pace[0][0], 1e-3)
+
+def _rate(pace: deque[tuple[float, int]]) -> float:
+    """Segments a second, lately; forgets what was before."""
+    now = time.monotonic()
+    recent = [(at, count) for at, count in list(pace) if at > now - _RATE_SECONDS]
+    while len(pace) > len(recent):
+        pace.popleft()
+    if len(recent) < 2:
+        return 0.0
+    return sum(count for _, count in recent[1:]) / max(now - recent[0][0], 1e-3)
 
 
 def _within_tokens(waiting: list[PendingSegment]) -> list[PendingSegment]:

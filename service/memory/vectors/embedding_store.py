@@ -283,8 +283,8 @@ class EmbeddingStore(Protocol):
         """Up to `count` vectors that this generation holds, spread evenly, with first and last."""
         ...
 
-    def count_segments(self) -> int:
-        """How many segments there are, of all owners."""
+    def count_segments(self, *, up_to: int | None = None) -> int:
+        """How many segments there are, of all owners; all of them, or those numbered so at most."""
         ...
 
     def count_vectors(self, embedder: int) -> int:

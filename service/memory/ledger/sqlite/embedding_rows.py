@@ -186,9 +186,12 @@ class SqliteEmbeddings:
         )
         return [IndexEntry(*row) for row in rows]
 
-    def count_segments(self) -> int:
-        """How many segments there are, of all owners."""
-        return int(self._file.select("SELECT count(*) FROM segments")[0][0])
+    def count_segments(self, *, up_to: int | None = None) -> int:
+        """See `EmbeddingStore.count_segments`."""
+        rows = self._file.select(
+            "SELECT count(*) FROM segments WHERE id <= ?", (_NUMBERS if up_to is None else up_to,)
+        )
+        return int(rows[0][0])
 
     def count_vectors(self, embedder: int) -> int:
         """How many segments have their vector by this embedder, of all owners."""
