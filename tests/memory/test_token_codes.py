@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from service.memory.protocol import TokenStates, Vectors
-from service.memory.search.token_matches import token_matches
+from service.memory.search.token_matches import TokenMatches
 from service.memory.vectors.token_codes import best_matches, encode, encode_all
 
 
@@ -22,6 +22,12 @@ def unit(rows: int, dimension: int = 384, *, seed: int = 0) -> Vectors:
 def asked(states: Vectors, information: float | list[float] = 9.0) -> TokenStates:
     told = np.broadcast_to(np.array(information, dtype=np.float32), len(states))
     return TokenStates(states, told)
+
+
+def token_matches(question: list[TokenStates], codes: dict[int, bytes]) -> dict[int, float]:
+    matches = TokenMatches(question)
+    matches.read(codes)
+    return matches.by_number()
 
 
 @pytest.mark.parametrize("dimension", [256, 384, 768, 1024, 312])
@@ -114,3 +120,14 @@ def test_each_text_of_a_question_counts_the_same() -> None:
     apart = [token_matches([each], codes) for each in (one, other)]
     for number, match in both.items():
         assert match == pytest.approx((apart[0][number] + apart[1][number]) / 2, abs=1e-5)
+
+
+def test_what_is_read_bit_by_bit_matches_as_what_is_read_at_once() -> None:
+    states, question = unit(30), [asked(unit(5, seed=1)), asked(unit(3, seed=2))]
+    codes = {number: encode(each) for number, each in enumerate(np.split(states, 10))}
+    matches = TokenMatches(question)
+    assert matches.by_number() == {}
+    for number, each in codes.items():
+        matches.read({number: each})
+        matches.read({number: b"", 99: b""})
+    assert matches.by_number() == pytest.approx(token_matches(question, codes), abs=1e-6)

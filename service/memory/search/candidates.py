@@ -19,10 +19,11 @@ from service.domain.errors import ConflictError, RondoError
 from service.domain.text import script_of
 from service.memory.ledger.protocol import Around, Ledger, Passing, SegmentRow
 from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
-from service.memory.protocol import Embedded, SearchFilters, TokenStates, Vectors
+from service.memory.protocol import Embedded, SearchFilters, Vectors
 from service.memory.search.query_terms import Question, query_vector, rare_terms
 from service.memory.search.ranking import Corpus
 from service.memory.search.time.calendar_spans import TimeRange
+from service.memory.search.token_matches import TokenMatches
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
 from service.memory.vectors.protocol import Nearest
@@ -88,8 +89,8 @@ class Candidates:
     """All candidates: of words and of vectors."""
     vector: Vectors | None
     """The query's, one row; None when the vectors had no say."""
-    tokens: Sequence[TokenStates] | None
-    """The states of the query's tokens, of each of its texts; None where there are none."""
+    tokens: TokenMatches | None
+    """With what the words offer; None where there are no states of the query's tokens."""
     of_words: OfWords
     """What was read while the query was embedded."""
     why_words_only: str | None = None
@@ -134,9 +135,20 @@ class CandidateSource:
             ConflictError: it is closed.
         """
         scopes = [self._looked_ahead(each) for each in (scope, *scope.within_times)]
-        started = self._start(self._by_words, question, scope if words else None, scope.owner)
-        asked, nearest, reason = self._by_meaning(question, scopes)
-        of_words = started.result()
+        looking_up = self._start(self._by_words, question, scope if words else None, scope.owner)
+        asked, reason = self._embedded(question)
+        asking = None if asked is None else self._start(self._by_meaning, question, asked, scopes)
+        of_words = looking_up.result()
+        tokens = None
+        if asked is not None and asked.tokens is not None:
+            tokens = TokenMatches(asked.tokens)
+            tokens.read(of_words.codes)  # while the index is asked
+        nearest = dict[int, float]()
+        if asking is not None:
+            try:
+                nearest |= asking.result()
+            except RondoError as error:
+                asked, tokens, reason = None, None, error.problem().in_words()
         few = scopes[0].few.result()
         numbers = frozenset(of_words.bm25) | frozenset(nearest)
         if asked is not None and few is not None and len(few) <= scope.count:
@@ -145,7 +157,6 @@ class CandidateSource:
             few and len(few) <= len(numbers)
         )
         vector = None if asked is None else query_vector(asked.vectors)
-        tokens = None if asked is None else asked.tokens
         return Candidates(numbers, vector, tokens, of_words, reason, more)
 
     def nearest(self, vectors: Vectors, scope: SearchScope) -> dict[int, NDArray[np.float32]]:
@@ -218,28 +229,32 @@ class CandidateSource:
             codes |= self._dense.codes_of(numbers)
         return OfWords(bm25, around, numbers, vectors, codes, corpus, self._waiting(owner))
 
-    def _by_meaning(
-        self, question: Question, scopes: Sequence[_LookedAhead]
-    ) -> tuple[Embedded | None, Mapping[int, float], str | None]:
-        """The embedded query, and cosines by segment; or why there are none."""
+    def _embedded(self, question: Question) -> tuple[Embedded | None, str | None]:
+        """The embedded query; or why there is none."""
         if self._dense is None:
-            return None, {}, "no embedder is configured."
+            return None, "no embedder is configured."
         if reason := self._dense.why_not():
-            return None, {}, reason
+            return None, reason
         try:
-            asked = self._dense.embed_queries(question.texts)
-            vector = query_vector(asked.vectors)
-            nearest: dict[int, float] = {}
-            moved = self._dense.in_other_language(vector, script_of(question.texts[0]))
-            places = vector if moved is None else np.concatenate([vector, moved])
-            for each in scopes:
-                near, *of_moved = self._near(self._dense, places, each)
-                nearest |= near
-                for beyond in of_moved:
-                    nearest |= _nearer(self._dense, [*beyond], places)
-            return asked, nearest, None
+            return self._dense.embed_queries(question.texts), None
         except RondoError as error:
-            return None, {}, error.problem().in_words()
+            return None, error.problem().in_words()
+
+    def _by_meaning(
+        self, question: Question, asked: Embedded, scopes: Sequence[_LookedAhead]
+    ) -> Mapping[int, float]:
+        """What lies near the query, in either language: cosines by segment."""
+        dense, vector = self._dense, query_vector(asked.vectors)
+        assert dense is not None
+        moved = dense.in_other_language(vector, script_of(question.texts[0]))
+        places = vector if moved is None else np.concatenate([vector, moved])
+        nearest: dict[int, float] = {}
+        for each in scopes:
+            near, *of_moved = self._near(dense, places, each)
+            nearest |= near
+            for beyond in of_moved:
+                nearest |= _nearer(dense, [*beyond], places)
+        return nearest
 
     def _near(
         self, dense: DenseSide, vectors: Vectors, ahead: _LookedAhead

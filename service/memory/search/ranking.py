@@ -61,7 +61,7 @@ class Passage(NamedTuple):
     cosine: float | None
     """Of its vector and the question's; None when it has none."""
     match: float | None = None
-    """How well its tokens match the question's, see `token_matches`; None when it has no codes."""
+    """How well its tokens match the question's, see `TokenMatches`; None when it has no codes."""
     time: float = 0.0
     """How well its moment fits a time that the question names, 0 to 1; 0 when it names none."""
     eligible: bool = True

@@ -56,7 +56,7 @@ class RelevanceHit(NamedTuple):
     rarity: float
     """The idf of these words together."""
     match: float | None = None
-    """How well its tokens match the question's, see `token_matches`; None when it has no codes."""
+    """How well its tokens match the question's, see `TokenMatches`; None when it has no codes."""
 
 
 class Judged(NamedTuple):

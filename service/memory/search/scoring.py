@@ -20,7 +20,6 @@ from service.memory.search.candidates import Candidates, SearchScope, all_rows
 from service.memory.search.query_terms import Question
 from service.memory.search.ranking import InContext, Passage, Ranked, rank
 from service.memory.search.time.time_expressions import Timeliness
-from service.memory.search.token_matches import token_matches
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
 
@@ -38,7 +37,7 @@ class ScoredRow:
     """Whether it seems to be about the question; the reranker, too, leaves that as it is."""
     found_by: Mapping[str, float]
     """``cosine`` and ``bm25`` as the indexes gave them, where they did, and ``lexical``, the latter
-    as a share of the best; ``match``, see `token_matches`; ``rerank``, as the reranker says."""
+    as a share of the best; ``match``, see `TokenMatches`; ``rerank``, as the reranker says."""
 
     @property
     def scores(self) -> dict[str, float]:
@@ -55,7 +54,7 @@ class Pool(NamedTuple):
     cosines: Mapping[int, float]
     """Of those that have a vector."""
     matches: Mapping[int, float]
-    """Of those that have codes of tokens, see `token_matches`."""
+    """Of those that have codes of tokens, see `TokenMatches`."""
     passages: Sequence[InContext]
     """The candidates."""
 
@@ -147,10 +146,10 @@ class Scorer:
     def _matches(self, candidates: Candidates, numbers: Sequence[int]) -> Mapping[int, float]:
         if candidates.tokens is None or self._dense is None:
             return {}
-        codes = dict(candidates.of_words.codes)
-        missing = [number for number in numbers if number not in codes]
-        codes |= self._dense.codes_of(missing)
-        return token_matches(candidates.tokens, codes)
+        read = candidates.of_words.codes
+        missing = [number for number in numbers if number not in read]
+        candidates.tokens.read(self._dense.codes_of(missing))
+        return candidates.tokens.by_number()
 
 
 def _present(numbers: Sequence[int], of_numbers: KnownVectors) -> dict[int, Vectors]:

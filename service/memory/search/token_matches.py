@@ -17,28 +17,38 @@ from service.memory.protocol import TokenStates, Vectors
 from service.memory.vectors.token_codes import best_matches
 
 
-def token_matches(question: Sequence[TokenStates], codes: Mapping[int, bytes]) -> dict[int, float]:
-    """How near passages come to a question, token by token; about a cosine. Pure.
+class TokenMatches:
+    """Of one question with the passages of a search, which may be read bit by bit."""
 
-    Args:
-        question: of each of its texts; each text counts the same.
-        codes: of the passages of a search, by their numbers, see `token_codes.encode`.
+    def __init__(self, question: Sequence[TokenStates]) -> None:
+        """Take the question: each of its texts counts the same."""
+        self._texts = [each for each in question if len(each.states)]
+        self._numbers: dict[int, None] = {}
+        self._best: list[Vectors] = []
 
-    Returns:
-        By number; a passage without any token is left out.
-    """
-    passages = {number: each for number, each in codes.items() if each}
-    texts = [each for each in question if len(each.states)]
-    if not passages or not texts:
-        return {}
-    # All texts at once: unpacking the codes costs more than comparing them.
-    best = best_matches(np.concatenate([each.states for each in texts]), [*passages.values()])
-    ends = np.cumsum([len(each.states) for each in texts])
-    of_texts = [
-        _matches(each.information, rows)
-        for each, rows in zip(texts, np.split(best, ends[:-1]), strict=True)
-    ]
-    return dict(zip(passages, np.mean(of_texts, axis=0).tolist(), strict=True))
+    def read(self, codes: Mapping[int, bytes]) -> None:
+        """Read the codes of passages by their numbers, see `token_codes.encode`; none twice."""
+        new = {number: each for number, each in codes.items() if number not in self._numbers}
+        if not self._texts or not any(new.values()):
+            return
+        self._numbers |= dict.fromkeys(number for number, each in new.items() if each)
+        # All texts at once: unpacking the codes costs more than comparing them.
+        states = np.concatenate([each.states for each in self._texts])
+        self._best.append(best_matches(states, [each for each in new.values() if each]))
+
+    def by_number(self) -> dict[int, float]:
+        """How near each passage comes to the question, token by token; about a cosine. A passage
+        without any token is left out."""
+        if not self._best:
+            return {}
+        ends = np.cumsum([len(each.states) for each in self._texts])
+        of_texts = [
+            _matches(each.information, rows)
+            for each, rows in zip(
+                self._texts, np.split(np.concatenate(self._best, axis=1), ends[:-1]), strict=True
+            )
+        ]
+        return dict(zip(self._numbers, np.mean(of_texts, axis=0).tolist(), strict=True))
 
 
 def _matches(information: Vectors, best: Vectors) -> Vectors:
