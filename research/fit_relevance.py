@@ -39,6 +39,9 @@ _STRENGTH = 1.0
 _KEPT = 0.97
 """Share of the answered questions that are to stay above the floor."""
 
+_SIGNS = np.array([-1 if name in ("asked", "segments") else 1 for name in Evidence._fields])
+"""Much that is asked for, or remembered, makes chance likelier; all else speaks for an answer."""
+
 Matrix = NDArray[np.float64]
 
 
@@ -154,7 +157,7 @@ def _fitted(answers: Sequence[Answer], rows: Matrix, held: NDArray[np.bool_]) ->
     mean, spread = rows[~held].mean(axis=0), rows[~held].std(axis=0)
     spread[spread == 0] = 1.0
     table = np.column_stack([(rows - mean) / spread, np.ones(len(rows))])
-    standard = _logistic(table[~held], said[~held].astype(float), counts[~held])
+    standard = _signed(table[~held], said[~held].astype(float), counts[~held])
     logits = table @ standard
     weights = standard[:-1] / spread
     constant = standard[-1] - float(weights @ mean)
@@ -175,6 +178,20 @@ def _fitted(answers: Sequence[Answer], rows: Matrix, held: NDArray[np.bool_]) ->
         "kept, held": shares(held),
         "questions": {"fitted": int((~held).sum()), "held": int(held.sum())},
     }
+
+
+def _signed(table: Matrix, labels: Matrix, counts: Matrix) -> Matrix:
+    """Weights of the sign that each piece of evidence has; 0 for one that would have the other:
+    what says the same as another may not speak against it."""
+    columns = np.arange(table.shape[1])
+    while True:
+        weights = np.zeros(table.shape[1])
+        weights[columns] = _logistic(table[:, columns], labels, counts)
+        wrong = weights[:-1] * _SIGNS < 0
+        if not wrong.any():
+            return weights
+        worst = int(np.argmin(weights[:-1] * _SIGNS))
+        columns = columns[columns != worst]
 
 
 def _logistic(table: Matrix, labels: Matrix, counts: Matrix) -> Matrix:

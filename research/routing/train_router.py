@@ -32,7 +32,7 @@ from service.routing.features.turn_features import FROM_VECTORS
 from service.routing.routing_model import Scorer
 
 FOLDS = 3
-_OF_OTHER_KINDS = 1.15
+_OF_OTHER_KINDS = 1.10
 """How much less sure the networks may be than they are right of held-out files: of conversations of
 kinds that they have not seen they are too sure."""
 _FROM_VECTORS = (
