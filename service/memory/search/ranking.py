@@ -284,7 +284,6 @@ class _Words:
     passage of average length."""
     lengths: Sequence[int]
     """Terms in each passage."""
-
     held: _Array
     """Which share of the question's words each passage holds."""
 
@@ -388,14 +387,11 @@ def _with_feedback(
 ) -> list[_Placed]:
     """What stands behind the first in the order that its likeness to them gives, below them."""
     gains = likeness([each.score for each in placed], [vectors.get(each.ref) for each in placed])
+    rounded = [round(gain, SCORE_DIGITS) for gain in gains]
     first = [*placed[: FEEDBACK.first]]
     behind = [
-        _Placed(each.place, each.ref, round(each.score + gain, SCORE_DIGITS), gain)
-        for each, gain in zip(
-            placed[FEEDBACK.first :],
-            [round(gain, SCORE_DIGITS) for gain in gains[FEEDBACK.first :]],
-            strict=True,
-        )
+        each._replace(score=round(each.score + gain, SCORE_DIGITS), likeness=gain)
+        for each, gain in [*zip(placed, rounded, strict=True)][FEEDBACK.first :]
     ]
     behind.sort(key=lambda each: (-each.score, each.ref))
     return first + [each._replace(score=min(each.score, first[-1].score)) for each in behind]
