@@ -92,6 +92,9 @@ class Segment(BaseModel):
     owner: str
     call_id: str | None = None
     """Of a tool call and of its result: what joins the two."""
+    superseded_by: Anchor | None = None
+    """The newest fact that corrects what this says, see `RememberedFact`. Told with what memory
+    gives, and no part of the segment itself."""
 
 
 class MemoryHit(BaseModel):
@@ -112,6 +115,22 @@ class MemoryHit(BaseModel):
     """Where else the same was said, near enough word for word: not given as hits of their own."""
     partners: tuple[Anchor, ...] = ()
     """Of a tool call: its result; of a tool result: its call."""
+    superseded_by: Anchor | None = None
+    """The newest fact that corrects what this says, see `RememberedFact`."""
+
+
+class RememberedFact(BaseModel):
+    """What a person asked to be remembered, in a sentence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    anchor: Anchor
+    """Of the call that kept it."""
+    text: str
+    replaces: str | None = None
+    """The short form of the anchor of what it corrects: an older fact, or anything else."""
+    superseded_by: Anchor | None = None
+    """The newest fact that corrects this one; None while it holds."""
 
 
 class NoteSentence(BaseModel):

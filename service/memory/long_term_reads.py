@@ -14,6 +14,7 @@ from service.domain.anchors import (
     AnchorRef,
     ExpandedContext,
     ExpandedWindow,
+    RememberedFact,
     SearchResult,
     Segment,
     SegmentType,
@@ -216,7 +217,7 @@ class LongTermReads:
             )
         if not refs:
             raise InvalidInputError("no anchor is given", advice="Give at least one.")
-        return await expand_many(
+        windows = await expand_many(
             self._ledger,
             self._live,
             refs,
@@ -224,6 +225,36 @@ class LongTermReads:
             reach=Reach(before, after, unit),
             max_tokens=max_tokens,
         )
+        return await anyio.to_thread.run_sync(self._with_corrections, windows, owner)
+
+    def _with_corrections(self, windows: list[ExpandedWindow], owner: str) -> list[ExpandedWindow]:
+        contents = {each.anchor.ref: each.content for w in windows for each in w.segments}
+        superseding = self._ledger.facts.superseding(contents, owner=owner)
+        if not superseding:
+            return windows
+
+        def marked(pieces: Sequence[Segment]) -> tuple[Segment, ...]:
+            return tuple(
+                piece.model_copy(update={"superseded_by": fact.anchor})
+                if (fact := superseding.get(piece.anchor.ref)) is not None
+                else piece
+                for piece in pieces
+            )
+
+        return [
+            window.model_copy(
+                update={"focus": marked(window.focus), "segments": marked(window.segments)}
+            )
+            for window in windows
+        ]
+
+    async def facts(self, *, owner: str) -> list[RememberedFact]:
+        """See `MemoryReader.facts`.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        return await anyio.to_thread.run_sync(self._ledger.facts.of, owner)
 
     async def segments(self, refs: Sequence[AnchorRef], *, owner: str) -> list[Segment]:
         """The segments at these anchors, in their order; those that are not there are left out.

@@ -14,6 +14,7 @@ from service.domain.anchors import (
     AnchorRef,
     ExpandedContext,
     ExpandedWindow,
+    RememberedFact,
     SearchResult,
     Segment,
     SegmentType,
@@ -306,6 +307,10 @@ class MemoryReader(Protocol):
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         """A remembered run loop, whole; None when there is none."""
+        ...
+
+    async def facts(self, *, owner: str) -> list[RememberedFact]:
+        """All that an owner asked to be remembered, the newest first, corrected facts too."""
         ...
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from service.domain.anchors import ExpandedWindow, MemoryNote, SegmentType
+from service.domain.anchors import ExpandedWindow, MemoryNote, RememberedFact, SegmentType
 from service.domain.forgetting_terms import ForgetPreview, ForgetReceipt
 from service.domain.run_loops import Timestamp
 from service.domain.search_checks import MOST_QUESTIONS, QUESTIONS
@@ -200,6 +200,29 @@ class NoteList(BaseModel):
 
     notes: list[MemoryNote]
     consolidation: Consolidation
+
+
+class RememberRequest(BaseModel):
+    """A fact to remember."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fact: str = Field(min_length=1, max_length=500)
+    """One sentence that is understood by itself."""
+    replaces: str | None = None
+    """RUN_LOOP_ID:ITERATION.SEGMENT of what it corrects: an older fact, or anything else."""
+
+
+class Remembered(BaseModel):
+    """Where a fact is kept."""
+
+    anchor: str
+
+
+class FactList(BaseModel):
+    """All facts that you asked to be remembered, the newest first, corrected ones too."""
+
+    facts: list[RememberedFact]
 
 
 class ForgetBody(BaseModel):

@@ -12,7 +12,7 @@ from tests.support.tools.tool_calls import registry_of
 from tests.tools.test_memory_tools import Memory
 from tests.tools.test_registry import no_run_loops
 
-ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "read_result")
+ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "remember", "read_result")
 ASKING = ("ask_user", "choose")
 
 
@@ -74,7 +74,7 @@ def test_only_running_scripts_has_side_effects_and_asks_a_person(tmp_path: Path)
     (tmp_path / "scripts" / "a.sh").touch()
     tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
     every = offered(tmp_path, tools, "openai").tools
-    risky = [tool.definition.name for tool in every if tool.effect != "read_only"]
+    risky = [tool.definition.name for tool in every if tool.effect == "side_effects"]
     asking = [tool.definition.name for tool in every if tool.needs_approval]
     assert risky == asking == ["run_script"]
 

@@ -13,6 +13,7 @@ from service.domain.anchors import (
     ExpandedContext,
     ExpandedWindow,
     MemoryHit,
+    RememberedFact,
     SearchResult,
     Segment,
     SegmentType,
@@ -122,6 +123,9 @@ class Memory:
             successor_ids=("later one",) if len(refs) > 1 else (),
         )
         return [window]
+
+    async def facts(self, *, owner: str) -> list[RememberedFact]:
+        return []
 
     async def run_loop(self, run_loop_id: str, *, owner: str) -> RunLoop | None:
         return None

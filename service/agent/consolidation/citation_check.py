@@ -19,7 +19,7 @@ from service.agent.consolidation.note_prompts import (
     is_the_user,
 )
 from service.memory.ledger.notes import NewSentence, NewSentences, UnreadSegment
-from service.memory.ledger.terms import STOP_WORDS, content_terms, terms
+from service.memory.ledger.terms import STOP_WORDS, content_terms, terms, written_numbers
 
 Reason = Literal["subject", "form", "citation", "number", "name", "words", "known"]
 """What is wrong: the subject stands in no passage; the sentence is empty or too long; it cites
@@ -29,9 +29,6 @@ a word that comes from a known note alone.
 
 _MOST_CHARACTERS = 500
 _MOST_SUBJECT_CHARACTERS = 80
-_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
-_DIGITS = re.compile(r"\d+")
-_CHINESE_NUMBER = re.compile(r"[零〇一二三四五六七八九十百千万亿两]{2,}")
 _LATIN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _MONTHS = (
@@ -86,7 +83,7 @@ def _sentence(
     if not numbers or not numbers.keys() <= question.passages.keys():
         return "citation"
     cited = [question.passages[number] for number in numbers]
-    if not _numbers(text) <= _numbers_of(cited):
+    if not written_numbers(text) <= _numbers_of(cited):
         return "number"
     there = _terms_of(cited)
     if not _has_no_strange_name(text, there | set(terms(subject)) | _dates(cited), names):
@@ -128,17 +125,15 @@ def _leaning(
     return tuple(sources.values())
 
 
-def _numbers(text: str) -> frozenset[str]:
-    plain = _GROUPED.sub("", unicodedata.normalize("NFKC", text))
-    digits = {run.lstrip("0") or "0" for run in _DIGITS.findall(plain)}
-    return frozenset(digits | set(_CHINESE_NUMBER.findall(plain)))
-
-
 def _numbers_of(cited: Sequence[UnreadSegment]) -> frozenset[str]:
     numbers: set[str] = set()
     for each in cited:
         at = each.segment.anchor.timestamp
-        numbers |= _numbers(each.segment.content) | {str(at.year), str(at.month), str(at.day)}
+        numbers |= written_numbers(each.segment.content) | {
+            str(at.year),
+            str(at.month),
+            str(at.day),
+        }
     return frozenset(numbers)
 
 

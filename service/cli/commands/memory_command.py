@@ -1,4 +1,4 @@
-"""`rondo memory`: how much is remembered, the notes on it, the vector index, and a check of it."""
+"""`rondo memory`: how much is remembered, facts and notes, the vector index, and a check of it."""
 
 from __future__ import annotations
 
@@ -141,12 +141,48 @@ def check(questions: int, as_json: bool) -> None:
         raise SystemExit(1)
 
 
+@click.command()
+@json_option
+def facts(as_json: bool) -> None:
+    """Show what you asked to be remembered, and what corrects it."""
+    from service.cli.terminal.output import print_json
+    from service.cli.views.memory_views import print_facts
+    from service.wire.memory_bodies import FactList
+
+    with connect() as daemon:
+        response = daemon.get("/v1/memory/facts")
+    if as_json:
+        print_json(response)
+    else:
+        print_facts(read_as(FactList, response).facts)
+
+
+@click.command()
+@click.argument("fact")
+@click.option("--replaces", metavar="ANCHOR", help="What it corrects: an older fact, or any words.")
+@json_option
+def remember(fact: str, replaces: str | None, as_json: bool) -> None:
+    """Remember a FACT for good: one sentence that is understood by itself."""
+    from service.cli.terminal.output import out, plain, print_json
+    from service.wire.memory_bodies import Remembered, RememberRequest
+
+    with connect() as daemon:
+        request = body_of(RememberRequest, fact=fact, replaces=replaces)
+        response = daemon.post("/v1/memory/facts", request)
+    if as_json:
+        print_json(response)
+    else:
+        out().print(f"remembered  {plain(read_as(Remembered, response).anchor)}", soft_wrap=True)
+
+
 @click.group()
 def memory() -> None:
     """Search what is remembered, and read around what was found."""
 
 
 memory.add_command(notes)
+memory.add_command(facts)
+memory.add_command(remember)
 memory.add_command(expand)
 memory.add_command(forget)
 memory.add_command(search)

@@ -12,6 +12,7 @@ from service.domain.anchors import (
     ExpandedWindow,
     MemoryHit,
     MemoryNote,
+    RememberedFact,
     SearchResult,
     Segment,
     SegmentType,
@@ -132,6 +133,8 @@ def _print_hit(hit: MemoryHit) -> None:
     if hit.scores:
         for line in _explained(hit.scores, out().width - 2):
             out().print(f"  {plain(line)}", style="dim", soft_wrap=True)
+    if hit.superseded_by is not None:
+        out().print(f"  corrected by {plain(hit.superseded_by.text)}", style="yellow")
     for label, anchors in (("again in", hit.duplicates), ("belongs to", hit.partners)):
         if anchors:
             shown = ", ".join(plain(each.text) for each in anchors[:_MOST_ANCHORS])
@@ -154,6 +157,27 @@ def _explained(scores: Mapping[str, float], width: int) -> list[str]:
         else:
             lines.append(part)
     return lines
+
+
+def print_facts(facts: Sequence[RememberedFact]) -> None:
+    """Facts with their anchors, the newest first; what was corrected is dimmed."""
+    from rich.text import Text
+
+    for fact in facts:
+        line = Text.assemble(
+            (day(fact.anchor.timestamp.astimezone().isoformat())[:10], "dim"),
+            "  ",
+            (plain(fact.text), "dim" if fact.superseded_by else ""),
+            (f"  {plain(fact.anchor.text)}", "cyan"),
+        )
+        if fact.superseded_by is not None:
+            line.append(f"  corrected by {plain(fact.superseded_by.text)}", style="yellow")
+        out().print(line, soft_wrap=True)
+    if facts:
+        words = "Correct one: rondo memory remember FACT --replaces ANCHOR"
+    else:
+        words = "There are none. Ask in a chat, or: rondo memory remember FACT"
+    aside().print(words, style="dim")
 
 
 def print_notes(notes: Sequence[MemoryNote], *, with_ids: bool = False) -> None:

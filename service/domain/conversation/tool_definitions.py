@@ -14,6 +14,8 @@ MEMORY_EXPAND = "memory_expand"
 """The tool that shows what stood around a piece, and with which words its run loop began."""
 MEMORY_TOOLS = frozenset({"memory_search", MEMORY_EXPAND})
 """The tools whose results are pieces of long-term memory."""
+REMEMBER = "remember"
+"""The tool whose calls keep facts, see `RememberedFact`."""
 READ_RESULT = "read_result"
 """The tool that gives the rest of an over-long result."""
 QUOTING_TOOLS = MEMORY_TOOLS | {READ_RESULT}

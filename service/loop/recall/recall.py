@@ -141,7 +141,7 @@ async def _with_neighbours(
     for hit in hits:
         around = await memory.expand(hit.anchor.ref, owner=owner, before=1, after=1)
         segments += (*around.before, around.focus, *around.after)
-    return segments
+    return [each for each in segments if each.superseded_by is None]
 
 
 def _not_yet_there(segments: Iterable[Segment], state: RunLoopState) -> Iterable[Segment]:
@@ -177,8 +177,13 @@ def _plain(text: str) -> str:
 
 
 def _telling(offered: SearchResult) -> list[MemoryHit]:
-    """The hits that seem to be about it, and are about anything: thanks and a yes are not."""
-    return [hit for hit in offered.hits if hit.related and says_something(hit.content)]
+    """The hits that seem to be about it, and are about anything: thanks and a yes are not. What a
+    newer fact corrects is left out: that fact stands before it."""
+    return [
+        hit
+        for hit in offered.hits
+        if hit.related and says_something(hit.content) and hit.superseded_by is None
+    ]
 
 
 def _near(related: Sequence[MemoryHit], answer: AnchorRef | None) -> list[MemoryHit]:

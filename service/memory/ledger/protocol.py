@@ -15,6 +15,7 @@ from service.domain.anchors import Anchor, AnchorRef, Segment, SegmentType
 from service.domain.run_loops import RunLoop, RunLoopSummary
 from service.memory.journal.change_feed import Checkpoint
 from service.memory.journal.event_reader import Outline
+from service.memory.ledger.facts import FactStore
 from service.memory.ledger.notes import NoteStore
 from service.memory.protocol import SearchFilters
 from service.memory.vectors.embedding_store import EmbeddingStore
@@ -245,6 +246,11 @@ class Ledger(Protocol):
     @property
     def pending(self) -> PendingRunLoops:
         """How far the change feed was read, and what of it is yet to be archived."""
+        ...
+
+    @property
+    def facts(self) -> FactStore:
+        """What people asked to be remembered."""
         ...
 
     @property

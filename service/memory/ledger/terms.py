@@ -49,6 +49,9 @@ _JOINED = re.compile(  # addresses, file names, versions, hyphenated words
     rf"(?<![^\W{_UNSPACED}]){_LETTER}++(?:[._@/:+&=?%~#-]++{_LETTER}++)+"
 )
 _DIGITS = re.compile(r"(?<!\d)\d(?:[\s().-]{0,3}\d){6,14}(?!\d)")  # telephone numbers, dates
+_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
+_ALL_DIGITS = re.compile(r"\d+")
+_CHINESE_NUMBER = re.compile(r"[零〇一二三四五六七八九十百千万亿两]{2,}")
 _NO_DIGIT = re.compile(r"\D+")
 _NO_LETTER = re.compile(r"[\W_]+")
 
@@ -187,6 +190,17 @@ def content_terms(text: str) -> set[str]:
     content = set(terms(text)) - STOP_WORDS
     longer = {term for term in content if len(term) > 1}
     return longer or content
+
+
+def written_numbers(text: str) -> frozenset[str]:
+    """The numbers that are written in a text, without leading zeros and marks of thousands.
+
+    >>> sorted(written_numbers("07 of 1,200, 二十 times"))
+    ['1200', '7', '二十']
+    """
+    plain = _GROUPED.sub("", unicodedata.normalize("NFKC", text))
+    digits = {run.lstrip("0") or "0" for run in _ALL_DIGITS.findall(plain)}
+    return frozenset(digits | set(_CHINESE_NUMBER.findall(plain)))
 
 
 def subject_key(subject: str) -> str:

@@ -27,8 +27,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
-from service.domain.anchors import MemoryHit, SearchResult
+from service.domain.anchors import AnchorRef, MemoryHit, SearchResult
 from service.domain.conversation.token_estimates import estimate_tokens
 from service.domain.errors import RondoError
 from service.memory.ledger.protocol import Ledger, SegmentRow
@@ -50,6 +51,9 @@ from service.memory.search.time.time_expressions import Timeliness
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_queue import PENDING_COUNTED
 from service.storage.clock import local_now
+
+_EVERYTHING = SearchFilters()
+Shown = TypeVar("Shown")
 
 # Other marks mean something: 3 € is not 3 $, C++ not C, -5 not 5.
 _LIGHT = re.compile(r"[\s.,;:!?…'\"’‘“”„«»()\[\]{}、。，；：！？（）「」『』【】《》—–·`*_]+")
@@ -214,13 +218,13 @@ class Searcher:
     def _hits(
         self, search: Search, shown: Sequence[Folded], scored: Sequence[ScoredRow]
     ) -> tuple[MemoryHit, ...]:
-        chosen = _within(shown, search.limit, search.max_tokens)
+        chosen = _within(shown, search.limit, search.max_tokens, lambda folded: folded.row.text)
         refs = [folded.row.ref for folded in chosen]
         others = [row.ref for folded in chosen for row in folded.duplicates]
         pieces = self._ledger.segments.at([*refs, *others], owner=search.owner)
         partners = self._ledger.segments.partners(refs, owner=search.owner)
         of_ref = {each.row.ref: each for each in scored}
-        return tuple(
+        hits = [
             MemoryHit(
                 anchor=pieces[ref].anchor,
                 content=pieces[ref].content,
@@ -234,6 +238,42 @@ class Searcher:
             )
             for folded, ref in zip(chosen, refs, strict=True)
             if ref in pieces  # it may have been forgotten just now
+        ]
+        return self._with_newest_facts(search, hits)
+
+    def _with_newest_facts(
+        self, search: Search, hits: Sequence[MemoryHit]
+    ) -> tuple[MemoryHit, ...]:
+        """The hits, and before each that a fact corrects that fact, whether it was found or not."""
+        superseding = self._ledger.facts.superseding(
+            {hit.anchor.ref: hit.content for hit in hits}, owner=search.owner
+        )
+        if not superseding:
+            return tuple(hits)
+        found = {hit.anchor.ref: hit for hit in hits}
+        newer = [each.anchor.ref for each in superseding.values()]
+        if replace(search.filters, without_run_loop_id=None) != _EVERYTHING:
+            newer = [ref for ref in newer if ref in found]  # what filters keep out stays out
+        pieces = self._ledger.segments.at(newer, owner=search.owner)
+        ordered: dict[AnchorRef, MemoryHit] = {}
+        for hit in hits:
+            fact = superseding.get(hit.anchor.ref)
+            if fact is None:
+                ordered.setdefault(hit.anchor.ref, hit)
+                continue
+            if (piece := pieces.get(fact.anchor.ref)) is not None:
+                there = found.get(fact.anchor.ref) or MemoryHit(
+                    anchor=piece.anchor, content=piece.content, relevance=0.0, related=False
+                )
+                better = {
+                    "relevance": max(hit.relevance, there.relevance),
+                    "related": hit.related or there.related,
+                }
+                ordered.setdefault(fact.anchor.ref, there.model_copy(update=better))
+            corrected = hit.model_copy(update={"superseded_by": fact.anchor})
+            ordered.setdefault(hit.anchor.ref, corrected)
+        return tuple(
+            _within([*ordered.values()], search.limit, search.max_tokens, lambda hit: hit.content)
         )
 
 
@@ -247,17 +287,22 @@ def _notice(candidates: Candidates) -> str | None:
     return None
 
 
-def _within(shown: Sequence[Folded], limit: int, max_tokens: int | None) -> list[Folded]:
-    """The best that fit, whole; the very best in any case."""
-    chosen: list[Folded] = []
+def _within(
+    best: Iterable[Shown],
+    limit: int,
+    max_tokens: int | None,
+    words: Callable[[Shown], str],
+) -> list[Shown]:
+    """The best that fit, whole, at most `limit`; the very best in any case."""
+    chosen: list[Shown] = []
     left = max_tokens
-    for folded in shown:
+    for each in best:
         if left is not None:
-            cost = estimate_tokens(folded.row.text)
+            cost = estimate_tokens(words(each))
             if chosen and cost > left:
                 continue
             left -= cost
-        chosen.append(folded)
+        chosen.append(each)
         if len(chosen) == limit:
             break
     return chosen

@@ -26,6 +26,7 @@ from service.wire.memory_bodies import (
     Consolidation,
     ExpandedWindows,
     ExpandRequest,
+    FactList,
     ForgetBody,
     ForgetProblem,
     ForgetReceipts,
@@ -34,6 +35,8 @@ from service.wire.memory_bodies import (
     NoteList,
     ReindexRequest,
     ReindexStarted,
+    Remembered,
+    RememberRequest,
     SearchCheckRequest,
     SearchRequest,
     Stats,
@@ -190,6 +193,23 @@ async def remove(note_id: str, daemon: TheDaemon, owner: Owner) -> MemoryNote:
     """Delete a note. What it was written from stays, and is not read for notes again."""
     note_store = (await daemon.agent()).memory.long_term.notes
     return await anyio.to_thread.run_sync(lambda: note_store.remove(note_id, owner=owner))
+
+
+@router.get("/facts")
+async def facts(daemon: TheDaemon, owner: Owner) -> FactList:
+    """What you asked to be remembered, the newest first, with what was corrected since."""
+    return FactList(facts=await (await daemon.agent()).memory.long_term.facts(owner=owner))
+
+
+@router.post("/facts", status_code=201)
+async def remember(request: RememberRequest, daemon: TheDaemon, owner: Owner) -> Remembered:
+    """Remember a fact for good; what it corrects stays, and is marked."""
+    memory = (await daemon.agent()).memory
+    from service.memory.exchange.fact_keeping import keep_fact  # slow, but loaded with an agent
+
+    replaces = None if request.replaces is None else AnchorRef.parse(request.replaces)
+    anchor = await keep_fact(memory, request.fact, owner=owner, replaces=replaces)
+    return Remembered(anchor=str(anchor))
 
 
 async def _counted_notes(agent: Agent, owner: str) -> tuple[int, str | None]:

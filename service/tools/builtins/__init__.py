@@ -13,6 +13,7 @@ from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
+from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.protocol import Tool
@@ -43,6 +44,7 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         current_time_tool(),
         memory_search_tool(memory),
         memory_expand_tool(memory),
+        remember_tool(memory, load),
         read_result_tool(load),
     ]
     withheld: dict[str, str] = {}

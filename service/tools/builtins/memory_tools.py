@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import (
+    Anchor,
     AnchorRef,
     ExpandedWindow,
     MemoryHit,
@@ -128,7 +129,12 @@ def _moment(name: str, written: str | None) -> datetime | None:
 def _in_words(hit: MemoryHit) -> str:
     anchor = hit.anchor
     date = f"{anchor.timestamp.astimezone():%Y-%m-%d %H:%M}"
-    return f"[{anchor}] {date}, {anchor.segment_type}\n{quoted(hit.content)}"
+    mark = _corrected(hit.superseded_by)
+    return f"[{anchor}] {date}, {anchor.segment_type}{mark}\n{quoted(hit.content)}"
+
+
+def _corrected(by: Anchor | None) -> str:
+    return f", no longer true: corrected by [{by}]" if by is not None else ""
 
 
 _MOST_AROUND = 20
@@ -183,5 +189,5 @@ def _pieces_in_words(window: ExpandedWindow) -> str:
 
 def _piece(segment: Segment, *, asked: bool) -> str:
     kind = segment.anchor.segment_type
-    mark = ", asked for" if asked else ""
+    mark = (", asked for" if asked else "") + _corrected(segment.superseded_by)
     return f"[{segment.anchor}] {kind}{mark}\n{quoted(segment.content)}"

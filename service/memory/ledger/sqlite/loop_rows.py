@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 from service.domain.anchors import Segment
 from service.domain.errors import InvalidInputError
 from service.domain.run_loops import Iteration, RunLoop, epoch
+from service.memory.ledger.facts import facts_of
 from service.memory.ledger.protocol import Gone
 from service.memory.ledger.segmenter import segments_of
 from service.memory.ledger.sqlite.embedding_rows import drop_states
+from service.memory.ledger.sqlite.fact_rows import write_facts
 from service.memory.ledger.sqlite.full_text import forget_words, index_words
 from service.memory.ledger.sqlite.generation_rows import request_scrub
 from service.memory.ledger.sqlite.pending_table import forget_pending, forget_problem
@@ -169,6 +171,7 @@ def write(
     for index, segments in pieces.items():
         metadata = _metadata(run_loop.iterations[index])
         changed += _replace_segments(db, loop, index, segments, metadata)
+        write_facts(db, loop, index, facts_of(run_loop.iterations[index], segments))
         db.execute(
             "INSERT OR REPLACE INTO iterations VALUES (?, ?, ?, ?, ?)",
             (*loop, index, *tail[index]),

@@ -27,6 +27,7 @@ from service.memory.ledger.sqlite.embedding_rows import (
     WITHOUT_ADDRESSES_OF_SCHEMA_4,
     SqliteEmbeddings,
 )
+from service.memory.ledger.sqlite.fact_rows import FACTS_SCHEMA, SqliteFacts
 from service.memory.ledger.sqlite.full_text import FULL_TEXT_SCHEMA, FullTextIndex
 from service.memory.ledger.sqlite.loop_rows import (
     ARCHIVE_SCHEMA,
@@ -113,7 +114,12 @@ class SqliteLedger:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(
             path,
-            ARCHIVE_SCHEMA + FULL_TEXT_SCHEMA + EMBEDDING_SCHEMA + NOTES_SCHEMA + PENDING_SCHEMA,
+            ARCHIVE_SCHEMA
+            + FULL_TEXT_SCHEMA
+            + EMBEDDING_SCHEMA
+            + FACTS_SCHEMA
+            + NOTES_SCHEMA
+            + PENDING_SCHEMA,
             when_damaged=f"Stop the daemon, move {path.name}* out of {path.parent}, and start it"
             " again: finished run loops are brought in anew from the journal.",
             version=_VERSION,
@@ -132,6 +138,8 @@ class SqliteLedger:
         """Which segments have their vectors."""
         self.pending = PendingTable(self._file, self._writing)
         """How far the change feed was read, and what of it is yet to be archived."""
+        self.facts = SqliteFacts(self._file)
+        """What people asked to be remembered."""
         self.notes = SqliteNotes(self._file, self._writing)
         """What consolidation has written."""
         self.segments = SqliteSegments(self._file)
