@@ -213,7 +213,7 @@ class RememberRequest(BaseModel):
     """RUN_LOOP_ID:ITERATION.SEGMENT of what it corrects: an older fact, or anything else."""
 
 
-class Remembered(BaseModel):
+class FactKept(BaseModel):
     """Where a fact is kept."""
 
     anchor: str

@@ -164,7 +164,7 @@ def facts(as_json: bool) -> None:
 def remember(fact: str, replaces: str | None, as_json: bool) -> None:
     """Remember a FACT for good: one sentence that is understood by itself."""
     from service.cli.terminal.output import out, plain, print_json
-    from service.wire.memory_bodies import Remembered, RememberRequest
+    from service.wire.memory_bodies import FactKept, RememberRequest
 
     with connect() as daemon:
         request = body_of(RememberRequest, fact=fact, replaces=replaces)
@@ -172,7 +172,7 @@ def remember(fact: str, replaces: str | None, as_json: bool) -> None:
     if as_json:
         print_json(response)
     else:
-        out().print(f"remembered  {plain(read_as(Remembered, response).anchor)}", soft_wrap=True)
+        out().print(f"remembered  {plain(read_as(FactKept, response).anchor)}", soft_wrap=True)
 
 
 @click.group()

@@ -47,6 +47,7 @@ from service.loop.executors.call_tools import begin_early, started
 from service.loop.executors.compact import too_long
 from service.loop.recall.personal_messages import is_personal
 from service.loop.recall.recall import recall_for
+from service.loop.unsupported_claims import DoneByTool, claimed_deeds, unsupported
 
 ENHANCE = (
     "[Look over your answer once more, as the person would read it. If something is wrong, missing"
@@ -131,7 +132,28 @@ async def _record(
     )
     begun = [started(call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
     cut = without_cut(message.tool_calls, generated)
-    await loop.emit(completed, usage_of(generated, prices), *begun, *cut)
+    claims = _unsupported_claims(deps, message, loop.state)
+    await loop.emit(completed, usage_of(generated, prices), *begun, *cut, *claims)
+
+
+def _unsupported_claims(
+    deps: ExecutorDeps, message: Message, state: RunLoopState
+) -> list[EventBody]:
+    """What a person is told where an answer says that it did what no tool has done."""
+    if message.tool_calls or not claimed_deeds(message.text):
+        return []
+    done: list[DoneByTool] = []
+    for iteration in state.run_loop().iterations:
+        succeeded = {
+            each.id for each in iteration.tool_results if not (each.is_error or each.notice)
+        }
+        for call in iteration.tool_calls:
+            tool = deps.tools.get(call.name)
+            if call.id in succeeded and (tool is None or tool.effect != "read_only"):
+                described = tool.definition.description if tool else ""
+                done.append(DoneByTool(call.name, f"{described} {call.arguments}"))
+    problem = unsupported(message.text, done)
+    return [] if problem is None else [ErrorOccurred(problem=problem)]
 
 
 def _unseen(llm: LLM) -> Problem:

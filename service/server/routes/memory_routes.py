@@ -35,7 +35,7 @@ from service.wire.memory_bodies import (
     NoteList,
     ReindexRequest,
     ReindexStarted,
-    Remembered,
+    FactKept,
     RememberRequest,
     SearchCheckRequest,
     SearchRequest,
@@ -202,14 +202,14 @@ async def facts(daemon: TheDaemon, owner: Owner) -> FactList:
 
 
 @router.post("/facts", status_code=201)
-async def remember(request: RememberRequest, daemon: TheDaemon, owner: Owner) -> Remembered:
+async def remember(request: RememberRequest, daemon: TheDaemon, owner: Owner) -> FactKept:
     """Remember a fact for good; what it corrects stays, and is marked."""
     memory = (await daemon.agent()).memory
     from service.memory.exchange.fact_keeping import keep_fact  # slow, but loaded with an agent
 
     replaces = None if request.replaces is None else AnchorRef.parse(request.replaces)
     anchor = await keep_fact(memory, request.fact, owner=owner, replaces=replaces)
-    return Remembered(anchor=str(anchor))
+    return FactKept(anchor=str(anchor))
 
 
 async def _counted_notes(agent: Agent, owner: str) -> tuple[int, str | None]:
