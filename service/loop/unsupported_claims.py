@@ -232,7 +232,8 @@ def _english(deed: Deed) -> re.Pattern[str]:
         rf"|successfully {verbs}\b"
         r")|"
         rf"^\W*(?:(?:done|all set|ok(?:ay)?|sure|great|perfect|alright|good news|yes|all done|"
-        rf"got it|no problem|certainly|of course|there you go|confirmed)\W+)?{_ADVERBS}{verbs}{_OBJECT}",
+        rf"got it|no problem|certainly|of course|there you go|confirmed)\W+)?"
+        rf"{_ADVERBS}{verbs}{_OBJECT}",
         re.IGNORECASE,
     )
 
