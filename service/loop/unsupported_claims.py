@@ -305,7 +305,7 @@ def _clause(sentence: str, match: re.Match[str], *, chinese: bool) -> str:
     """The words that can take back what a match says: those before it, and the match itself."""
     begin = max((sentence.rfind(mark, 0, match.start()) for mark in ",，:："), default=-1) + 1
     if not chinese and re.match(
-        r"\W*(?:if|once|when|unless|as soon as|after|before)\b", sentence, re.I
+        r"\W*(?:if|once|when|unless|as soon as|after|before)\b", sentence, re.IGNORECASE
     ):
         begin = 0
     return sentence[begin : match.end()]
