@@ -240,7 +240,10 @@ def _english(deed: Deed) -> re.Pattern[str]:
 
 def _chinese(deed: Deed) -> re.Pattern[str]:
     verbs = f"(?:{deed.chinese})"
-    ends = "(?:好了|完了|完毕|完成|成功|到位|妥当|好|掉了|掉|出去了|出去|过去了|给|到|在|至|进|成|了|啦)"
+    ends = (
+        "(?:好了|完了|完毕|完成|成功|到位|妥当|好|掉了|掉|出去了|出去|过去了"
+        "|给|到|在|至|进|成|了|啦)"
+    )
     between = "[^，。！？；,!?;]{0,24}?"
     return re.compile(
         rf"(?:已经?|刚刚|刚才|刚)(?:成功|全部|都|自动|帮|为|替|给|把|将|向|与|和|跟|经|按|在|于|从|你|您|通过){between}{verbs}"
