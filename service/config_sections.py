@@ -312,6 +312,11 @@ ApprovalMode = Literal["tool-declared", "always", "never"]
 class ToolsSettings(_Section):
     """What the assistant may use."""
 
+    modules: Names = ()
+    """Tools of one's own: ``package.module:name``, or ``package.module`` for all that are made with
+    `tool` there."""
+    entry_points: bool = True
+    """Whether installed packages add tools by the entry points of the group ``rondo.tools``."""
     tavily_api_key: SecretStr = SecretStr("")
     scripts: bool = False
     """Whether `run_script` is offered. Each run still asks a person."""

@@ -12,6 +12,7 @@ from service.agent.agent_settings import (
     models_from_settings,
     options_from_settings,
 )
+from service.agent.plugins import load_tools
 from service.config import Settings, load_settings
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
@@ -110,7 +111,11 @@ def agent_from_settings(
     """
     settings = settings or load_settings()
     memory = memory_from_settings(settings)
-    registry = ToolRegistry(builtin_tools(settings, memory.long_term, memory.load).tools)
+    offer = builtin_tools(settings, memory.long_term, memory.load)
+    own = load_tools(settings.tools.modules, entry_points=settings.tools.entry_points)
+    registry = ToolRegistry(offer.tools, unavailable={**offer.withheld, **own.unavailable})
+    for where, tool in own.tools:
+        _register(registry, tool, where)
     for tool in tools:
         registry.register(tool)
     return create_agent(
@@ -120,3 +125,10 @@ def agent_from_settings(
         options_from_settings(settings),
         models=models_from_settings(settings),
     )
+
+
+def _register(registry: ToolRegistry, tool: Tool | Callable[..., object], where: str) -> None:
+    try:
+        registry.register(tool)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error.detail}", advice=error.advice) from error

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
@@ -18,7 +19,11 @@ from service.loop.custom_brain import check_brain
 from service.loop.execution import Executor
 from service.loop.executors.custom_executors import why_no_executor
 from service.loop.hooks.hooks import Hooks
+from service.tools.decorator import FunctionTool
+from service.tools.protocol import Tool
 
+ENTRY_POINTS = "rondo.tools"
+"""The group of entry points by which an installed package adds tools."""
 _ADVICE = (
     "Write package.module:name. The module must be installed, or lie in the folder that the daemon"
     " is started in."
@@ -71,20 +76,87 @@ def load(reference: str, *, setting: str) -> object:
     module_name, colon, name = reference.partition(":")
     if not (module_name.strip() and colon and name.strip()):
         raise ConfigurationError(f"{setting}: {reference!r} is not a name of code", advice=_ADVICE)
+    return _named(_imported(module_name, reference, setting), name, reference, setting)
+
+
+class OwnTools(NamedTuple):
+    """Tools of one's own, and those that cannot be had."""
+
+    tools: tuple[tuple[str, Tool | Callable[..., object]], ...]
+    """Each with the setting that names it."""
+    unavailable: Mapping[str, str]
+    """By what names them: why their module cannot be loaded, and what to do."""
+
+
+def load_tools(references: Sequence[str], *, entry_points: bool = True) -> OwnTools:
+    """The tools of ``tools.modules``, and of installed packages.
+
+    A module that cannot be imported does not end the start: its tools are not there. What it
+    defines wrongly does.
+
+    Args:
+        references: ``package.module:name`` of a tool, a typed function, or a list of such; or
+            ``package.module`` for all that are made with `tool` there.
+        entry_points: whether installed packages add to them by the group `ENTRY_POINTS`.
+
+    Raises:
+        ConfigurationError: there is nothing of that name, or it is no tool and cannot become one.
+    """
+    named = [("tools.modules", reference) for reference in references]
+    if entry_points:
+        named += [
+            (f"the entry point {each.name}", each.value)
+            for each in sorted(
+                metadata.entry_points(group=ENTRY_POINTS), key=lambda each: each.name
+            )
+        ]
+    tools: list[tuple[str, Tool | Callable[..., object]]] = []
+    unavailable: dict[str, str] = {}
+    for setting, reference in named:
+        module_name, _, name = reference.replace(" ", "").partition(":")
+        if not module_name:
+            raise ConfigurationError(f"{setting}: {reference!r} is no name of code", advice=_ADVICE)
+        try:
+            module = _imported(module_name, reference, setting)
+        except ConfigurationError as error:
+            if isinstance(error.__cause__, ConfigurationError):
+                raise  # a tool there is not right, and says what is wrong
+            unavailable[reference] = f"{error.detail}. {error.advice}"
+            continue
+        given = _named(module, name, reference, setting) if name else _made_there(module)
+        several = given if isinstance(given, list | tuple) else [given]
+        if not several:
+            raise ConfigurationError(
+                f"{setting}: {reference!r} holds no tool",
+                advice="Put `@tool()` over a function there, or name one: package.module:name.",
+            )
+        tools += [(f"{setting}: {reference!r}", cast(Tool, each)) for each in several]
+    return OwnTools(tuple(tools), unavailable)
+
+
+def _made_there(module: object) -> list[FunctionTool]:
+    return [each for each in vars(module).values() if isinstance(each, FunctionTool)]
+
+
+def _imported(module_name: str, reference: str, setting: str) -> object:
     _look_in_the_working_folder()
     try:
-        target: object = importlib.import_module(module_name)
-        for part in name.split("."):
-            target = getattr(target, part)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{setting}: {reference!r} needs the module {error.name}, which is not there",
             advice=_ADVICE,
         ) from error
-    except AttributeError as error:
-        raise ConfigurationError(f"{setting}: {reference!r}: {error}", advice=_ADVICE) from error
     except (Exception, SystemExit) as error:
         raise _failed(setting, reference, error) from error
+
+
+def _named(target: object, name: str, reference: str, setting: str) -> object:
+    try:
+        for part in name.split("."):
+            target = getattr(target, part)
+    except Exception as error:
+        raise ConfigurationError(f"{setting}: {reference!r}: {error}", advice=_ADVICE) from error
     return target
 
 

@@ -46,6 +46,24 @@ class Finding:
     advice: str = ""
 
 
+def check_tools(settings: Settings) -> Finding:
+    """Whether the tools of one's own can be loaded."""
+    from service.agent.agent_factory import agent_from_settings  # slow
+    from service.agent.plugins import load_tools
+
+    try:
+        own = load_tools(settings.tools.modules, entry_points=settings.tools.entry_points)
+        agent_from_settings(settings)
+    except ConfigurationError as error:
+        return Finding("broken", f"{error.detail}: the daemon does not start so", error.advice)
+    if own.unavailable:
+        words = "; ".join(own.unavailable.values())
+        return Finding("note", f"tools of your own are not offered: {words}")
+    number = len(own.tools)
+    count = "none" if not number else f"{number}, and all can be loaded"
+    return Finding("ok", f"of your own: {count}")
+
+
 def check_notes(settings: Settings) -> Finding:
     """Whether notes are written, and by a model that may."""
     chosen = settings.memory.consolidation

@@ -98,6 +98,7 @@ SUBCOMMANDS = (
     Subcommand(
         "memory", "service.cli.commands.memory_command:memory", "Search what is remembered."
     ),
+    Subcommand("tools", "service.cli.commands.tools_command:tools", "What the assistant can do."),
     Subcommand(
         "usage", "service.cli.commands.usage_command:usage", "Show tokens and what they cost."
     ),

@@ -53,6 +53,7 @@ class FunctionTool:
     arguments: type[BaseModel]
     context_parameter: str | None
     scope: Scope | None = None
+    output_limit: int | None = None
 
     def check(self, arguments: str) -> None:
         """See to it that arguments can be used.
@@ -153,6 +154,7 @@ def tool(
     needs_approval: bool = False,
     scope: Scope | None = None,
     timeout_seconds: float = 30,
+    output_limit: int | None = None,
 ) -> Callable[[Callable[..., object]], FunctionTool]: ...
 
 
@@ -166,6 +168,7 @@ def tool(
     needs_approval: bool = False,
     scope: Scope | None = None,
     timeout_seconds: float = 30,
+    output_limit: int | None = None,
 ) -> FunctionTool | Callable[[Callable[..., object]], FunctionTool]:
     """Make a `Tool` of a typed function, sync or async. Stands over it as a decorator.
 
@@ -177,6 +180,7 @@ def tool(
         needs_approval: whether a person must agree to each call.
         scope: what a yes that is remembered covers, see `ScopesApproval`; None: every call.
         timeout_seconds: how long one call may take.
+        output_limit: characters of one result that a model is given; None for the registry's.
 
     Raises:
         ConfigurationError: the function cannot become a tool; says why.
@@ -200,6 +204,11 @@ def tool(
                 f"`{called}` may take {timeout_seconds} seconds.",
                 advice="Give it more than 0 seconds.",
             )
+        if output_limit is not None and output_limit < 1:
+            raise ConfigurationError(
+                f"`{called}` gives a model {output_limit} characters.",
+                advice="Give it an `output_limit` of 1 or more, or none.",
+            )
         check_effect(effect, called)
         arguments, context_parameter = arguments_of(function, name=called)
         return FunctionTool(
@@ -213,6 +222,7 @@ def tool(
             arguments=arguments,
             context_parameter=context_parameter,
             scope=scope,
+            output_limit=output_limit,
         )
 
     return made if function is None else made(function)

@@ -104,6 +104,16 @@ class ComesAndGoes(Protocol):
 
 
 @runtime_checkable
+class LimitsOutput(Protocol):
+    """A tool that says how much of a result a model is given."""
+
+    @property
+    def output_limit(self) -> int | None:
+        """In characters; None for the registry's."""
+        ...
+
+
+@runtime_checkable
 class ScopesApproval(Protocol):
     """A tool for which a remembered yes covers less than all of its calls."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast, overload
 
 import anyio
@@ -45,12 +45,14 @@ class ToolRegistry:
         tools: Iterable[Tool | Callable[..., object]] = (),
         *,
         output_limit: int = OUTPUT_LIMIT,
+        unavailable: Mapping[str, str] | None = None,
     ) -> None:
         """Offer tools from the start; see `register`.
 
         Args:
             tools: in this order.
             output_limit: characters of one result that a model is given.
+            unavailable: tools that are not there, by name: why, and what to do about it.
 
         Raises:
             ConfigurationError: as `register`.
@@ -60,6 +62,8 @@ class ToolRegistry:
         self._asking: dict[str, AsksPerson] = {}
         self._changing: dict[str, ComesAndGoes] = {}
         self._output_limit = output_limit
+        self.unavailable = dict(unavailable or {})
+        """Tools that are not there, by name: why, and what to do about it."""
         for each in tools:
             self.register(each)
 
@@ -149,12 +153,18 @@ class ToolRegistry:
             notice=notice,
         )
 
-    def shown(self, result: ToolResult) -> str:
-        """As much of a result as a model is given, with a notice of how to get the rest."""
+    def shown(self, result: ToolResult, tool: str = "") -> str:
+        """As much of a result as a model is given, with a notice of how to get the rest.
+
+        Args:
+            result: whole.
+            tool: the name of the tool that gave it, whose own limit counts if it has one.
+        """
         how = ""
         if READ_RESULT in self._tools:
             how = f'`{READ_RESULT}` with the call_id "{result.id}" gives them'
-        return fitted(result.content, self._output_limit, how=how)
+        of_tool = getattr(self._tools.get(tool), "output_limit", None)
+        return fitted(result.content, of_tool or self._output_limit, how=how)
 
     async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
         tool = self._tools.get(call.name)

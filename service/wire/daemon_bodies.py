@@ -86,12 +86,15 @@ class OfferedTool(BaseModel):
     needs_approval: bool
     """Whether a person must agree to each call, where none was allowed for longer. Rules can ask
     for some calls of other tools too."""
+    timeout_seconds: float
+    """How long one call may take."""
 
 
 class WithheldTool(BaseModel):
     """A tool that is not offered."""
 
     name: str
+    """Of tools of one's own whose module cannot be loaded: what the settings name."""
     reason: str
     """Why, and what to do about it."""
 

@@ -39,6 +39,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_readers,
         check_settings,
         check_token,
+        check_tools,
     )
     from service.cli.model_checks import (
         check_embedder,
@@ -58,6 +59,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("vector index", check_vectors),
         Check("memory", check_readers),
         Check("web search", check_web),
+        Check("tools", check_tools),
         Check("notes", check_notes),
     )
 

@@ -162,7 +162,7 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
 
 
 def _finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
-    shown = deps.tools.shown(result)
+    shown = deps.tools.shown(result, call.name)
     return ToolFinished(
         call_id=call.id,
         name=call.name,

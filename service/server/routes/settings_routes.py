@@ -23,9 +23,7 @@ from service.wire.daemon_bodies import (
     AutoEnhanceSwitch,
     CalibrateRequest,
     EffectiveSettings,
-    OfferedTool,
     Tools,
-    WithheldTool,
 )
 
 if TYPE_CHECKING:
@@ -53,31 +51,9 @@ async def settings(daemon: TheDaemon) -> EffectiveSettings:
 async def tools(daemon: TheDaemon, owner: Owner) -> Tools:
     """The tools that the assistant may call, and those that are not offered, with the reason."""
     agent = await daemon.agent()
-    from service.tools.builtins import builtin_tools  # slow, but loaded once there is an agent
+    from service.agent.tool_listing import listed_tools  # slow, but loaded once there is an agent
 
-    offer = await anyio.to_thread.run_sync(
-        builtin_tools, daemon.settings, agent.memory.long_term, agent.memory.load
-    )
-    withheld = await anyio.to_thread.run_sync(lambda: agent.tools.withheld)
-    names = [name for name in agent.tools.names if name not in withheld]
-    offered = [tool for name in names if (tool := agent.tools.get(name)) is not None]
-    return Tools(
-        tools=[
-            OfferedTool(
-                name=tool.definition.name,
-                description=tool.definition.description,
-                parameters=tool.definition.parameters,
-                effect=tool.effect,
-                needs_approval=agent.options.approval.asks_for(tool),
-            )
-            for tool in offered
-        ],
-        not_offered=[
-            WithheldTool(name=name, reason=reason)
-            for name, reason in {**offer.withheld, **withheld}.items()
-            if name not in names
-        ],
-    )
+    return await anyio.to_thread.run_sync(listed_tools, agent)
 
 
 @router.get("/approvals", tags=["approvals"])

@@ -30,6 +30,7 @@ from service.server.daemon_main import listen, url_of
 from service.server.http.connection_limits import Limits
 from service.server.http.uvicorn_server import UvicornServer
 from service.server.http_app import create_app
+from service.tools.builtins import builtin_tools
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
@@ -153,13 +154,12 @@ async def running(
         ),
         embedder=EmbedderSettings(kind="none"),
     )
-    registry = ToolRegistry()
-    for tool in tools:
-        registry.register(tool)
+    memory = Memory(folder, embedder)
+    offer = builtin_tools(settings, memory.long_term, memory.load)
     agent = create_agent(
         llm,
-        registry,
-        Memory(folder, embedder),
+        ToolRegistry(tools, unavailable=offer.withheld),
+        memory,
         options or AgentOptions(auto_classify=False, max_retries=0),
         models=models,
     )
