@@ -43,6 +43,9 @@ Folder = Annotated[Path, BeforeValidator(_folder)]
 """A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
 
 
+Folders = tuple[Folder, ...]
+
+
 def _names(written: object) -> object:
     if not isinstance(written, str):
         return written
@@ -309,6 +312,10 @@ ApprovalMode = Literal["tool-declared", "always", "never"]
 """When a tool's calls wait for a yes: as the tool itself says, always, or never."""
 
 
+SandboxSetting = Literal["auto", "bubblewrap", "none"]
+"""In what programs run; ``none``: just so, and each run asks a person."""
+
+
 class ToolsSettings(_Section):
     """What the assistant may use."""
 
@@ -322,6 +329,14 @@ class ToolsSettings(_Section):
     """Whether `run_script` is offered. Each run still asks a person."""
     scripts_dir: Folder | None = None
     """The script repository; ``scripts`` in the data folder when not given."""
+    sandbox: SandboxSetting = "auto"
+    """In what scripts run. ``auto``: the best that this machine has; without any, each run asks."""
+    script_read: Folders = ()
+    """Folders of yours that scripts may read in their sandbox."""
+    script_write: Folders = ()
+    """Folders of yours that scripts may change, too."""
+    script_network: bool = False
+    """Whether scripts may use the network."""
     ask_user: bool = True
     """Whether the model may put questions to a person. The embedded one never may."""
     approval: ApprovalMode = "tool-declared"

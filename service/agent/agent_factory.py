@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from service.agent.agent import Agent
@@ -14,6 +15,7 @@ from service.agent.agent_settings import (
 )
 from service.agent.plugins import load_tools
 from service.config import Settings, load_settings
+from service.config_sections import ApprovalMode
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
 from service.llm.factory import create_llm
@@ -122,7 +124,7 @@ def agent_from_settings(
         llm or create_llm(settings),
         registry,
         memory,
-        options_from_settings(settings),
+        _asking_each_time(options_from_settings(settings), offer.asks_each_time),
         models=models_from_settings(settings),
     )
 
@@ -132,3 +134,9 @@ def _register(registry: ToolRegistry, tool: Tool | Callable[..., object], where:
         registry.register(tool)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.detail}", advice=error.advice) from error
+
+
+def _asking_each_time(options: AgentOptions, names: Iterable[str]) -> AgentOptions:
+    always: dict[str, ApprovalMode] = dict.fromkeys(names, "always")
+    per_tool = {**options.approval.per_tool, **always}
+    return replace(options, approval=replace(options.approval, per_tool=per_tool))

@@ -64,6 +64,20 @@ def check_tools(settings: Settings) -> Finding:
     return Finding("ok", f"of your own: {count}")
 
 
+def check_sandbox(settings: Settings) -> Finding:
+    """In what scripts run."""
+    from service.tools.sandbox.levels import sandbox_for  # slow
+
+    try:
+        sandbox = sandbox_for(settings.tools.sandbox)
+    except ConfigurationError as error:
+        return Finding("broken", f"{error.detail}: the daemon does not start so", error.advice)
+    if sandbox.level == "none":
+        words = f"none: each run of a script asks you ({sandbox.problem})"
+        return Finding("note" if settings.tools.scripts else "ok", words)
+    return Finding("ok", f"{sandbox.level} ({sandbox.program})")
+
+
 def check_notes(settings: Settings) -> Finding:
     """Whether notes are written, and by a model that may."""
     chosen = settings.memory.consolidation

@@ -129,6 +129,16 @@ class ScopesApproval(Protocol):
         ...
 
 
+@runtime_checkable
+class WarnsPerson(Protocol):
+    """A tool of which a person has to know something before they say yes to a call."""
+
+    @property
+    def warning(self) -> str | None:
+        """In a sentence; None where there is nothing to know. MUST NOT raise."""
+        ...
+
+
 class ToolFailure(Exception):
     """A call did not succeed; the text tells the model why and what to do."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from service.tools.sandbox.levels import sandbox_for
 from tests.support.daemon import Running, serving
 
 pytestmark = pytest.mark.slow
@@ -19,6 +21,8 @@ call: run_script {"name": "long.py"}
 --
 text: Done.
 """
+UNCONFINED = {"RONDO_TOOLS__SCRIPTS": "true", "RONDO_TOOLS__SANDBOX": "none"}
+"""In a sandbox, the kernel ends all processes with the first; here the supervisor has to."""
 LONG = """
 import os, pathlib, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -31,6 +35,19 @@ note = pathlib.Path({note!r})
 note.with_suffix(".new").write_text(" ".join(map(str, numbers)))
 note.with_suffix(".new").replace(note)
 time.sleep(1000)
+"""
+
+
+BEATING = """
+import os, pathlib, time
+if os.fork() == 0:
+    os.setsid()  # out of the group that is killed
+note = pathlib.Path({note!r})
+for number in range(100_000):
+    new = note.with_name(f"{os.getpid()}.new")
+    new.write_text(str(number))
+    new.replace(note.with_name(f"{os.getpid()}.beat"))
+    time.sleep(0.02)
 """
 
 
@@ -70,7 +87,7 @@ def test_a_script_and_its_children_end_with_the_daemon_and_leave_nothing(
     tmp_path: Path, end: signal.Signals
 ) -> None:
     folder = tmp_path / "data"
-    with serving(folder, script=SCRIPT, settings={"RONDO_TOOLS__SCRIPTS": "true"}) as daemon:
+    with serving(folder, script=SCRIPT, settings=UNCONFINED) as daemon:
         processes = begun(daemon, folder, tmp_path / "note")
         daemon.process.send_signal(end)
         daemon.process.wait(60)
@@ -80,7 +97,7 @@ def test_a_script_and_its_children_end_with_the_daemon_and_leave_nothing(
 
 def test_a_script_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    with serving(folder, script=SCRIPT, settings={"RONDO_TOOLS__SCRIPTS": "true"}) as daemon:
+    with serving(folder, script=SCRIPT, settings=UNCONFINED) as daemon:
         processes = begun(daemon, folder, tmp_path / "note")
         os.kill(processes[1], signal.SIGKILL)
         until(lambda: not any(map(is_alive, processes)))
@@ -95,8 +112,34 @@ def test_what_a_power_cut_left_of_a_run_goes_with_the_next_one(tmp_path: Path) -
     left.mkdir(parents=True)
     (left / "s.sh").touch()
     left.chmod(0o500)
-    with serving(folder, script=SCRIPT, settings={"RONDO_TOOLS__SCRIPTS": "true"}) as daemon:
+    with serving(folder, script=SCRIPT, settings=UNCONFINED) as daemon:
         processes = begun(daemon, folder, tmp_path / "note")
         assert not left.exists()
         daemon.process.kill()
         until(lambda: not any(map(is_alive, processes)))
+
+
+@pytest.mark.skipif(sandbox_for("auto").level == "none", reason="no sandbox works on this machine")
+def test_in_a_sandbox_what_left_the_group_ends_with_the_daemon_too(tmp_path: Path) -> None:
+    folder, granted = tmp_path / "data", tmp_path / "granted"
+    granted.mkdir()
+    settings = {
+        "RONDO_TOOLS__SCRIPTS": "true",
+        "RONDO_TOOLS__SCRIPT_WRITE": json.dumps([str(granted)]),
+    }
+    with serving(folder, script=SCRIPT, settings=settings) as daemon:
+        (folder / "scripts").mkdir()
+        code = BEATING.replace("{note!r}", repr(str(granted / "note")))
+        (folder / "scripts" / "long.py").write_text(code)
+        with daemon.client(folder) as client:
+            asked = client.post("/v1/send", json={"message": "Run it"}).json()
+            path = f"/v1/run-loops/{asked['run_loop_id']}/input"
+            answer = {"approved": True, "request_id": asked["input_required"]["request_id"]}
+            assert client.post(path, json=answer).status_code == 200
+        until(lambda: len(list(granted.glob("*.beat"))) == 2)
+        daemon.process.kill()
+        daemon.process.wait(60)
+        until(lambda: not list((folder / "script-runs").iterdir()))
+        beats = {each.name: each.read_text() for each in granted.glob("*.beat")}
+        time.sleep(0.5)
+        assert beats == {each.name: each.read_text() for each in granted.glob("*.beat")}

@@ -37,6 +37,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_databases,
         check_notes,
         check_readers,
+        check_sandbox,
         check_settings,
         check_token,
         check_tools,
@@ -60,6 +61,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("memory", check_readers),
         Check("web search", check_web),
         Check("tools", check_tools),
+        Check("sandbox", check_sandbox),
         Check("notes", check_notes),
     )
 

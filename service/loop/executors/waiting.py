@@ -5,12 +5,15 @@ A person may take days to answer: may this run, what do you say, which one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from service.domain.conversation.instructions import (
     Finish,
     RequestHumanApprove,
     RequestHumanPrompt,
     RequestHumanSelect,
 )
+from service.domain.conversation.messages import ToolCall
 from service.domain.history.events import RunLoopFailed, RunLoopIdle
 from service.domain.history.human_input import InputRequired
 from service.domain.ids import new_id
@@ -29,11 +32,17 @@ async def request_human_approve(
     request = InputRequired(
         request_id=new_id(),
         kind="approve",
-        prompt=f"May this run? {what}",
+        prompt=" ".join((f"May this run? {what}", *_warnings(deps, calls))),
         tool_calls=calls,
         scopes=subjects(calls, deps.tools),
     )
     await _ask(request, loop)
+
+
+def _warnings(deps: ExecutorDeps, calls: Iterable[ToolCall]) -> list[str]:
+    tools = [deps.tools.get(name) for name in dict.fromkeys(call.name for call in calls)]
+    warnings = (getattr(each, "warning", None) for each in tools)
+    return [str(each) for each in warnings if each]
 
 
 async def request_human_prompt(instruction: RequestHumanPrompt, loop: Loop) -> None:

@@ -14,9 +14,11 @@ from service.tools.builtins.current_time import current_time_tool
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
-from service.tools.builtins.run_script import run_script_tool
+from service.tools.builtins.run_script import RunScript, run_script_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.protocol import Tool
+from service.tools.sandbox.confinement import Confinement
+from service.tools.sandbox.levels import sandbox_for
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
@@ -29,6 +31,8 @@ class ToolOffer:
     tools: tuple[Tool, ...]
     withheld: Mapping[str, str]
     """By name: why the tool is not offered, and what to do about it."""
+    asks_each_time: frozenset[str] = frozenset()
+    """Of which each call needs a yes of its own, whatever the settings say."""
 
 
 def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
@@ -38,6 +42,9 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         settings: what is wished for.
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
+
+    Raises:
+        ConfigurationError: the sandbox that the settings name does not work on this machine.
     """
     tools: list[Tool] = [
         calculator,
@@ -60,10 +67,26 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
     reason = _no_scripts(settings)
     if reason is None:
         runs = settings.data_dir / "script-runs"
-        tools.append(run_script_tool(settings.scripts_dir, runs=runs))
+        sandbox = sandbox_for(settings.tools.sandbox)
+        confinement = Confinement(
+            readable=settings.tools.script_read,
+            writable=settings.tools.script_write,
+            network=settings.tools.script_network,
+            hidden=(settings.data_dir.absolute(),),
+        )
+        tools.append(
+            run_script_tool(
+                settings.scripts_dir, runs=runs, sandbox=sandbox, confinement=confinement
+            )
+        )
     else:
         withheld["run_script"] = reason
-    return ToolOffer(tools=tuple(tools), withheld=withheld)
+    unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
+    return ToolOffer(
+        tools=tuple(tools),
+        withheld=withheld,
+        asks_each_time=frozenset(tool.definition.name for tool in unconfined),
+    )
 
 
 def _no_questions(settings: Settings) -> str | None:

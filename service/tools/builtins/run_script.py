@@ -1,8 +1,8 @@
 """Running a script of the script repository in a child process.
 
-This is no sandbox: a script can do whatever the daemon's user can do. What protects is that a
-person put the script into the folder, and agrees to each run. What runs is a copy of the folder,
-and is what they agreed to.
+A person put the script into the folder, and agrees to its runs. What runs is a copy of the folder,
+and is what they agreed to. It runs in a sandbox where this machine has one: there it sees the
+system and the copy, and of the person's files what they granted to scripts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from service.domain.conversation.tool_definitions import ToolContext, ToolDefini
 from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
+from service.tools.sandbox.confinement import Confinement
+from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
 from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, run_process
 from service.tools.scripts.script_folder import (
     Contents,
@@ -33,6 +35,7 @@ from service.tools.scripts.script_folder import (
 from service.tools.scripts.supervisor import remove
 
 NAME = "run_script"
+_NO_GRANTS = Confinement()
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")  # no other variable: the daemon's hold secrets
 _KEEP_BYTES = 8_000  # of each stream: together less than a registry cuts at
@@ -56,7 +59,13 @@ class RunScript:
     """
 
     def __init__(
-        self, folder: Path, *, runs: Path | None = None, time_limit_seconds: float = 60
+        self,
+        folder: Path,
+        *,
+        runs: Path | None = None,
+        time_limit_seconds: float = 60,
+        sandbox: Sandbox = NO_SANDBOX,
+        confinement: Confinement = _NO_GRANTS,
     ) -> None:
         """Name the repository.
 
@@ -65,7 +74,11 @@ class RunScript:
             runs: where the folders of the runs are made, on a file system that lets programs run;
                 it is this tool's own. None for the system's temporary folder.
             time_limit_seconds: how long a script may run.
+            sandbox: in which scripts run.
+            confinement: what they may reach there.
         """
+        self._sandbox = sandbox
+        self._confinement = confinement
         self._folder = folder
         self._runs = _Runs(runs)
         self._limit = time_limit_seconds
@@ -103,6 +116,11 @@ class RunScript:
     def needs_approval(self) -> bool:
         """A person agrees to each run."""
         return self._tool.needs_approval
+
+    @property
+    def warning(self) -> str | None:
+        """See `WarnsPerson`."""
+        return self._sandbox.warning
 
     @property
     def timeout_seconds(self) -> float:
@@ -150,14 +168,21 @@ class RunScript:
         place = await anyio.to_thread.run_sync(self._runs.make)
         try:
             script, left_out = await anyio.to_thread.run_sync(self._copied, context, name, place)
+            work = place / "work"
             outcome = await run_process(
-                (*script.command, *arguments),
+                self._sandbox.command(
+                    (*script.command, *arguments),
+                    confinement=self._confinement,
+                    code=place / "scripts",
+                    scratch=work,
+                ),
                 stdin=input.encode("utf-8"),
-                cwd=place / "work",
-                env=_environment(),
+                cwd=work,
+                env=self._environment(work),
                 timeout_seconds=self._limit,
                 keep_bytes=_KEEP_BYTES,
                 folder=place,
+                limits=self._confinement.limits.by_name(),
             )
         except (OSError, ValueError) as error:
             raise ToolFailure(
@@ -171,6 +196,16 @@ class RunScript:
         if outcome.timed_out or outcome.exit_code:
             raise ToolFailure(report + _not_copied(left_out))
         return report
+
+    def _environment(self, scratch: Path) -> dict[str, str]:
+        given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        own = {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
+        if self._sandbox.level == "none":
+            return own
+        home = Path(own.get("HOME", "/"))
+        if not any(home.is_relative_to(each) for each in self._confinement.writable):
+            own["HOME"] = str(scratch)  # it would be missing otherwise
+        return {**own, "TMPDIR": "/tmp"}
 
     def _copied(
         self, context: ToolContext, name: str, place: Path
@@ -191,10 +226,21 @@ class RunScript:
 
 
 def run_script_tool(
-    folder: Path, *, runs: Path | None = None, time_limit_seconds: float = 60
+    folder: Path,
+    *,
+    runs: Path | None = None,
+    time_limit_seconds: float = 60,
+    sandbox: Sandbox = NO_SANDBOX,
+    confinement: Confinement = _NO_GRANTS,
 ) -> RunScript:
     """See `RunScript`."""
-    return RunScript(folder, runs=runs, time_limit_seconds=time_limit_seconds)
+    return RunScript(
+        folder,
+        runs=runs,
+        time_limit_seconds=time_limit_seconds,
+        sandbox=sandbox,
+        confinement=confinement,
+    )
 
 
 class _Runs:
@@ -237,11 +283,6 @@ def _not_copied(left_out: tuple[str, ...]) -> str:
         return ""
     more = f" and {len(left_out) - 10} more" if len(left_out) > 10 else ""
     return f"\n\nNot copied with it: {', '.join(left_out[:10])}{more}."
-
-
-def _environment() -> dict[str, str]:
-    given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
 
 
 def _description(scripts: tuple[Script, ...]) -> str:

@@ -50,6 +50,7 @@ async def run_process(
     timeout_seconds: float,
     keep_bytes: int,
     folder: Path,
+    limits: Mapping[str, int] | None = None,
 ) -> Outcome:
     """Run a command without a shell, to its end.
 
@@ -66,6 +67,7 @@ async def run_process(
         timeout_seconds: how long it may take.
         keep_bytes: how much of each output stream is kept, start and end together.
         folder: is removed when the daemon dies meanwhile; else it is the caller's to remove.
+        limits: of what it may use up, by the names of the module `resource`.
 
     Raises:
         OSError: the command cannot be started.
@@ -74,7 +76,12 @@ async def run_process(
     parts = [str(part) for part in command]
     if any("\0" in part for part in parts):
         raise ValueError("it holds a NUL character")
-    request = {"command": parts, "env": dict(env), "folder": str(folder)}
+    request = {
+        "command": parts,
+        "env": dict(env),
+        "folder": str(folder),
+        "limits": dict(limits or {}),
+    }
     # A task of its own: a start that is cancelled half-way would leave a process, and perhaps its
     # children, that nobody knows of.
     starting = asyncio.create_task(_started(request, cwd, keep_bytes))

@@ -2,7 +2,8 @@
 
 It is run by its path (``python -I -S supervisor.py FD``), so it knows the standard library only,
 and imports no more of that than it needs: each run waits for its start. Over the socket ``FD`` it
-is given one line of JSON, ``{"command": […], "env": {…}, "folder": …}``, and answers with lines:
+is given one line of JSON, ``{"command": […], "env": {…}, "folder": …, "limits": {…}}``, limits
+by the names of the module `resource`, and answers with lines:
 ``{"group": 123}`` once the script runs, in a process group of that number, or ``{"errno": 8}``
 where it cannot be started; and ``{"exit": 0}`` when it has ended (negative: by that signal).
 
@@ -63,7 +64,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    started = _start(request["command"], request["env"])
+    started = _start(request["command"], request["env"], request["limits"])
     if started < 0:
         _tell(line, errno=-started)
         return
@@ -82,7 +83,7 @@ def main() -> None:
     _tell(line, exit=exit_code)
 
 
-def _start(command: list[str], env: dict[str, str]) -> int:
+def _start(command: list[str], env: dict[str, str], limits: dict[str, int]) -> int:
     """Start a command as the leader of a new group.
 
     Returns:
@@ -93,7 +94,7 @@ def _start(command: list[str], env: dict[str, str]) -> int:
     child = os.fork()
     if child == 0:
         os.close(failed)
-        _become(command, env, parent, failing)
+        _become(command, env, limits, parent, failing)
     os.close(failing)
     with os.fdopen(failed, "rb") as words:
         number = words.read()
@@ -103,7 +104,9 @@ def _start(command: list[str], env: dict[str, str]) -> int:
     return -int(number)
 
 
-def _become(command: list[str], env: dict[str, str], parent: int, failing: int) -> NoReturn:
+def _become(
+    command: list[str], env: dict[str, str], limits: dict[str, int], parent: int, failing: int
+) -> NoReturn:
     """In the child, which has one thread: the rest of its life is the command's."""
     try:
         os.setpgid(0, 0)
@@ -116,6 +119,7 @@ def _become(command: list[str], env: dict[str, str], parent: int, failing: int) 
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        _limit(limits)
         until = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -129,6 +133,17 @@ def _become(command: list[str], env: dict[str, str], parent: int, failing: int) 
                 time.sleep(0.01)
     finally:
         os._exit(1)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    """Bound what a program may use up, by the names of `resource`; never above what we may."""
+    import resource
+
+    for name, most in limits.items():
+        kind = getattr(resource, name)
+        _, hard = resource.getrlimit(kind)
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (bound, bound))
 
 
 def _close_standard_streams() -> None:

