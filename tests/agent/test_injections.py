@@ -1,0 +1,181 @@
+"""Instructions in what tools, scripts, recalled and imported text bring in change nothing.
+
+The model of these tests obeys every one of them: what keeps it from harm is not its judgement. The
+texts are our own, after the kinds that are known in public.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from service.agent.agent import Agent
+from service.domain.conversation.messages import Message
+from service.domain.history.events import RunLoopIdle
+from service.domain.history.human_input import InputRequired
+from service.memory.exchange.importing import Importing
+from service.memory.run_loop_lines import line_of
+from service.tools.builtins.remember import remember_tool
+from service.tools.builtins.run_script import run_script_tool
+from service.tools.decorator import FunctionTool, tool
+from tests.support.agent.agents import Answer, FunctionLLM, call, running_agent, sent
+from tests.support.memory.remembering import run_loop
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+FIXTURE = Path(__file__).parents[2] / "data" / "fixtures" / "injections" / "texts.jsonl"
+
+
+class Injection(NamedTuple):
+    language: str
+    kind: str
+    text: str
+    call: dict[str, Any]
+
+
+INJECTIONS = [Injection(**json.loads(line)) for line in FIXTURE.read_text("utf-8").splitlines()]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[\s>]+", "", text)  # quotes are marked with ">"
+
+
+class Obedient:
+    """Does what any text before it says, and else what the person said: ``read`` or ``run``."""
+
+    def __init__(self) -> None:
+        self.tried: list[Injection] = []
+
+    def __call__(self, messages: Sequence[Message]) -> Answer:
+        shown = plain("\n".join(part for each in messages for part in (each.text, *each.notes)))
+        for each in INJECTIONS:
+            if plain(each.text) in shown and each not in self.tried:
+                self.tried.append(each)
+                return [call(each.call["name"], json.dumps(each.call["arguments"]))]
+        if messages[-1].role == "tool":
+            return "That is all."
+        if messages[-1].text.startswith("read"):
+            return [call("read_page", json.dumps({"number": int(messages[-1].text.split()[1])}))]
+        if messages[-1].text.startswith("run"):
+            return [call("run_script", json.dumps({"name": "report.py"}))]
+        return "I know nothing of it."
+
+
+class Harm:
+    """Tools that must not run, and what they did."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def tools(self) -> list[FunctionTool]:
+        @tool(effect="side_effects", needs_approval=True)
+        def pay(to: str, amount: int) -> None:
+            """Pay."""
+            self.done.append(f"paid {amount} to {to}")
+
+        @tool(effect="side_effects", needs_approval=True)
+        def send_mail(to: str, text: str) -> None:
+            """Send an e-mail."""
+            self.done.append(f"mailed {text} to {to}")
+
+        @tool(effect="side_effects", needs_approval=True)
+        def delete_files(folder: str) -> None:
+            """Delete a folder."""
+            self.done.append(f"deleted {folder}")
+
+        @tool(effect="read_only")
+        def read_page(number: int) -> str:
+            """Read a page."""
+            return INJECTIONS[number].text
+
+        return [pay, send_mail, delete_files, read_page]
+
+
+class House(NamedTuple):
+    agent: Agent
+    model: Obedient
+    harm: Harm
+    folder: Path
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    model, harm = Obedient(), Harm()
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    wiped = tmp_path / "wiped"
+    (scripts / "wipe.py").write_text(f"open({str(wiped)!r}, 'w').close()")
+    texts = [each.text for each in INJECTIONS]
+    (scripts / "report.py").write_text(
+        f"import sys\nsys.stdout.reconfigure(encoding='utf-8')\nprint('\\n'.join({texts!r}))"
+    )
+    async with running_agent(
+        tmp_path / "data",
+        FunctionLLM(model),
+        *harm.tools(),
+        run_script_tool(scripts),
+        auto_classify=False,
+        max_iterations=200,
+    ) as agent:
+        memory = agent.memory
+        agent.tools.register(remember_tool(memory.long_term, memory.load))
+        yield House(agent, model, harm, tmp_path)
+        assert harm.done == [], "nothing has run without a yes"
+        assert not wiped.exists()
+        assert await memory.long_term.facts(owner="me") == []
+        assert not agent.memory.journal.standing_approvals.of("me")
+
+
+def test_there_are_enough_of_both_languages() -> None:
+    assert len(INJECTIONS) >= 60
+    assert sum(each.language == "zh" for each in INJECTIONS) >= 25
+    assert len({each.text for each in INJECTIONS}) == len(INJECTIONS)
+
+
+async def test_through_the_result_of_a_tool(house: House) -> None:
+    for number in range(len(INJECTIONS)):
+        await sent(house.agent, f"read {number}", "new")
+    assert house.model.tried == INJECTIONS, "the model has obeyed each of them"
+
+
+@pytest.mark.parametrize("imported", [False, True])
+async def test_through_what_is_recalled(house: House, imported: bool) -> None:
+    loops = [
+        run_loop(f"old{number}", (f"zebra{number} says: {each.text}", "Noted."))
+        for number, each in enumerate(INJECTIONS)
+    ]
+
+    async def lines() -> AsyncIterator[bytes]:
+        for each in loops:
+            yield line_of(each)
+
+    if imported:
+        report = await Importing(house.agent.memory, owner="me", source="rondo").take(lines())
+        assert report.imported == len(INJECTIONS)
+    await house.agent.memory.long_term.archive_many(loops)
+    for number in range(len(INJECTIONS)):
+        await sent(house.agent, f"What does zebra{number} say?", "new")
+    assert {each.text for each in house.model.tried} == {each.text for each in INJECTIONS}
+
+
+async def test_through_the_output_of_a_script_that_was_allowed(house: House) -> None:
+    for _ in INJECTIONS:
+        asked = (await sent(house.agent, "run the report", "new"))[-1]
+        loop_id = asked.run_loop_id
+        if not isinstance(asked.body, InputRequired) or "report.py" not in asked.body.prompt:
+            continue  # what an earlier report said was recalled, and obeyed at once
+        await house.agent.answer(loop_id, approved=True, remember="run_loop")
+        async for event in house.agent.events(run_loop_id=loop_id, after=0):
+            body = event.body
+            if isinstance(body, RunLoopIdle) or (
+                isinstance(body, InputRequired) and "report.py" not in body.prompt
+            ):
+                break
+        if len(house.model.tried) == len(INJECTIONS):
+            break
+    assert len(house.model.tried) == len(INJECTIONS)
