@@ -96,6 +96,12 @@ def quoted(text: str) -> str:
     return "\n".join(f"{MARK}{line}" for line in text.strip().splitlines() or [""])
 
 
+def from_outside(text: str) -> str:
+    """Words from outside, such as a tool's result, as a model is given them: a quote, after a line
+    that says what it is. The same words always give the same, so that endpoints can cache them."""
+    return f"[From outside; {NO_INSTRUCTIONS}]\n{quoted(text)}"
+
+
 def in_one_line(text: str) -> str:
     """The text without line breaks, for where there is room for one line only."""
     return " ".join(text.split())

@@ -54,6 +54,7 @@ class FunctionTool:
     context_parameter: str | None
     scope: Scope | None = None
     output_limit: int | None = None
+    outside: bool = False
 
     def check(self, arguments: str) -> None:
         """See to it that arguments can be used.
@@ -155,6 +156,7 @@ def tool(
     scope: Scope | None = None,
     timeout_seconds: float = 30,
     output_limit: int | None = None,
+    outside: bool = False,
 ) -> Callable[[Callable[..., object]], FunctionTool]: ...
 
 
@@ -169,6 +171,7 @@ def tool(
     scope: Scope | None = None,
     timeout_seconds: float = 30,
     output_limit: int | None = None,
+    outside: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., object]], FunctionTool]:
     """Make a `Tool` of a typed function, sync or async. Stands over it as a decorator.
 
@@ -181,6 +184,7 @@ def tool(
         scope: what a yes that is remembered covers, see `ScopesApproval`; None: every call.
         timeout_seconds: how long one call may take.
         output_limit: characters of one result that a model is given; None for the registry's.
+        outside: whether the results hold words of others: the model is given them as quotes.
 
     Raises:
         ConfigurationError: the function cannot become a tool; says why.
@@ -223,6 +227,7 @@ def tool(
             context_parameter=context_parameter,
             scope=scope,
             output_limit=output_limit,
+            outside=outside,
         )
 
     return made if function is None else made(function)

@@ -114,6 +114,16 @@ class LimitsOutput(Protocol):
 
 
 @runtime_checkable
+class BringsOutsideText(Protocol):
+    """A tool that says whether its results hold words of others, such as pages of the web."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether the model is given its results as quotes, which give no instructions."""
+        ...
+
+
+@runtime_checkable
 class ScopesApproval(Protocol):
     """A tool for which a remembered yes covers less than all of its calls."""
 

@@ -153,6 +153,10 @@ class ToolRegistry:
             notice=notice,
         )
 
+    def brings_outside_text(self, name: str) -> bool:
+        """Whether the results of a tool hold words of others, see `BringsOutsideText`."""
+        return getattr(self._tools.get(name), "outside", False) is not False
+
     def shown(self, result: ToolResult, tool: str = "") -> str:
         """As much of a result as a model is given, with a notice of how to get the rest.
 

@@ -18,7 +18,13 @@ pytestmark = pytest.mark.anyio
 PAGES = {
     "query": "q",
     "results": [
-        {"title": "天气", "url": "https://example.org/a", "content": "晴", "score": 0.9},
+        {
+            "title": "天气",
+            "url": "https://example.org/a",
+            "content": "晴",
+            "score": 0.9,
+            "published_date": "Sun, 01 Mar 2026 08:00:00 GMT",
+        },
         {"title": "", "url": "https://example.org/b", "content": "x" * 5000},
     ],
 }
@@ -82,7 +88,10 @@ async def search(tavily: Tavily, **arguments: object) -> ToolResult:
 async def test_each_result_has_title_address_and_excerpt(tavily: Tavily) -> None:
     result = await search(tavily, query="北京天气", max_results=2)
     assert not result.is_error
-    assert "1. 天气\nhttps://example.org/a\n晴" in result.content
+    assert (
+        "1. 天气\nhttps://example.org/a\nPublished: Sun, 01 Mar 2026 08:00:00 GMT\n晴"
+        in result.content
+    )
     assert "2. https://example.org/b" in result.content
     assert len(result.content) < 2500
     authorization, asked = tavily.asked[0]

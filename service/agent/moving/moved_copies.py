@@ -200,5 +200,6 @@ def _closed_calls(gone: Round, index: int, finished: set[str]) -> Iterator[Copy]
                 content=result.content,
                 is_error=result.is_error,
                 notice=result.notice,
+                outside=result.outside,
             )
             yield Copy(body, iteration.timestamp)

@@ -369,7 +369,7 @@ class TurnView:
         started = self._started.pop(finished.call_id, None)
         arguments = arguments_in_words(started.arguments) if started else ""
         mark = ("error", "red") if finished.is_error else ("ok", "green")
-        width = max(self._aside.width - 12, 30)
+        width = max(self._aside.width - (26 if finished.outside else 12), 30)
         call = one_line(f"{finished.name}({arguments})", width * 3 // 5)
         self._aside.print(
             Text.assemble(
@@ -377,6 +377,7 @@ class TurnView:
                 (call, "dim"),
                 ("  ", ""),
                 mark,
+                ("  from outside" if finished.outside else "", "yellow"),
                 ("  ", ""),
                 (one_line(finished.content, width - cell_len(call)), "dim"),
             ),

@@ -182,7 +182,8 @@ def _append_iteration(text: Text, index: int, iteration: Iteration, why: Sequenc
         if call.id in results:
             result = results[call.id]
             style = "red" if result.is_error else "dim"
-            _append_block(text, "error" if result.is_error else "result", result.content, style)
+            label = "outside" if result.outside else "result"
+            _append_block(text, "error" if result.is_error else label, result.content, style)
 
 
 def _append_block(text: Text, label: str, words: str, style: str) -> None:
@@ -219,8 +220,9 @@ def _event_in_words(event: SeenEvent) -> tuple[str, str]:
             return fallback.in_words(), "yellow"
         case events.ToolStarted(name=name, arguments=arguments):
             return f"{name}({arguments_in_words(arguments)})", "cyan"
-        case events.ToolFinished(name=name, content=content, is_error=is_error):
-            return f"{name}: {content}", "red" if is_error else "green"
+        case events.ToolFinished(name=name, content=content, is_error=is_error, outside=outside):
+            source = " (from outside)" if outside else ""
+            return f"{name}{source}: {content}", "red" if is_error else "green"
         case human_input.InputRequired(prompt=prompt):
             return prompt, "bold yellow"
         case human_input.InputReceived(approved=approved, text=text):

@@ -19,6 +19,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.domain.text import from_outside
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 FinishReason = Literal["length", "content_filter"]
@@ -92,6 +94,9 @@ class ToolResult(_Part):
     notice: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether these are Rondo's own words, such as why the call was not run: the model is told, and
     long-term memory keeps no segment of them."""
+    outside: bool = Field(default=False, exclude_if=lambda outside: not outside)
+    """Whether the words come from outside, such as a page of the web: the model reads them as
+    quotes, which give no instructions."""
 
 
 class Message(BaseModel):
@@ -106,6 +111,8 @@ class Message(BaseModel):
     """In a tool message: the id of the call that it answers."""
     is_error: bool = Field(default=False, exclude_if=lambda value: not value)
     """In a tool message: whether the call failed."""
+    outside: bool = Field(default=False, exclude_if=lambda outside: not outside)
+    """In a tool message: whether its words come from outside, see `ToolResult`."""
 
     @classmethod
     def system(cls, text: str) -> Message:
@@ -134,6 +141,7 @@ class Message(BaseModel):
             content=(TextPart(text=result.content),),
             tool_call_id=result.id,
             is_error=result.is_error,
+            outside=result.outside,
         )
 
     @property
@@ -192,7 +200,8 @@ class Message(BaseModel):
         `IMAGE_SIZE` for each image.
         """
         calls = (call.name + call.arguments for call in self.tool_calls)
-        words = (self.text, self.notes, *calls)
+        text = from_outside(self.text) if self.outside else self.text
+        words = (text, self.notes, *calls)
         images = IMAGE_SIZE * len(self.images)
         return images + sum(len(each.encode("utf-8", "replace")) for each in words)
 

@@ -243,6 +243,8 @@ class ToolFinished(_Body):
     """The whole result, where `content` is a part of it."""
     notice: bool = Field(default=False, exclude_if=lambda value: not value)
     """Whether these are Rondo's own words, see `ToolResult`. Older journals do not say."""
+    outside: bool = Field(default=False, exclude_if=lambda outside: not outside)
+    """Whether the words come from outside, such as a page of the web: clients can show it."""
 
 
 class CompactionRequested(_Body):

@@ -40,6 +40,7 @@ def with_finished(state: RunLoopState, finished: ToolFinished) -> RunLoopState:
         content=whole,
         is_error=finished.is_error,
         notice=finished.notice or _is_notice(matching[0], finished),
+        outside=finished.outside,
     )
     shown = result.model_copy(update={"content": finished.content})
     iteration = open_iteration(state)

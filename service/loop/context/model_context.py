@@ -19,7 +19,7 @@ from service.domain.conversation.token_estimates import (
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.history.events import Recollection
 from service.domain.history.state import RunLoopState
-from service.domain.text import NO_INSTRUCTIONS, quoted, script_of
+from service.domain.text import NO_INSTRUCTIONS, from_outside, quoted, script_of
 from service.llm.stop_notices import beside_what_comes_next
 from service.loop.brain import DefaultBrain
 from service.loop.context.conversation_rounds import rounds
@@ -158,6 +158,7 @@ def build_context(
     for index, said in heeded.items():
         if index >= start:
             history[index - start] = _reminded(said, history[index - start])
+    history = [_fenced(message) if message.outside else message for message in history]
     return [*opening, *beside_what_comes_next(history)]
 
 
@@ -318,7 +319,18 @@ def _with_content(message: Message, content: Sequence[ContentPart]) -> Message:
         tool_calls=message.tool_calls,
         tool_call_id=message.tool_call_id,
         is_error=message.is_error,
+        outside=message.outside,
     )
+
+
+def _fenced(message: Message) -> Message:
+    """A tool's result from outside as a quote. It is the last that is done to the words: where a
+    text is cut, what follows the cut is quoted, too."""
+    content: list[ContentPart] = [
+        TextPart(text=from_outside(part.text)) if isinstance(part, TextPart) else part
+        for part in message.content
+    ]
+    return _with_content(message, content)
 
 
 def _recalled(recollections: Sequence[Recollection]) -> str:

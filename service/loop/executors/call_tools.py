@@ -170,4 +170,5 @@ def _finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFin
         is_error=result.is_error,
         whole=None if shown == result.content else result.content,
         notice=result.notice,
+        outside=not result.notice and deps.tools.brings_outside_text(call.name),
     )

@@ -29,7 +29,7 @@ def read_result_tool(load: Load) -> FunctionTool:
         load: where run loops are found.
     """
 
-    @tool(name=READ_RESULT, effect="read_only")
+    @tool(name=READ_RESULT, effect="read_only", outside=True)
     async def read_result(
         call_id: Annotated[str, Field(description="As the notice in the result gives it.")],
         context: ToolContext,

@@ -113,6 +113,11 @@ class RunScript:
         return self._tool.effect
 
     @property
+    def outside(self) -> bool:
+        """What a script writes can be anybody's words."""
+        return True
+
+    @property
     def needs_approval(self) -> bool:
         """A person agrees to each run."""
         return self._tool.needs_approval
