@@ -209,6 +209,7 @@ def _deps(
         remember=memory.archivist.submit,
         remembered=memory.archivist.drain,
         waits_for_person=brain.waits_for_person,
+        rule_of=lambda call: options.approval.scope(call, tools),
         allowed=lambda state, call: options.approval.allowed(
             call, tools, remembered=_remembered(memory, state)
         ),

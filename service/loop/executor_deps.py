@@ -44,6 +44,8 @@ class ExecutorDeps:
     """Whether a call needs a person's yes or answer, and so cannot begin by itself."""
     allowed: Callable[[RunLoopState, ToolCall], frozenset[str] | None]
     """What a call without an answer of its own may be about, see `ApprovalPolicy.allowed`."""
+    rule_of: Callable[[ToolCall], str | None] = lambda call: None
+    """What a yes to a call covers when it is remembered, see `ApprovalPolicy.scope`."""
     begins_early: bool = True
     """Whether calls may begin while the answer still arrives, before any brain has seen them."""
     hooks: HookRunner = field(default_factory=HookRunner)

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from service.agent.agent_factory import agent_from_settings
+from service.cli.chat.human_questions import show_request
 from service.config import LLMSettings, Settings, ToolsSettings
 from service.config_sections import SandboxSetting
 from service.domain.conversation.messages import ToolCall
@@ -25,6 +26,7 @@ from service.tools.builtins.run_script import run_script_tool
 from service.tools.sandbox import levels
 from service.tools.sandbox.confinement import Confinement, Limits
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox, sandbox_for
+from tests.support.agent.agents import FunctionLLM, call, request_of
 from tests.support.tools.tool_calls import result_of
 
 FOUND = sandbox_for("auto")
@@ -281,10 +283,10 @@ def scripts_settings(tmp_path: Path, sandbox: SandboxSetting) -> Settings:
 
 
 def test_a_sandbox_that_silently_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
+    given = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
     agent = agent_from_settings(scripts_settings(tmp_path, "none"))
-    assert agent.options.approval.needs_approval(call, agent.tools, remembered={"run_script"})
-    assert agent.options.approval.scope(call, agent.tools) is None, "no yes is remembered"
+    assert agent.options.approval.needs_approval(given, agent.tools, remembered={"run_script"})
+    assert agent.options.approval.scope(given, agent.tools) is None, "no yes is remembered"
     tool = agent.tools.get("run_script")
     assert "without a sandbox" in getattr(tool, "warning", "")
 
@@ -292,7 +294,7 @@ def test_a_sandbox_that_silently_is_none(tmp_path: Path, monkeypatch: pytest.Mon
     levels.best_sandbox.cache_clear()
     try:
         agent = agent_from_settings(scripts_settings(tmp_path, "auto"))
-        assert agent.options.approval.needs_approval(call, agent.tools)
+        assert agent.options.approval.needs_approval(given, agent.tools)
         with pytest.raises(ConfigurationError, match="does not work here"):
             agent_from_settings(scripts_settings(tmp_path, "bubblewrap"))
         monkeypatch.setattr(levels, "programs", lambda: iter((sys.executable,)))
@@ -302,9 +304,24 @@ def test_a_sandbox_that_silently_is_none(tmp_path: Path, monkeypatch: pytest.Mon
         levels.best_sandbox.cache_clear()
 
 
+async def test_the_question_says_that_there_is_none_and_that_no_yes_is_remembered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls_it = FunctionLLM(lambda messages: [call("run_script", '{"name": "a.sh"}')])
+    settings = scripts_settings(tmp_path, "none")
+    async with agent_from_settings(settings, llm=calls_it) as agent:
+        request = request_of([event async for event in agent.send("Run it.", run_loop_id="new")])
+    assert "without a sandbox" in request.warnings[0]
+    assert [*request.rules.values()] == [None]
+    show_request(request)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "without a sandbox" in shown
+    assert "no yes to this is remembered" in shown
+
+
 @needs_bubblewrap
 def test_where_there_is_a_sandbox_the_settings_say_who_is_asked(tmp_path: Path) -> None:
-    call = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
+    given = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
     agent = agent_from_settings(scripts_settings(tmp_path, "bubblewrap"))
-    assert not agent.options.approval.needs_approval(call, agent.tools)
+    assert not agent.options.approval.needs_approval(given, agent.tools)
     assert getattr(agent.tools.get("run_script"), "warning", "") is None

@@ -40,6 +40,11 @@ class InputRequired(_Said):
     scopes: dict[str, str | None] = {}
     """For ``approve``: by the id of a call, what it is about, where that is narrower than its tool;
     see `service.tools.approval.subject`."""
+    rules: dict[str, str | None] = Field(default_factory=dict, exclude_if=lambda rules: not rules)
+    """For ``approve``: by the id of a call, what a yes that is remembered would cover, in words of
+    `service.tools.approval.ApprovalPolicy.scope`; None: none is remembered."""
+    warnings: tuple[str, ...] = Field(default=(), exclude_if=lambda warnings: not warnings)
+    """For ``approve``: what a person has to know before they say yes, in sentences."""
     message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)
     """The message that named none of the options, and is answered by this: they are asked again."""
 

@@ -32,9 +32,11 @@ async def request_human_approve(
     request = InputRequired(
         request_id=new_id(),
         kind="approve",
-        prompt=" ".join((f"May this run? {what}", *_warnings(deps, calls))),
+        prompt=f"May this run? {what}",
         tool_calls=calls,
         scopes=subjects(calls, deps.tools),
+        rules={call.id: deps.rule_of(call) for call in calls},
+        warnings=tuple(_warnings(deps, calls)),
     )
     await _ask(request, loop)
 
