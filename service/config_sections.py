@@ -325,6 +325,10 @@ class ToolsSettings(_Section):
     entry_points: bool = True
     """Whether installed packages add tools by the entry points of the group ``rondo.tools``."""
     tavily_api_key: SecretStr = SecretStr("")
+    web_fetch: bool = False
+    """Whether `web_fetch` is offered. Each host still asks a person."""
+    web_fetch_private_hosts: tuple[str, ...] = ()
+    """Names of hosts that it may ask wherever they are, such as in your own network."""
     scripts: bool = False
     """Whether `run_script` is offered. Each run still asks a person."""
     scripts_dir: Folder | None = None

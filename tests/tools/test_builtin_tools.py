@@ -34,15 +34,17 @@ def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Pa
     offer = offered(tmp_path, ToolsSettings())
     assert registry_of(*offer.tools).names == ALWAYS
     assert "TAVILY_API_KEY" in offer.withheld["web_search"]
+    assert "tools.web_fetch = true" in offer.withheld["web_fetch"]
     assert "tools.scripts = true" in offer.withheld["run_script"]
 
 
 def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
-    tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
+    tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True)
     offer = offered(tmp_path, tools)
-    assert registry_of(*offer.tools).names == (*ALWAYS, "web_search", "run_script")
+    names = registry_of(*offer.tools).names
+    assert names == (*ALWAYS, "web_search", "web_fetch", "run_script")
     assert set(offer.withheld) == set(ASKING)
 
 

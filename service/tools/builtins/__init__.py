@@ -15,6 +15,7 @@ from service.tools.builtins.memory_tools import memory_expand_tool, memory_searc
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
+from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.protocol import Tool
 from service.tools.sandbox.confinement import Confinement
@@ -64,6 +65,10 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         tools.append(web_search_tool(settings.tools.tavily_api_key))
     else:
         withheld["web_search"] = "No Tavily key is set. Set TAVILY_API_KEY to search the web."
+    if settings.tools.web_fetch:
+        tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
+    else:
+        withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
     reason = _no_scripts(settings)
     if reason is None:
         runs = settings.data_dir / "script-runs"
