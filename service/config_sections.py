@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from service.domain.conversation.instructions import InstructionKind
+from service.domain.conversation.tool_definitions import ToolEffect
 
 FOUND = "_found"
 """How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""
@@ -312,6 +313,41 @@ ApprovalMode = Literal["tool-declared", "always", "never"]
 """When a tool's calls wait for a yes: as the tool itself says, always, or never."""
 
 
+ServerApproval = Literal["always", "never"]
+"""When calls of an MCP server's tool wait for a yes."""
+
+
+class McpToolSettings(_Section):
+    """What one tool of an MCP server may do, where that differs from its server's others."""
+
+    effect: ToolEffect | None = None
+    approval: ServerApproval | None = None
+
+
+class McpServerSettings(_Section):
+    """An MCP server whose tools are offered as ``NAME__tool``."""
+
+    command: str = Field(min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[str, SecretStr] = Field(default_factory=dict)
+    """Variables for it, beside ``PATH``, ``HOME`` and the like; it gets none of the daemon's."""
+    effect: ToolEffect = "side_effects"
+    """What running one of its tools twice would do. What the server says of it does not count."""
+    approval: ServerApproval = "always"
+    tools: dict[str, McpToolSettings] = Field(default_factory=dict)
+    """Single tools, by the server's names for them."""
+    enabled_tools: Names = ()
+    """By the server's names; all of them where none is named."""
+    timeout_seconds: float = Field(default=60, gt=0, allow_inf_nan=False)
+    """Of one call."""
+    start_seconds: float = Field(default=30, gt=0, allow_inf_nan=False)
+    """Until it has told its tools."""
+
+
+McpServerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](_?[-a-z0-9]){0,15}$")]
+"""What an MCP server is called by: stands before the names of its tools."""
+
+
 SandboxSetting = Literal["auto", "bubblewrap", "none"]
 """In what programs run; ``none``: just so, and each run asks a person."""
 
@@ -324,6 +360,8 @@ class ToolsSettings(_Section):
     `tool` there."""
     entry_points: bool = True
     """Whether installed packages add tools by the entry points of the group ``rondo.tools``."""
+    mcp: dict[McpServerName, McpServerSettings] = Field(default_factory=dict)
+    """MCP servers, by names of your choice."""
     tavily_api_key: SecretStr = SecretStr("")
     web_fetch: bool = False
     """Whether `web_fetch` is offered. Each host still asks a person."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -26,6 +26,8 @@ def in_words(error: ErrorDetails, model: type[BaseModel]) -> str:
     'server.port must be a whole number from 0 to 65535'
     >>> wrong(type="literal_error", loc=("tools", "approval_for", "run_script"))
     'tools.approval_for.run_script must be one of tool-declared, always, never'
+    >>> wrong(type="extra_forbidden", loc=("tools", "mcp", "clock", "comand"))
+    'there is no setting tools.mcp.clock.comand; did you mean tools.mcp.clock.command?'
     >>> wrong(type="string_type", loc=("agent", "hooks", 0))
     'agent.hooks.0 must be a text'
     >>> wrong(type="less_than_equal", loc=("models", "fast", "temperature"))
@@ -54,11 +56,18 @@ def _within_tables(
     Returns:
         The entry's name with a dot, the place within it, and what the entry is.
     """
-    field = model.model_fields.get(str(loc[0]))
-    kinds = get_args(field.annotation) if field is not None else ()
-    if len(loc) < 3 or loc[2] == "[key]" or not kinds or not _is_section(kinds[-1]):
-        return "", loc, model
-    return f"{loc[0]}.{loc[1]}.", loc[2:], kinds[-1]
+    section = model
+    for depth, part in enumerate(loc[:-2]):
+        field = section.model_fields.get(str(part))
+        kinds = get_args(field.annotation) if field is not None else ()
+        entry = loc[depth + 2 :]
+        if kinds and _is_section(kinds[-1]) and entry[0] != "[key]":
+            above, entry, kind = _within_tables(entry, kinds[-1])
+            return f"{'.'.join(map(str, loc[: depth + 2]))}.{above}", entry, kind
+        if field is None or not is_section(field):
+            break
+        section = cast(type[BaseModel], field.annotation)
+    return "", loc, model
 
 
 def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[int | str, ...]:

@@ -120,6 +120,7 @@ def agent_from_settings(
         _register(registry, tool, where)
     for tool in tools:
         registry.register(tool)
+    _add_servers(registry, settings)
     return create_agent(
         llm or create_llm(settings),
         registry,
@@ -134,6 +135,15 @@ def _register(registry: ToolRegistry, tool: Tool | Callable[..., object], where:
         registry.register(tool)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.detail}", advice=error.advice) from error
+
+
+def _add_servers(registry: ToolRegistry, settings: Settings) -> None:
+    if not settings.tools.mcp:
+        return
+    from service.tools.mcp.server_connection import ServerConnection  # slow
+
+    for name, server in settings.tools.mcp.items():
+        registry.sources.append(ServerConnection(name, server, registry))
 
 
 def _asking_each_time(options: AgentOptions, names: Iterable[str]) -> AgentOptions:

@@ -159,6 +159,8 @@ def start_engine(
         recalibration=recalibration,
         consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks, activity),
     )
+    for source in tools.sources:
+        group.start_soon(source.keep, name="tool source")
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
     lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
     _begin(engine, group, memory, router, hooks, lifecycle)

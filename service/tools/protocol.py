@@ -149,6 +149,14 @@ class WarnsPerson(Protocol):
         ...
 
 
+class ToolSource(Protocol):
+    """What brings tools to a registry while the agent is at work, and withholds them again."""
+
+    async def keep(self) -> None:
+        """Bring them, until cancelled. MUST NOT raise."""
+        ...
+
+
 class ToolFailure(Exception):
     """A call did not succeed; the text tells the model why and what to do."""
 

@@ -22,6 +22,7 @@ from service.tools.protocol import (
     NoOutcome,
     Tool,
     ToolFailure,
+    ToolSource,
     caller_is_cancelled,
     current_task,
 )
@@ -64,6 +65,8 @@ class ToolRegistry:
         self._output_limit = output_limit
         self.unavailable = dict(unavailable or {})
         """Tools that are not there, by name: why, and what to do about it."""
+        self.sources: list[ToolSource] = []
+        """What brings more tools while the agent is at work."""
         for each in tools:
             self.register(each)
 

@@ -2,8 +2,9 @@
 
 It is run by its path (``python -I -S supervisor.py FD``), so it knows the standard library only,
 and imports no more of that than it needs: each run waits for its start. Over the socket ``FD`` it
-is given one line of JSON, ``{"command": […], "env": {…}, "folder": …, "limits": {…}}``, limits
-by the names of the module `resource`, and answers with lines:
+is given one line of JSON, ``{"command": […], "env": {…}, "folder": …, "limits": {…}}``, the folder
+empty where there is none to remove, limits by the names of the module `resource`, and answers with
+lines:
 ``{"group": 123}`` once the script runs, in a process group of that number, or ``{"errno": 8}``
 where it cannot be started; and ``{"exit": 0}`` when it has ended (negative: by that signal).
 
@@ -78,7 +79,8 @@ def main() -> None:
         if line.fileno() in readable and not _received(line):
             _kill(group, signal.SIGKILL)
             os.waitpid(group, 0)
-            remove(request["folder"])
+            if request["folder"]:
+                remove(request["folder"])
             return
     _tell(line, exit=exit_code)
 

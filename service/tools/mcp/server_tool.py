@@ -1,0 +1,179 @@
+"""One tool of an MCP server, as a tool of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Protocol
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
+from mcp import Client, MCPError
+from mcp_types import CONNECTION_CLOSED, CallToolResult, EmbeddedResource, ResourceLink, TextContent
+from mcp_types import Tool as ListedTool
+
+from service.config_sections import McpServerSettings
+from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+from service.tools.protocol import NoOutcome, ToolFailure
+
+DEFINITION_CHARACTERS = 20_000
+"""The longest that a description and a schema may be together."""
+_NAME_CHARACTERS = 64  # what endpoints of models allow
+
+
+class Connection(Protocol):
+    """The way to a server."""
+
+    @property
+    def client(self) -> Client | None:
+        """Open; None while there is none."""
+        ...
+
+    @property
+    def absence(self) -> str:
+        """Why there is none, and what happens about it."""
+        ...
+
+
+def offered_name(server: str, name: str) -> str:
+    """What the model calls a tool: ``server__name``, of characters and a length that endpoints
+    allow. A name that has to be changed for that ends with a mark made of the whole name.
+
+    >>> offered_name("time", "get_current_time")
+    'time__get_current_time'
+    >>> offered_name("time", "现在.time")
+    'time_____time_1801'
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    whole = f"{server}__{plain}"
+    if plain == name and len(whole) <= _NAME_CHARACTERS:
+        return whole
+    mark = "_" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:4]
+    return whole[: _NAME_CHARACTERS - len(mark)] + mark
+
+
+def definition_of(server: str, listed: ListedTool) -> ToolDefinition:
+    """What the model is told of a tool.
+
+    Raises:
+        ToolFailure: it cannot be offered so; says why.
+    """
+    schema: dict[str, Any] = {"properties": {}, **listed.input_schema}
+    size = len(listed.description or "") + len(json.dumps(schema, ensure_ascii=False))
+    if size > DEFINITION_CHARACTERS:
+        raise ToolFailure(
+            f"its description and schema have {size:,} characters; {DEFINITION_CHARACTERS:,} are"
+            " the most"
+        )
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ToolFailure(f"its schema is not valid: {error.message[:200]}") from error
+    if schema.get("type") != "object":
+        raise ToolFailure("its schema is not that of an object")
+    return ToolDefinition(
+        name=offered_name(server, listed.name),
+        description=listed.description or listed.title or listed.name,
+        parameters=schema,
+    )
+
+
+class ServerTool:
+    """Calls of one tool go to its server. What it may do is what the settings say: a server's own
+    hints are not believed."""
+
+    def __init__(
+        self,
+        name: str,
+        definition: ToolDefinition,
+        settings: McpServerSettings,
+        connection: Connection,
+    ) -> None:
+        """Name the tool.
+
+        Args:
+            name: as its server calls it.
+            definition: what the model is told.
+            settings: of the server.
+            connection: the way to it.
+        """
+        self._name = name
+        self._definition = definition
+        self._connection = connection
+        own = settings.tools.get(name)
+        self._effect = (own and own.effect) or settings.effect
+        self._approval = (own and own.approval) or settings.approval
+        self._timeout = settings.timeout_seconds
+        self.held: str | None = None
+        """Why the model is not offered it although its server is there."""
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """As its server told it first."""
+        return self._definition
+
+    @property
+    def effect(self) -> ToolEffect:
+        """As the settings say."""
+        return self._effect
+
+    @property
+    def needs_approval(self) -> bool:
+        """As the settings say; each call, where they say nothing."""
+        return self._approval == "always"
+
+    @property
+    def timeout_seconds(self) -> float:
+        """As the settings say."""
+        return self._timeout
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the model is not offered it now."""
+        return self._connection.absence if self._connection.client is None else self.held
+
+    async def run(self, arguments: str, context: ToolContext) -> str:
+        """Call it at its server.
+
+        Raises:
+            ToolFailure: the server says that it failed.
+            NoOutcome: the server did not answer, or was not there.
+        """
+        if (reason := self.withheld) is not None or (client := self._connection.client) is None:
+            raise NoOutcome(reason or self._connection.absence)
+        try:
+            given = json.loads(arguments or "{}")
+        except ValueError as error:
+            raise NoOutcome(f"The arguments are not JSON: {error}.") from error
+        if not isinstance(given, dict):
+            raise NoOutcome("The arguments are not a JSON object.")
+        try:
+            result = await client.call_tool(self._name, given)
+        except MCPError as error:
+            if error.code != CONNECTION_CLOSED:
+                raise ToolFailure(f"The server refused the call: {error}") from error
+            raise NoOutcome(
+                "The tool server ended during the call. It may have done part of its work: check"
+                " before you call it again."
+            ) from error
+        if result.is_error:
+            raise ToolFailure(text_of(result))
+        return text_of(result)
+
+
+def text_of(result: CallToolResult) -> str:
+    """The words of a result; what is no text is named."""
+    parts = []
+    for block in result.content:
+        if isinstance(block, TextContent):
+            parts.append(block.text)
+        elif isinstance(block, EmbeddedResource):
+            parts.append(getattr(block.resource, "text", f"[a file: {block.resource.uri}]"))
+        elif isinstance(block, ResourceLink):
+            parts.append(f"[{block.name}: {block.uri}]")
+        else:
+            parts.append(f"[{block.type}, {block.mime_type}: cannot be shown here]")
+    if not parts and result.structured_content is not None:
+        return json.dumps(result.structured_content, ensure_ascii=False)
+    return "\n".join(parts)
