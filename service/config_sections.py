@@ -371,6 +371,8 @@ class ToolsSettings(_Section):
     """Whether `run_script` is offered. Each run still asks a person."""
     scripts_dir: Folder | None = None
     """The script repository; ``scripts`` in the data folder when not given."""
+    files_read: Folders = ()
+    """Folders of yours in which the assistant may read, list and search."""
     sandbox: SandboxSetting = "auto"
     """In what scripts run. ``auto``: the best that this machine has; without any, each run asks."""
     script_read: Folders = ()

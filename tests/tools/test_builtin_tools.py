@@ -13,6 +13,7 @@ from tests.tools.test_memory_tools import Memory
 from tests.tools.test_registry import no_run_loops
 
 ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "remember", "read_result")
+FILE_TOOLS = ("read_file", "list_files", "search_files")
 ASKING = ("ask_user", "choose")
 
 
@@ -41,10 +42,12 @@ def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Pa
 def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
-    tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True)
+    tools = ToolsSettings(
+        tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True, files_read=(tmp_path,)
+    )
     offer = offered(tmp_path, tools)
     names = registry_of(*offer.tools).names
-    assert names == (*ALWAYS, "web_search", "web_fetch", "run_script")
+    assert names == (*ALWAYS, "web_search", "web_fetch", *FILE_TOOLS, "run_script")
     assert set(offer.withheld) == set(ASKING)
 
 

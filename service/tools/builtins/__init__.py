@@ -11,12 +11,15 @@ from service.config import Settings
 from service.tools.builtins.ask_user import ask_user, choose
 from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
+from service.tools.builtins.file_tools import NAMES as FILE_TOOLS
+from service.tools.builtins.file_tools import file_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
+from service.tools.files.granted_folders import GrantedFolders
 from service.tools.protocol import Tool
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
@@ -69,6 +72,13 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
+    if settings.tools.files_read:
+        folders = tuple(each.absolute() for each in settings.tools.files_read)
+        hidden = (settings.data_dir.absolute(),)
+        tools += file_tools(GrantedFolders(folders, hidden))
+    else:
+        reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
+        withheld |= dict.fromkeys(FILE_TOOLS, reason)
     reason = _no_scripts(settings)
     if reason is None:
         runs = settings.data_dir / "script-runs"

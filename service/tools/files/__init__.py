@@ -1,0 +1,1 @@
+"""Files of a person's, in the folders that they granted."""
