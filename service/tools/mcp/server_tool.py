@@ -129,6 +129,11 @@ class ServerTool:
         return self._timeout
 
     @property
+    def outside(self) -> bool:
+        """A server's words are those of others: the model is given them as quotes."""
+        return True
+
+    @property
     def withheld(self) -> str | None:
         """Why the model is not offered it now."""
         return self._connection.absence if self._connection.client is None else self.held

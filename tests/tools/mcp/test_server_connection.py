@@ -69,6 +69,7 @@ async def test_its_tools_are_called_and_its_own_hints_are_not_believed(tmp_path:
     async with connected(clock(tmp_path)) as connection:
         result = await called(connection, "now", city="里斯本")
         assert (result.content, result.is_error) == ("noon in 里斯本", False)
+        assert connection.registry.brings_outside_text("clock__now"), "they give no instructions"
         tool = connection.registry.get("clock__now")
         assert tool is not None
         assert (tool.effect, tool.needs_approval) == ("side_effects", True)
