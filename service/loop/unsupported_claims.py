@@ -337,7 +337,7 @@ def unsupported(answer: str, done: Sequence[DoneByTool]) -> Problem | None:
     return Problem(
         kind=KIND,
         title="The answer claims more than was done",
-        detail=f"it says that {what}, and no tool of this run loop has done that",
+        detail=f"It says that {what}, and no tool of this run loop has done that",
         advice="Look for yourself before you rely on it.",
     )
 

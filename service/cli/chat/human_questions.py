@@ -88,18 +88,20 @@ def _rule(call: ToolCall, rule: str | None) -> str:
     """What a yes that is remembered would cover.
 
     >>> _rule(ToolCall(id="c", name="pay"), "pay")
-    'always: every call of pay'
+    '“always” would cover every call of pay'
     >>> _rule(ToolCall(id="c", name="run_script"), f"run_script a.sh sha256:{'0f' * 32}")
-    'always: run_script a.sh, as it is now (sha256:0f0f0f0f…)'
+    '“always” would cover run_script a.sh, as it is now (sha256:0f0f0f0f…)'
     >>> _rule(ToolCall(id="c", name="pay"), None)
     'no yes to this is remembered: each call is asked for'
     """
     if rule is None:
         return "no yes to this is remembered: each call is asked for"
     if rule == call.name:
-        return f"always: every call of {rule}"
+        return f"“always” would cover every call of {rule}"
     words, digest, number = rule.partition(" sha256:")
-    return f"always: {words}" + (f", as it is now (sha256:{number[:8]}…)" if digest else "")
+    return f"“always” would cover {words}" + (
+        f", as it is now (sha256:{number[:8]}…)" if digest else ""
+    )
 
 
 def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
