@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         ConsolidationSettings,
         EmbedderSettings,
         LLMSettings,
+        McpServerSettings,
         MemorySettings,
         PriceSettings,
         RerankerSettings,
@@ -216,8 +217,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "IndexUnreachableError", "InputReceived", "InputRequired", "Instruction", "InvalidInputError",
     "Iteration", "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError",
     "LLMContextError", "LLMError", "LLMFallback", "LLMNotReadyError", "LLMRetry", "LLMSettings",
-    "LLMStatus", "LLMStatusError", "LLMStreamError", "LLMTimeoutError", "Limits", "Loop", "Memory",
-    "MemoryHit", "MemoryNote", "MemoryRecalled", "MemorySettings", "Message", "MessageCompleted",
+    "LLMStatus", "LLMStatusError", "LLMStreamError", "LLMTimeoutError", "Limits", "Loop",
+    "McpServerSettings", "Memory", "MemoryHit", "MemoryNote", "MemoryRecalled", "MemorySettings", "Message", "MessageCompleted",
     "MessageDelta", "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel",
     "NotFoundError", "NoteMention", "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel",
     "OwnCodeError", "PendingCall", "PlaceThatSaw", "PriceSettings", "Prices", "Problem",
@@ -239,7 +240,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
 NAMES_IN = {
     "service.config_sections":
         "AgentSettings ConsolidationSettings EmbedderSettings LLMSettings MemorySettings "
-        "PriceSettings RerankerSettings RouterSettings ServerSettings ToolsSettings",
+        "McpServerSettings PriceSettings RerankerSettings RouterSettings ServerSettings "
+        "ToolsSettings",
     "service.models.fetch": "PullProgress",
     "service.agent.agent": "Agent",
     "service.agent.human_input.answer_reading": "Answer",

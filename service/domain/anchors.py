@@ -92,7 +92,7 @@ class Segment(BaseModel):
     owner: str
     call_id: str | None = None
     """Of a tool call and of its result: what joins the two."""
-    superseded_by: Anchor | None = None
+    superseded_by: Anchor | None = Field(default=None, exclude_if=lambda anchor: anchor is None)
     """The newest fact that corrects what this says, see `RememberedFact`. Told with what memory
     gives, and no part of the segment itself."""
 
@@ -115,7 +115,7 @@ class MemoryHit(BaseModel):
     """Where else the same was said, near enough word for word: not given as hits of their own."""
     partners: tuple[Anchor, ...] = ()
     """Of a tool call: its result; of a tool result: its call."""
-    superseded_by: Anchor | None = None
+    superseded_by: Anchor | None = Field(default=None, exclude_if=lambda anchor: anchor is None)
     """The newest fact that corrects what this says, see `RememberedFact`."""
 
 

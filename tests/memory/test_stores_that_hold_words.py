@@ -37,6 +37,7 @@ HOLD_WORDS = {
         "segments",
         "words",
         "word_counts",
+        "facts",
         "notes",
         "note_sentences",
         "note_terms",
@@ -99,6 +100,11 @@ async def fill(memory: Memory, folder: Path) -> None:
     with closing(sqlite3.connect(folder / "memory.sqlite3")) as db, db:
         row = ("me", "source", 1, 0, f"cannot be read: {WORD}")
         db.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", row)
+        db.execute(
+            "INSERT INTO facts SELECT id, owner, ?, NULL, NULL, NULL FROM segments"
+            " WHERE run_loop_id = 'source' LIMIT 1",
+            (f"the {WORD} is a mill",),
+        )
 
 
 class Forgetting(NamedTuple):

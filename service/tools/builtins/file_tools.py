@@ -130,7 +130,7 @@ class _Search:
                 for each in folders
                 if not each.startswith(".")
                 and each not in _SKIPPED
-                and not self._granted.is_hidden((here / each).resolve())
+                and not self._granted.is_hidden(here / each)
             )
             for name in sorted(names):
                 if self._is_over():

@@ -66,7 +66,7 @@ class GrantedFolders:
 
     @contextmanager
     def folder(self, written: str) -> Iterator[tuple[int, Path]]:
-        """A folder, open for listing: its descriptor, and its path.
+        """A folder, open for listing: its descriptor, and its path without links.
 
         Raises:
             ToolFailure: it is not in a granted folder, is no folder, or cannot be read.
@@ -75,7 +75,7 @@ class GrantedFolders:
         try:
             if not stat.S_ISDIR(os.fstat(opened).st_mode):
                 raise ToolFailure(f"{written[:200]} is no folder: read_file shows what is in it.")
-            yield opened, self._placed(written)[0][1]
+            yield opened, _real_path(opened, self._placed(written)[0][1])
         finally:
             os.close(opened)
 
