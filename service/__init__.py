@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         EmbedderSettings,
         LLMSettings,
         McpServerSettings,
+        McpToolSettings,
         MemorySettings,
         PriceSettings,
         RerankerSettings,
@@ -218,7 +219,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "Iteration", "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError",
     "LLMContextError", "LLMError", "LLMFallback", "LLMNotReadyError", "LLMRetry", "LLMSettings",
     "LLMStatus", "LLMStatusError", "LLMStreamError", "LLMTimeoutError", "Limits", "Loop",
-    "McpServerSettings", "Memory", "MemoryHit", "MemoryNote", "MemoryRecalled", "MemorySettings",
+    "McpServerSettings", "McpToolSettings", "Memory", "MemoryHit", "MemoryNote", "MemoryRecalled", "MemorySettings",
     "Message", "MessageCompleted",
     "MessageDelta", "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel",
     "NotFoundError", "NoteMention", "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel",
@@ -241,8 +242,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
 NAMES_IN = {
     "service.config_sections":
         "AgentSettings ConsolidationSettings EmbedderSettings LLMSettings MemorySettings "
-        "McpServerSettings PriceSettings RerankerSettings RouterSettings ServerSettings "
-        "ToolsSettings",
+        "McpServerSettings McpToolSettings PriceSettings RerankerSettings RouterSettings "
+        "ServerSettings ToolsSettings",
     "service.models.fetch": "PullProgress",
     "service.agent.agent": "Agent",
     "service.agent.human_input.answer_reading": "Answer",
