@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncIterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import SecretStr
 
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
@@ -22,6 +25,7 @@ from service.memory.exchange.importing import Importing
 from service.memory.run_loop_lines import line_of
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import run_script_tool
+from service.tools.builtins.web_search import web_search_tool
 from service.tools.decorator import FunctionTool, tool
 from tests.support.agent.agents import Answer, FunctionLLM, call, running_agent, sent
 from tests.support.memory.remembering import run_loop
@@ -61,6 +65,8 @@ class Obedient:
             return "That is all."
         if messages[-1].text.startswith("read"):
             return [call("read_page", json.dumps({"number": int(messages[-1].text.split()[1])}))]
+        if messages[-1].text.startswith("search"):
+            return [call("web_search", json.dumps({"query": messages[-1].text}))]
         if messages[-1].text.startswith("run"):
             return [call("run_script", json.dumps({"name": "report.py"}))]
         return "I know nothing of it."
@@ -179,3 +185,36 @@ async def test_through_the_output_of_a_script_that_was_allowed(house: House) -> 
         if len(house.model.tried) == len(INJECTIONS):
             break
     assert len(house.model.tried) == len(INJECTIONS)
+
+
+async def test_through_the_results_of_a_search(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+
+    asked: list[bytes] = []
+
+    class Tavily(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+            each = INJECTIONS[int(json.loads(asked[-1])["query"].split()[1])]
+            page = {"title": each.text, "url": "https://example.org/a", "content": each.text}
+            body = json.dumps({"results": [page]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tavily) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        house.agent.tools.register(web_search_tool(SecretStr("tvly-key"), api_base_url=url))
+        for number in range(len(INJECTIONS)):
+            await sent(house.agent, f"search {number}", "new")
+        server.shutdown()
+    assert {each.text for each in house.model.tried} == {each.text for each in INJECTIONS}
+    assert len(asked) >= len(INJECTIONS)
