@@ -58,7 +58,9 @@ async def summarising(agent: Agent, llm: Summarising, group: Any) -> str:
     loop_id = first[0].run_loop_id
 
     async def go_on() -> None:
-        for number in range(1, 9):
+        number = 0
+        while not llm.began.is_set():  # a later question would keep the loop from coming to rest
+            number += 1
             await sent(agent, f"Question {number}: " + WORDS * 20, loop_id)
 
     group.start_soon(go_on)
