@@ -290,6 +290,11 @@ removed, one at a time: an index that lost its graph answers without an error, a
 of 100. A sound one misses none of real texts, but up to 2 of 64 that are all equally far from each
 other. It takes 0.2 seconds."""
 
+PROBED_AMONG = 400
+"""Among how many neighbours a vector is looked for that is not the nearest to itself. Of 100,000
+vectors in a thousand clusters far from each other, a sound graph missed 28 of 100 at first, and
+none among 400; Chroma looks no further than at the number that is asked for."""
+
 PROBED_SAME = 0.01
 """Cosine distance within which such a vector has found itself, or one like it. Untuned."""
 

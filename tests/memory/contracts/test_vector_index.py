@@ -185,3 +185,23 @@ async def test_long_term_memory_needs_no_more_than_this(tmp_path: Path, place: I
     hits = (await memory.search("red apples", owner="me")).hits
     assert "red apples" not in {each.content for each in hits}
     await memory.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("sees_from", "is_kept"), [(100, True), (100_000, False)])
+async def test_an_index_is_damaged_only_where_looking_further_finds_no_more(
+    tmp_path: Path, sees_from: int, is_kept: bool
+) -> None:
+    place = ExactPlace(sees_from=sees_from)
+    for _ in range(2):
+        ledger = SqliteLedger(tmp_path / "memory.sqlite3")
+        memory = LongTermMemory(
+            ledger, IndexWorker(ledger.embedding, EMBEDDER, [place]), EMBEDDER
+        )
+        await memory.start()
+        await memory.warm_up()
+        turns = [(f"apple{number} pear{number}", f"tower{number}") for number in range(40)]
+        await memory.archive(run_loop("fruit", *turns))
+        await memory.embed_pending()
+        await memory.aclose()
+    assert (1 in place.generations) is is_kept
