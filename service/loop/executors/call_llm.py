@@ -39,6 +39,7 @@ from service.llm.generate import (
 from service.llm.named_models import NamedModel, Turn, is_down
 from service.llm.protocol import LLM, size_of, takes_images
 from service.llm.stop_notices import GO_ON, STOPPED
+from service.loop.claims.unsupported_claims import DoneByTool, claimed_deeds, unsupported
 from service.loop.context.model_context import build_context, offered_tools
 from service.loop.context.system_prompt import opening_of
 from service.loop.execution import Loop
@@ -47,7 +48,6 @@ from service.loop.executors.call_tools import begin_early, started
 from service.loop.executors.compact import too_long
 from service.loop.recall.personal_messages import is_personal
 from service.loop.recall.recall import recall_for
-from service.loop.unsupported_claims import DoneByTool, claimed_deeds, unsupported
 
 ENHANCE = (
     "[Look over your answer once more, as the person would read it. If something is wrong, missing"
