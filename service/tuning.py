@@ -175,6 +175,16 @@ waits for it, and an endpoint that is up again is soon back in use."""
 MODEL_DOWN_MOST_SECONDS = 3600.0
 """The longest that it is passed over where it asks for a longer wait itself."""
 
+# --- what a call may use at the very most, reserved under a cap on spending. Reasoned.
+SPEND_BYTES_PER_TOKEN = 2
+"""Bytes of UTF-8 of a prompt that count as a token: twice as many tokens as English and Chinese
+come to, as JSON and numbers do."""
+SPEND_MESSAGE_TOKENS = 8
+"""What a message takes besides its words: its role, and the marks around it."""
+SPEND_ANSWER_TOKENS = 8192
+"""How long an answer may be, thinking included, where neither ``llm.max_tokens`` nor the call
+bounds it: long enough for models that think first. At most half of the model's window."""
+
 # --- moving a message.
 MOVE_MOST_ATTEMPTS = 100
 """How often a move begins anew when something came in between. A guard: one or two are enough."""

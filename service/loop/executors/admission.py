@@ -1,0 +1,59 @@
+"""Custom executors that ask a model with a client of their own pass the same door.
+
+What they use cannot be bounded from here: they are let in as the built-in one would be, and what
+they journal as `Usage` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial, update_wrapper
+from typing import Any
+
+from service.domain.conversation.instructions import InstructionKind
+from service.domain.conversation.messages import Message
+from service.domain.errors import BudgetError
+from service.domain.history.events import UsagePurpose
+from service.loop.context.model_context import offered_tools
+from service.loop.execution import Executor, Loop
+from service.loop.executor_deps import ExecutorDeps
+from service.loop.executors.call_llm import fail
+
+_PURPOSES: Mapping[InstructionKind, UsagePurpose] = {"call_llm": "answer", "compact": "compaction"}
+"""The kinds of instruction for which a model is asked."""
+
+
+def admitted(
+    executors: Mapping[InstructionKind, Executor], deps: ExecutorDeps
+) -> dict[InstructionKind, Executor]:
+    """These executors; those that ask a model begin only while the caps on spending let it."""
+    return {
+        kind: _admitted(deps, executor, _PURPOSES[kind]) if kind in _PURPOSES else executor
+        for kind, executor in executors.items()
+    }
+
+
+def _admitted(deps: ExecutorDeps, executor: Executor, purpose: UsagePurpose) -> Executor:
+    # It is told of by its own name.
+    return update_wrapper(partial(_run, deps, executor, purpose), executor)
+
+
+async def _run(
+    deps: ExecutorDeps, executor: Executor, purpose: UsagePurpose, instruction: Any, loop: Loop
+) -> None:
+    state = loop.state
+    model = deps.model(state)
+    messages: list[Message] = [*state.history, *(each.message for each in state.unseen)]
+    async with deps.account(state, purpose) as account:
+        try:
+            await account.reserve(
+                model.llm,
+                messages,
+                prices=model.prices,
+                tools=offered_tools(deps, state),
+                ends_soon=False,  # it may wait for other run loops
+            )
+        except BudgetError as refused:
+            await fail(deps, refused, account, loop)
+            return
+        await executor(instruction, loop)
