@@ -3,6 +3,7 @@
 Days and months are those of a person's clock: they begin at midnight where the person is, and a day
 on which clocks are changed is an hour longer or shorter.
 
+>>> from zoneinfo import ZoneInfo
 >>> berlin = ZoneInfo("Europe/Berlin")
 >>> since, until = bounds("day", datetime(2026, 3, 29, 12, tzinfo=berlin))
 >>> (until.timestamp() - since.timestamp()) / 3600
@@ -14,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Literal
-from zoneinfo import ZoneInfo as ZoneInfo  # for the example
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,0 +1,378 @@
+"""Caps on spending: what a call may use is reserved before it; what it has used counts after."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.domain.conversation.messages import Message
+from service.domain.conversation.stream_parts import TextDelta, TokenUsage
+from service.domain.errors import BudgetError, LLMStatusError, LLMStreamError
+from service.domain.history.events import Usage
+from service.domain.spend import SpendCaps, bounds
+from service.domain.usage import Prices
+from service.llm.protocol import LLM
+from service.llm.spending.accounts import Spending
+from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
+from tests.support.agent.agents import Answer, FunctionLLM, until
+
+pytestmark = pytest.mark.anyio
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 3, 10, 12, tzinfo=BERLIN)
+HELLO = (Message.user("hello"),)
+BOUND = 1000
+"""Tokens that an answer may have in these tests."""
+MOST = BOUND + 8 + 3
+"""What a call may use: with the prompt's mark, and five bytes."""
+PRICES = Prices(input=0, output=1_000_000, currency="EUR")
+"""A token of an answer costs 1."""
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+class House:
+    """A journal, and the spending that it counts."""
+
+    def __init__(self, journal: SqliteJournal, caps: SpendCaps, clock: Clock) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.spending = Spending(journal.usage, caps, currency="EUR", now=clock)
+
+    async def ask(self, llm: LLM, *, prices: Prices | None = None) -> None:
+        """A call as the loop makes it: what it used is journaled before the account is closed."""
+        async with self.spending.account(owner="me", purpose="answer") as account:
+            await account.generate(llm, HELLO, prices=prices, max_tokens=BOUND)
+            await self.use(*account.take_usage())
+
+    async def use(self, *used: Usage, at: datetime | None = None, owner: str = "me") -> None:
+        for usage in used:
+            await self.journal.usage.add(usage, owner=owner, at=at or self.clock())
+
+    async def tokens_used(self) -> int:
+        return (await self.spending.status()).day.tokens_used
+
+    async def reserved(self) -> int:
+        return (await self.spending.status()).day.tokens_reserved
+
+
+@asynccontextmanager
+async def house(folder: Path, clock: Clock | None = None, **caps: Any) -> AsyncIterator[House]:
+    journal = SqliteJournal(folder / "journal.sqlite3")
+    journal.open(lambda change: None)
+    try:
+        yield House(journal, SpendCaps(**caps), clock or Clock(NOON))
+    finally:
+        await journal.aclose()
+
+
+def uses(tokens: int, *before: anyio.Event) -> FunctionLLM:
+    """A model that waits, and then reports so many tokens of an answer."""
+    return FunctionLLM(lambda _: [*before, TextDelta("Hi."), TokenUsage("m", 0, tokens)])
+
+
+def used(tokens: int, *, cost: float | None = None) -> Usage:
+    return Usage(model="m", input_tokens=0, output_tokens=tokens, cost=cost)
+
+
+# --- two at once
+
+
+async def test_of_two_calls_at_once_one_gets_the_last_allowance_and_the_other_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, daily_tokens=MOST) as home:
+        held = anyio.Event()
+        first, second = uses(BOUND, held), uses(1)
+        refused: list[BudgetError] = []
+
+        async def ask_second() -> None:
+            try:
+                await home.ask(second)
+            except BudgetError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(home.ask, first)
+            await until(lambda: first.calls)
+            assert await home.reserved() == MOST
+            group.start_soon(ask_second)
+            await anyio.wait_all_tasks_blocked()
+            assert not second.calls
+            assert not refused  # the first may yet use less than it could
+            held.set()
+        assert not second.calls
+        assert "1,000 tokens of 1,011 tokens are used" in refused[0].detail
+        assert await home.tokens_used() == BOUND
+        assert await home.reserved() == 0
+
+
+async def test_a_call_goes_on_once_another_has_used_less_than_it_could(tmp_path: Path) -> None:
+    async with house(tmp_path, daily_tokens=MOST + 20) as home:
+        held = anyio.Event()
+        first, second = uses(5, held), uses(7)
+        async with anyio.create_task_group() as group:
+            group.start_soon(home.ask, first)
+            await until(lambda: first.calls)
+            group.start_soon(home.ask, second)
+            await anyio.wait_all_tasks_blocked()
+            assert not second.calls
+            held.set()
+        assert await home.tokens_used() == 12
+
+
+async def test_a_call_that_is_cancelled_or_fails_gives_back_what_it_had_reserved(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, daily_tokens=MOST) as home:
+        waits = uses(5, anyio.Event())
+        async with anyio.create_task_group() as group:
+            group.start_soon(home.ask, waits)
+            await until(lambda: waits.calls)
+            group.cancel_scope.cancel()
+        with pytest.raises(LLMStatusError):
+            await home.ask(FunctionLLM(lambda _: [LLMStatusError(503, "busy")]))
+        assert await home.reserved() == 0
+        assert await home.tokens_used() == 0  # nothing had come of either
+        await home.ask(uses(1))
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(
+    st.lists(st.integers(0, BOUND), min_size=2, max_size=12),
+    st.integers(MOST, 5 * MOST),
+)
+def test_however_many_call_at_once_a_cap_is_never_passed(answers: list[int], cap: int) -> None:
+    refusals: list[BudgetError] = []
+
+    async def ask(home: House, tokens: int) -> None:
+        try:
+            await home.ask(uses(tokens))
+        except BudgetError as error:
+            refusals.append(error)
+
+    async def check(folder: Path) -> None:
+        async with house(folder, daily_tokens=cap) as home:
+            async with anyio.create_task_group() as group:
+                for tokens in answers:
+                    group.start_soon(ask, home, tokens)
+            total = await home.tokens_used()
+            assert total <= cap
+            assert await home.reserved() == 0
+            # Nobody was refused while there was room for the most that a call may use.
+            assert not refusals or total + MOST > cap
+
+    refusals.clear()
+    with TemporaryDirectory() as name:
+        anyio.run(check, Path(name))
+
+
+# --- what counts
+
+
+async def test_a_call_that_breaks_off_in_the_middle_counts_by_what_had_come(tmp_path: Path) -> None:
+    parts: Answer = [TextDelta("word " * 80), LLMStreamError("cut")]
+    async with house(tmp_path, daily_tokens=MOST) as home:
+        with pytest.raises(LLMStreamError):
+            await home.ask(FunctionLLM(lambda _: parts))
+        assert await home.tokens_used() == 100 + 1
+        (line,) = await home.journal.usage.lines(owner="me", by="model")
+        assert line.estimated_calls == 1
+
+
+async def test_what_was_reported_before_a_call_broke_off_counts(tmp_path: Path) -> None:
+    parts: Answer = [TokenUsage("m", 700, 1), TextDelta("w"), LLMStreamError("cut")]
+    async with house(tmp_path, daily_tokens=MOST) as home:
+        with pytest.raises(LLMStreamError):
+            await home.ask(FunctionLLM(lambda _: parts))
+        assert await home.tokens_used() == 701
+
+
+async def test_an_answer_that_nobody_could_take_counts(tmp_path: Path) -> None:
+    async def fails_afterwards(home: House) -> None:
+        async with home.spending.account(owner="me", purpose="answer") as account:
+            await account.generate(uses(40), HELLO, prices=None, max_tokens=BOUND)
+            raise ZeroDivisionError
+
+    async with house(tmp_path, daily_tokens=MOST) as home:
+        with pytest.raises(ZeroDivisionError):
+            await fails_afterwards(home)
+        assert await home.tokens_used() == 40
+
+
+async def test_what_all_owners_use_counts_together(tmp_path: Path) -> None:
+    async with house(tmp_path, daily_tokens=MOST + 50) as home:
+        await home.use(used(51), owner="她")
+        with pytest.raises(BudgetError):
+            await home.ask(uses(1))
+
+
+async def test_without_a_bound_an_answer_gets_one_where_there_are_caps_and_only_there(
+    tmp_path: Path,
+) -> None:
+    given_bounds: list[int | None] = []
+
+    class Unbounded(FunctionLLM):
+        async def stream(self, messages: Sequence[Message], **options: Any) -> Any:
+            given_bounds.append(options["max_tokens"])
+            async for part in super().stream(messages, **options):
+                yield part
+
+    for cap in (None, 100_000):
+        async with (
+            house(tmp_path, daily_tokens=cap) as home,
+            home.spending.account(owner="me", purpose="answer") as account,
+        ):
+            await account.generate(Unbounded(lambda _: "Hi."), HELLO, prices=None)
+    assert given_bounds == [None, FunctionLLM.context_tokens // 2]
+
+
+# --- money
+
+
+async def test_a_cap_in_money_counts_the_price_of_the_longest_answer(tmp_path: Path) -> None:
+    async with house(tmp_path, daily_cost=BOUND + 5) as home:
+        await home.ask(uses(5), prices=PRICES)
+        await home.ask(uses(1), prices=PRICES)
+        with pytest.raises(BudgetError) as refused:
+            await home.ask(uses(1), prices=PRICES)
+    assert "6.00 EUR of 1,005.00 EUR are used" in refused.value.detail
+    assert "1,000.00 EUR" in refused.value.detail
+    assert "spend.daily_cost" in refused.value.advice
+
+
+async def test_a_model_without_prices_is_not_asked_under_a_cap_in_money(tmp_path: Path) -> None:
+    llm = uses(1)
+    async with house(tmp_path, monthly_cost=10) as home:
+        with pytest.raises(BudgetError, match="no prices"):
+            await home.ask(llm)
+    assert not llm.calls
+
+
+async def test_a_free_model_counts_tokens_and_no_money(tmp_path: Path) -> None:
+    class Free(FunctionLLM):
+        is_free = True
+
+    free = Free(lambda _: [TextDelta("Hi."), TokenUsage("m", 0, 40)])
+    async with house(tmp_path, daily_cost=0, daily_tokens=MOST + 40) as home:
+        await home.ask(free)
+        await home.ask(free)
+        with pytest.raises(BudgetError, match="80 tokens"):
+            await home.ask(free)
+
+
+# --- days and months
+
+
+async def test_a_day_ends_at_midnight_where_the_person_is(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 3, 10, 23, 59, tzinfo=BERLIN))
+    async with house(tmp_path, clock, daily_tokens=MOST) as home:
+        await home.ask(uses(5))
+        with pytest.raises(BudgetError) as refused:
+            await home.ask(uses(1))
+        assert "2026-03-11 00:00" in refused.value.advice
+        clock.at += timedelta(minutes=2)
+        await home.ask(uses(1))
+        assert await home.tokens_used() == 1
+
+
+async def test_a_month_goes_on_where_a_day_ends(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 3, 30, 12, tzinfo=BERLIN))
+    async with house(tmp_path, clock, daily_tokens=10 * MOST, monthly_tokens=MOST) as home:
+        await home.ask(uses(5))
+        clock.at += timedelta(days=1)
+        with pytest.raises(BudgetError) as refused:
+            await home.ask(uses(1))
+        assert "monthly" in refused.value.title
+        assert "2026-04-01 00:00" in refused.value.advice
+        clock.at += timedelta(days=1)
+        await home.ask(uses(1))
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"),
+    [((2026, 3, 29), 23), ((2026, 10, 25), 25), ((2026, 7, 1), 24)],
+    ids=["forward", "back", "not at all"],
+)
+def test_a_day_on_which_clocks_are_changed_is_as_long_as_it_is(
+    day: tuple[int, int, int], hours: int
+) -> None:
+    for hour in (0, 1, 12, 23):
+        since, until = bounds("day", datetime(*day, hour, tzinfo=BERLIN))
+        assert since.timestamp() == datetime(*day, tzinfo=BERLIN).timestamp()
+        assert until.timestamp() - since.timestamp() == hours * 3600
+
+
+def test_a_day_whose_midnight_is_skipped_begins_when_its_clock_does() -> None:
+    since, _ = bounds("day", datetime(2018, 11, 4, 12, tzinfo=ZoneInfo("America/Sao_Paulo")))
+    assert since.astimezone(UTC) == datetime(2018, 11, 4, 3, tzinfo=UTC)
+
+
+async def test_a_clock_that_is_set_back_frees_nothing(tmp_path: Path) -> None:
+    clock = Clock(NOON)
+    async with house(tmp_path, clock, daily_tokens=MOST) as home:
+        await home.ask(uses(5))
+        clock.at -= timedelta(days=3)
+        with pytest.raises(BudgetError):
+            await home.ask(uses(1))
+
+
+async def test_a_call_over_midnight_counts_on_the_day_on_which_it_ends(tmp_path: Path) -> None:
+    clock = Clock(datetime(2026, 3, 10, 23, 59, tzinfo=BERLIN))
+    async with house(tmp_path, clock, daily_tokens=MOST) as home:
+        held = anyio.Event()
+        first = uses(6, held)
+        async with anyio.create_task_group() as group:
+            group.start_soon(home.ask, first)
+            await until(lambda: first.calls)
+            clock.at += timedelta(minutes=2)
+            assert await home.reserved() == MOST
+            held.set()
+        assert await home.tokens_used() == 6
+
+
+# --- what lasts
+
+
+async def test_a_new_process_knows_what_was_used_and_nothing_of_reservations(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, daily_tokens=MOST + 6) as home:
+        await home.ask(uses(6))
+        lost = home.spending.account(owner="me", purpose="answer")
+        await lost.reserve(uses(1), HELLO, prices=None, max_tokens=BOUND)
+        assert await home.reserved() == MOST
+    async with house(tmp_path, daily_tokens=MOST + 6) as again:
+        assert await again.tokens_used() == 6
+        assert await again.reserved() == 0
+        await again.ask(uses(1))
+    async with house(tmp_path, daily_tokens=MOST) as lowered:
+        with pytest.raises(BudgetError, match="7 tokens of 1,011"):
+            await lowered.ask(uses(1))
+
+
+async def test_a_call_that_alone_is_over_the_cap_is_told_so(tmp_path: Path) -> None:
+    async with house(tmp_path, daily_tokens=MOST - 1) as home:
+        with pytest.raises(BudgetError) as refused:
+            await home.ask(uses(1))
+    assert "No day has room for it" in refused.value.advice
+    assert "llm.max_tokens" in refused.value.advice
