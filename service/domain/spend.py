@@ -55,12 +55,6 @@ class SpendCaps:
     monthly_tokens: int | None = None
     monthly_cost: float | None = None
 
-    def of(self, period: Period) -> Cap:
-        """What holds for a period."""
-        if period == "day":
-            return Cap(self.daily_tokens, self.daily_cost)
-        return Cap(self.monthly_tokens, self.monthly_cost)
-
     @property
     def are_set(self) -> bool:
         """Whether there is any."""
@@ -97,6 +91,13 @@ class SpendStatus(BaseModel):
 
     day: PeriodSpend
     month: PeriodSpend
+
+
+def cap_of(caps: SpendCaps, period: Period) -> Cap:
+    """What holds for a period."""
+    if period == "day":
+        return Cap(caps.daily_tokens, caps.daily_cost)
+    return Cap(caps.monthly_tokens, caps.monthly_cost)
 
 
 def bounds(period: Period, now: datetime) -> tuple[datetime, datetime]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -20,9 +20,10 @@ from service.domain.conversation.stream_parts import TextDelta, TokenUsage
 from service.domain.errors import BudgetError, LLMStatusError, LLMStreamError
 from service.domain.history.events import Usage
 from service.domain.spend import SpendCaps, bounds
-from service.domain.usage import Prices
+from service.domain.usage import Prices, UsageTotals
 from service.llm.protocol import LLM
 from service.llm.spending.accounts import Spending
+from service.memory.journal.protocol import UsageLedger
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from tests.support.agent.agents import Answer, FunctionLLM, until
 
@@ -153,6 +154,51 @@ async def test_a_call_that_is_cancelled_or_fails_gives_back_what_it_had_reserved
         assert await home.reserved() == 0
         assert await home.tokens_used() == 0  # nothing had come of either
         await home.ask(uses(1))
+
+
+class Slow:
+    """A ledger whose answers come late, while it is held."""
+
+    def __init__(self, ledger: UsageLedger) -> None:
+        self.add = ledger.add
+        self.ledger = ledger
+        self.held: anyio.Event | None = None
+        self.counted = False
+
+    async def total(self, **asked: Any) -> UsageTotals:
+        total = await self.ledger.total(**asked)
+        if self.held is not None:
+            self.counted = True
+            await self.held.wait()
+        return total
+
+
+async def test_what_comes_into_the_journal_while_it_is_counted_is_not_overlooked(
+    tmp_path: Path,
+) -> None:
+    second = uses(1)
+    refused: list[BudgetError] = []
+
+    async def ask(spending: Spending, llm: LLM) -> None:
+        try:
+            async with spending.account(owner="me", purpose="answer") as account:
+                await account.generate(llm, HELLO, prices=None, max_tokens=BOUND)
+        except BudgetError as error:
+            refused.append(error)
+
+    async with house(tmp_path) as home, anyio.create_task_group() as group:
+        ledger = Slow(home.journal.usage)
+        counted = cast("UsageLedger", ledger)
+        spending = Spending(counted, SpendCaps(daily_tokens=MOST), now=Clock(NOON))
+        async with spending.account(owner="me", purpose="answer") as account:
+            await account.generate(uses(5), HELLO, prices=None, max_tokens=BOUND)
+            ledger.held = anyio.Event()
+            group.start_soon(ask, spending, second)
+            await until(lambda: ledger.counted)
+        # What the first has used is in the journal now, and its reservation is gone.
+        ledger.held.set()
+    assert refused
+    assert not second.calls
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from service.domain.spend import (
     SpendStatus,
     Spent,
     bounds,
+    cap_of,
 )
 from service.memory.journal.protocol import UsageLedger
 
@@ -145,7 +146,7 @@ class Reservations:
 
     async def _look(self, period: Period, now: datetime) -> PeriodSpend:
         since, until = bounds(period, now)
-        cap, used = self.caps.of(period), await self._used(since)
+        cap, used = cap_of(self.caps, period), await self._used(since)
         held = sum((each.most for each in self._holds), Spent())
         return PeriodSpend(
             since=since,
@@ -169,7 +170,7 @@ class Reservations:
         """The cap, if any, that a call would go over just now."""
         now = self._now()
         for period in _FROM_THE_LONGEST:
-            cap = self.caps.of(period)
+            cap = cap_of(self.caps, period)
             if cap == Cap():
                 continue
             since, until = bounds(period, now)
