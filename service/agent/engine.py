@@ -122,7 +122,7 @@ def start_engine(
     decide: Decide = brain.decide
     if own_brain is not None:
         decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
-    replaced = watched(admitted({**options.executors, **executors}, deps))
+    replaced = admitted(watched({**options.executors, **executors}), deps)
     activity = Activity()
     scheduler = Scheduler(
         group,

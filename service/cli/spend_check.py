@@ -10,10 +10,24 @@ from service.cli.views.usage_tables import caps_in_words, used_up
 from service.config import LLMSettings, Settings
 from service.domain.usage import UsageReport
 
+_NO_CAPS = "no caps on spending (spend.daily_tokens, spend.daily_cost, …)"
+
 
 def check_spend(settings: Settings) -> Finding:
     """How far the caps are used up, and whether what they need is set."""
-    caps = settings.spend.model_dump(exclude_none=True)
+    report = _of_daemon(settings)
+    if report is None or report.spend is None:
+        return _as_set(settings)
+    lines = caps_in_words(report.spend, report.currency)
+    if (period := used_up(report.spend)) is not None:
+        until = f"{period.until.astimezone():%Y-%m-%d %H:%M}"
+        advice = f"It is free again on {until}; or raise spend.*, and start the daemon anew."
+        return Finding("note", "; ".join(lines), f"No model is asked. {advice}")
+    return Finding("ok", "; ".join(lines) or _NO_CAPS)
+
+
+def _as_set(settings: Settings) -> Finding:
+    """What would hold, where there is no daemon."""
     if (name := _without_prices(settings)) is not None:
         return Finding(
             "broken",
@@ -21,16 +35,8 @@ def check_spend(settings: Settings) -> Finding:
             "Set its prices (0 where it costs nothing), or use spend.daily_tokens and"
             " spend.monthly_tokens.",
         )
-    report = _of_daemon(settings)
-    if report is None or report.spend is None:
-        words = ", ".join(f"{name} {value:,}" for name, value in caps.items())
-        return Finding("ok", f"caps: {words or 'none (spend.daily_tokens and its kin)'}")
-    lines = caps_in_words(report.spend, report.currency)
-    if (period := used_up(report.spend)) is not None:
-        until = f"{period.until.astimezone():%Y-%m-%d %H:%M}"
-        advice = f"It is free again on {until}; or raise spend.*, and start the daemon anew."
-        return Finding("note", "; ".join(lines), f"No model is asked. {advice}")
-    return Finding("ok", "; ".join(lines) or "no caps (spend.daily_tokens and its kin)")
+    caps = settings.spend.model_dump(exclude_none=True).items()
+    return Finding("ok", ", ".join(f"{name} is {value:,}" for name, value in caps) or _NO_CAPS)
 
 
 def _without_prices(settings: Settings) -> str | None:

@@ -7,7 +7,7 @@ they journal as `Usage` counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any
 
 from service.domain.conversation.instructions import InstructionKind
@@ -28,14 +28,9 @@ def admitted(
 ) -> dict[InstructionKind, Executor]:
     """These executors; those that ask a model begin only while the caps on spending let it."""
     return {
-        kind: _admitted(deps, executor, _PURPOSES[kind]) if kind in _PURPOSES else executor
+        kind: partial(_run, deps, executor, _PURPOSES[kind]) if kind in _PURPOSES else executor
         for kind, executor in executors.items()
     }
-
-
-def _admitted(deps: ExecutorDeps, executor: Executor, purpose: UsagePurpose) -> Executor:
-    # It is told of by its own name.
-    return update_wrapper(partial(_run, deps, executor, purpose), executor)
 
 
 async def _run(
