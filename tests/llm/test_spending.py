@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
-from zoneinfo import ZoneInfo
 
 import anyio
 import pytest
@@ -18,81 +15,28 @@ from hypothesis import strategies as st
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import TextDelta, TokenUsage
 from service.domain.errors import BudgetError, LLMStatusError, LLMStreamError
-from service.domain.history.events import Usage
-from service.domain.spend import SpendCaps, bounds
+from service.domain.spend import SpendCaps
 from service.domain.usage import Prices, UsageTotals
 from service.llm.protocol import LLM
 from service.llm.spending.accounts import Spending
 from service.memory.journal.protocol import UsageLedger
-from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
 from tests.support.agent.agents import Answer, FunctionLLM, until
+from tests.support.llm.capped import (
+    BOUND,
+    HELLO,
+    MOST,
+    NOON,
+    Clock,
+    House,
+    house,
+    used,
+    uses,
+)
 
 pytestmark = pytest.mark.anyio
 
-BERLIN = ZoneInfo("Europe/Berlin")
-NOON = datetime(2026, 3, 10, 12, tzinfo=BERLIN)
-HELLO = (Message.user("hello"),)
-BOUND = 1000
-"""Tokens that an answer may have in these tests."""
-MOST = BOUND + 8 + 3
-"""What a call may use: with the prompt's mark, and five bytes."""
 PRICES = Prices(input=0, output=1_000_000, currency="EUR")
 """A token of an answer costs 1."""
-
-
-class Clock:
-    """A clock that is set."""
-
-    def __init__(self, at: datetime) -> None:
-        self.at = at
-
-    def __call__(self) -> datetime:
-        return self.at
-
-
-class House:
-    """A journal, and the spending that it counts."""
-
-    def __init__(self, journal: SqliteJournal, caps: SpendCaps, clock: Clock) -> None:
-        self.journal = journal
-        self.clock = clock
-        self.spending = Spending(journal.usage, caps, currency="EUR", now=clock)
-
-    async def ask(self, llm: LLM, *, prices: Prices | None = None) -> None:
-        """A call as the loop makes it: what it used is journaled before the account is closed."""
-        async with self.spending.account(owner="me", purpose="answer") as account:
-            await account.generate(llm, HELLO, prices=prices, max_tokens=BOUND)
-            await self.use(*account.take_usage())
-
-    async def use(self, *used: Usage, at: datetime | None = None, owner: str = "me") -> None:
-        for usage in used:
-            await self.journal.usage.add(usage, owner=owner, at=at or self.clock())
-
-    async def tokens_used(self) -> int:
-        return (await self.spending.status()).day.tokens_used
-
-    async def reserved(self) -> int:
-        return (await self.spending.status()).day.tokens_reserved
-
-
-@asynccontextmanager
-async def house(folder: Path, clock: Clock | None = None, **caps: Any) -> AsyncIterator[House]:
-    journal = SqliteJournal(folder / "journal.sqlite3")
-    journal.open(lambda change: None)
-    try:
-        yield House(journal, SpendCaps(**caps), clock or Clock(NOON))
-    finally:
-        await journal.aclose()
-
-
-def uses(tokens: int, *before: anyio.Event) -> FunctionLLM:
-    """A model that waits, and then reports so many tokens of an answer."""
-    return FunctionLLM(lambda _: [*before, TextDelta("Hi."), TokenUsage("m", 0, tokens)])
-
-
-def used(tokens: int, *, cost: float | None = None) -> Usage:
-    return Usage(model="m", input_tokens=0, output_tokens=tokens, cost=cost)
-
 
 # --- two at once
 
@@ -324,76 +268,6 @@ async def test_a_free_model_counts_tokens_and_no_money(tmp_path: Path) -> None:
         await home.ask(free)
         with pytest.raises(BudgetError, match="80 tokens"):
             await home.ask(free)
-
-
-# --- days and months
-
-
-async def test_a_day_ends_at_midnight_where_the_person_is(tmp_path: Path) -> None:
-    clock = Clock(datetime(2026, 3, 10, 23, 59, tzinfo=BERLIN))
-    async with house(tmp_path, clock, daily_tokens=MOST) as home:
-        await home.ask(uses(5))
-        with pytest.raises(BudgetError) as refused:
-            await home.ask(uses(1))
-        assert "2026-03-11 00:00" in refused.value.advice
-        clock.at += timedelta(minutes=2)
-        await home.ask(uses(1))
-        assert await home.tokens_used() == 1
-
-
-async def test_a_month_goes_on_where_a_day_ends(tmp_path: Path) -> None:
-    clock = Clock(datetime(2026, 3, 30, 12, tzinfo=BERLIN))
-    async with house(tmp_path, clock, daily_tokens=10 * MOST, monthly_tokens=MOST) as home:
-        await home.ask(uses(5))
-        clock.at += timedelta(days=1)
-        with pytest.raises(BudgetError) as refused:
-            await home.ask(uses(1))
-        assert "monthly" in refused.value.title
-        assert "2026-04-01 00:00" in refused.value.advice
-        clock.at += timedelta(days=1)
-        await home.ask(uses(1))
-
-
-@pytest.mark.parametrize(
-    ("day", "hours"),
-    [((2026, 3, 29), 23), ((2026, 10, 25), 25), ((2026, 7, 1), 24)],
-    ids=["forward", "back", "not at all"],
-)
-def test_a_day_on_which_clocks_are_changed_is_as_long_as_it_is(
-    day: tuple[int, int, int], hours: int
-) -> None:
-    for hour in (0, 1, 12, 23):
-        since, until = bounds("day", datetime(*day, hour, tzinfo=BERLIN))
-        assert since.timestamp() == datetime(*day, tzinfo=BERLIN).timestamp()
-        assert until.timestamp() - since.timestamp() == hours * 3600
-
-
-def test_a_day_whose_midnight_is_skipped_begins_when_its_clock_does() -> None:
-    since, _ = bounds("day", datetime(2018, 11, 4, 12, tzinfo=ZoneInfo("America/Sao_Paulo")))
-    assert since.astimezone(UTC) == datetime(2018, 11, 4, 3, tzinfo=UTC)
-
-
-async def test_a_clock_that_is_set_back_frees_nothing(tmp_path: Path) -> None:
-    clock = Clock(NOON)
-    async with house(tmp_path, clock, daily_tokens=MOST) as home:
-        await home.ask(uses(5))
-        clock.at -= timedelta(days=3)
-        with pytest.raises(BudgetError):
-            await home.ask(uses(1))
-
-
-async def test_a_call_over_midnight_counts_on_the_day_on_which_it_ends(tmp_path: Path) -> None:
-    clock = Clock(datetime(2026, 3, 10, 23, 59, tzinfo=BERLIN))
-    async with house(tmp_path, clock, daily_tokens=MOST) as home:
-        held = anyio.Event()
-        first = uses(6, held)
-        async with anyio.create_task_group() as group:
-            group.start_soon(home.ask, first)
-            await until(lambda: first.calls)
-            clock.at += timedelta(minutes=2)
-            assert await home.reserved() == MOST
-            held.set()
-        assert await home.tokens_used() == 6
 
 
 # --- what lasts
