@@ -234,7 +234,7 @@ async def test_usage_is_counted_with_its_events(journal: Journal) -> None:
     (theirs,) = await journal.usage.lines(owner="她", by="run_loop")
     assert theirs.key == "theirs"
     hour_ago = datetime.now(UTC) - timedelta(hours=1)
-    assert await journal.usage.spent("answer", since=hour_ago) == 21
+    assert await journal.usage.spent("answer", since=hour_ago) == 28
     lines = await journal.usage.lines(owner="me", by="run_loop")
     assert {line.key: line.calls for line in lines} == {"a": 2, "": 1}
 
