@@ -166,6 +166,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         RunLoopState,
         UnseenMessage,
     )
+    from service.domain.history.tool_events import Grant
     from service.domain.routes import Route, RouteCandidate
     from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
     from service.domain.spend import PeriodSpend, SpendCaps, SpendStatus
@@ -215,7 +216,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "ConsolidationStatus", "CopiesElsewhere", "DataFolderInUseError", "Delivery", "DoomedIteration",
     "DoomedRunLoop", "Embedded", "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred",
     "Event", "EventBody", "Executor", "ExpandedContext", "Finish", "ForgetConflictError",
-    "ForgetPreview", "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Hooks",
+    "ForgetPreview", "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Grant", "Hooks",
     "ImageUrlPart", "ImportProblem", "ImportReport", "InboxEntry", "IndexDamagedError",
     "IndexUnreachableError", "InputReceived", "InputRequired", "Instruction", "InvalidInputError",
     "Iteration", "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError",
@@ -290,6 +291,7 @@ NAMES_IN = {
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
     "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
+    "service.domain.history.tool_events": "Grant",
     "service.domain.conversation.instructions":
         "CallLLM CallTools Compact Finish Instruction RequestHumanApprove RequestHumanPrompt "
         "RequestHumanSelect",

@@ -145,7 +145,7 @@ async def _record(
         finish_reason=generated.finish_reason if has_own_words else None,
         response_id=generated.response_id,
     )
-    begun = [started(call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
+    begun = [started(deps, call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
     cut = without_cut(message.tool_calls, generated)
     claims = _unsupported_claims(deps, message, loop.state)
     await loop.emit(completed, *account.take_usage(), *begun, *cut, *claims)

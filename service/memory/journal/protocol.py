@@ -15,6 +15,7 @@ from service.domain.history.events import EventBody, Usage, UsagePurpose
 from service.domain.history.state import RunLoopState
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.memory.journal.appends import Append
+from service.memory.journal.audit_trail import AuditTrail
 from service.memory.journal.change_feed import Change, ChangeFeed, Commit
 from service.memory.journal.event_reader import EventReader
 from service.memory.journal.imported_loops import Imports
@@ -109,6 +110,11 @@ class Journal(EventReader, Protocol):
     @property
     def usage(self) -> UsageLedger:
         """What model calls used."""
+        ...
+
+    @property
+    def audit(self) -> AuditTrail:
+        """What tools have done."""
         ...
 
     @property
