@@ -58,10 +58,9 @@ def grant_in_words(grant: AuditGrant | None) -> str:
     match grant:
         case None:
             return "by whose leave is not known: an older version ran it"
-        case AuditGrant(kind="asked", given_at=None):
-            return "you were asked, and said yes"
         case AuditGrant(kind="asked", given_at=given_at):
-            return f"you said yes, {given_at.astimezone():%Y-%m-%d %H:%M:%S}"
+            when = "" if given_at is None else f", {given_at.astimezone():%Y-%m-%d %H:%M:%S}"
+            return f"you were asked, and said yes{when}"
         case AuditGrant(kind="run_loop"):
             return "you have allowed it in this run loop"
         case AuditGrant(kind="always"):
