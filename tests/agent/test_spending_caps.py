@@ -275,6 +275,16 @@ async def test_an_executor_of_one_s_own_passes_the_same_door(tmp_path: Path) -> 
         assert "15,000 tokens of 15,000" in refusal(await sent(agent, "Second"))
 
 
+async def test_an_answer_of_one_s_own_executor_stays_though_it_may_not_be_looked_over(
+    tmp_path: Path,
+) -> None:
+    options: dict[str, Any] = {"executors": {"call_llm": asks_elsewhere}, "spend": A_CALL}
+    async with running_agent(tmp_path, auto_enhance=True, **options) as agent:
+        events = await sent(agent, "First")
+        assert types(events)[-2:] == ["error", "run_loop.idle"]
+        assert answer_of(events) == "From elsewhere."
+
+
 async def test_forgetting_a_loop_lifts_no_cap(tmp_path: Path) -> None:
     llm = FunctionLLM(lambda _: uses(ROOM))
     async with running_agent(tmp_path, llm, spend=A_CALL, auto_classify=False) as agent:

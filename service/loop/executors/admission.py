@@ -7,13 +7,15 @@ they journal as `Usage` counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from service.domain.conversation.instructions import InstructionKind
+from service.domain.conversation.instructions import CallLLM, InstructionKind
 from service.domain.conversation.messages import Message
-from service.domain.errors import BudgetError
-from service.domain.history.events import UsagePurpose
+from service.domain.errors import BudgetError, ConflictError
+from service.domain.history.events import ErrorOccurred, RunLoopIdle, UsagePurpose
+from service.llm.spending.accounts import Account
 from service.loop.context.model_context import offered_tools
 from service.loop.execution import Executor, Loop
 from service.loop.executor_deps import ExecutorDeps
@@ -49,6 +51,20 @@ async def _run(
                 ends_soon=False,  # it may wait for other run loops
             )
         except BudgetError as refused:
-            await fail(deps, refused, account, loop)
+            await _refuse(deps, refused, account, instruction, loop)
             return
         await executor(instruction, loop)
+
+
+async def _refuse(
+    deps: ExecutorDeps, error: BudgetError, account: Account, instruction: Any, loop: Loop
+) -> None:
+    state = loop.state
+    is_more = isinstance(instruction, CallLLM) and not instruction.message_ids
+    if not (is_more and state.is_answered):
+        await fail(deps, error, account, loop)
+        return
+    # The answer stays, though it may not be bettered or gone on with.
+    with suppress(ConflictError):  # something was said meanwhile: the brain looks again
+        told = ErrorOccurred(problem=error.problem())
+        await loop.emit(told, RunLoopIdle(), if_last_seq=state.last_seq)
