@@ -176,9 +176,6 @@ MODEL_DOWN_MOST_SECONDS = 3600.0
 """The longest that it is passed over where it asks for a longer wait itself."""
 
 # --- what a call may use at the very most, reserved under a cap on spending. Reasoned.
-SPEND_BYTES_PER_TOKEN = 2
-"""Bytes of UTF-8 of a prompt that count as a token: twice as many tokens as English and Chinese
-come to, as JSON and numbers do."""
 SPEND_MESSAGE_TOKENS = 8
 """What a message takes besides its words: its role, and the marks around it."""
 SPEND_ANSWER_TOKENS = 8192

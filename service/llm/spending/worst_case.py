@@ -7,13 +7,14 @@ from typing import Any
 
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import TokenUsage
+from service.domain.conversation.token_estimates import most_tokens
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import BudgetError, ConfigurationError
 from service.domain.spend import SpendCaps, Spent
 from service.domain.usage import Prices
 from service.llm.named_models import NamedModel
 from service.llm.protocol import LLM, is_free, most_output_tokens
-from service.tuning import SPEND_ANSWER_TOKENS, SPEND_BYTES_PER_TOKEN, SPEND_MESSAGE_TOKENS
+from service.tuning import SPEND_ANSWER_TOKENS, SPEND_MESSAGE_TOKENS
 
 _ADVICE = (
     "Set the model's prices (llm.prices.input and llm.prices.output per million tokens; 0 where it"
@@ -44,8 +45,8 @@ def worst_case(
 ) -> Spent:
     """What a call may use at the very most.
 
-    The prompt is told from its length in bytes, with a margin (`SPEND_BYTES_PER_TOKEN`), as no
-    tokenizer is at hand; the answer counts as long as it can become.
+    The prompt is told from its bytes, see `most_tokens`, as no tokenizer is at hand; the answer
+    counts as long as it can become.
 
     Args:
         llm: the model.
@@ -55,14 +56,20 @@ def worst_case(
         response_schema: what its text must satisfy.
         max_tokens: bound of the answer, if the call gives one.
     """
-    size = sum(each.size + len(each.reasoning.encode("utf-8", "replace")) for each in messages)
-    for described in (*tools, *([response_schema] if response_schema else ())):
-        size += len(str(described).encode("utf-8", "replace"))
-    given = -(-size // SPEND_BYTES_PER_TOKEN) + SPEND_MESSAGE_TOKENS * len(messages)
+    offered = [str(each) for each in (*tools, *([response_schema] if response_schema else ()))]
+    given = sum(map(_most_of_message, messages))
+    given += sum(most_tokens(len(each.encode("utf-8", "replace")), each) for each in offered)
     given = min(given, llm.context_tokens)
     said = most_output_tokens(llm, answer_bound(llm, max_tokens)) or 0
     cost = 0.0 if prices is None else prices.cost(TokenUsage(llm.model, given, said))
     return Spent(given + said, cost)
+
+
+def _most_of_message(message: Message) -> int:
+    thought = message.reasoning
+    calls = (call.arguments for call in message.tool_calls)
+    size = message.size + len(thought.encode("utf-8", "replace"))
+    return SPEND_MESSAGE_TOKENS + most_tokens(size, message.text, message.notes, thought, *calls)
 
 
 def check_price(llm: LLM, prices: Prices | None, caps: SpendCaps) -> None:
