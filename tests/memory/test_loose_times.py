@@ -241,7 +241,10 @@ def test_stretches_up_to_now_and_parts_of_days_are_understood(query: str, stretc
         "第8号",
         "A8号",
         "三号球衣",
-        "最近的超市",
+        "地址是前门大街18号。",
+        "在复兴门外大街16号",
+        "金泰公寓15号。",
+                "最近的超市",
         "明年初",
         "明年春天",
         "每年年底",
@@ -300,6 +303,11 @@ def test_borders_of_years_months_and_weeks_hold(
     now: datetime, query: str, since: str, until: str
 ) -> None:
     assert stretches(query, now) == [f"{since}T00 {until}T00"]
+
+
+def test_a_week_from_monday_to_sunday_is_not_a_year() -> None:
+    opening = times("周一至周日", NOW)
+    assert all(until - since <= timedelta(days=7) for since, until in opening)
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ _NAMES = {
     r"平安夜": "christmas eve",
     r"圣诞节?": "christmas",
     r"跨年夜?(?!度)": "new year's eve",
-    r"除夕|大?年三十|大年夜": "lunar new year's eve",
-    r"春节|过年": "lunar new year",
+    r"除夕|大年三十|大年夜|(?<![今去明后前本当每])年三十(?![几幾多来岁歲个個一二三四五六七八九])": "lunar new year's eve",
+    r"春节|过年(?!度)": "lunar new year",
     r"元宵节|正月十五": "lantern festival",
     rf"清明(?:节|{_AS_A_DAY})": "qingming",
     r"端午节?": "dragon boat",
@@ -59,7 +59,7 @@ _READ = {re.compile(pattern): name for pattern, name in _NAMES.items()}
 _OF_YEAR = rf"(?:(?:{YEAR}|{YEAR_BACK})年?的?)?"
 _HOLIDAY = (
     rf"(?<![{_NUMBERS}\d王李张刘陈])(?P<holiday>{'|'.join(_NAMES)})"
-    r"(?!快乐|愉快|[树卡歌帽装]|老人|礼物|贺卡|月饼|粽子|联欢|晚会|大酬宾)"
+    r"(?!节|快乐|愉快|[树卡歌帽装]|老人|礼物|贺卡|月饼|粽子|联欢|晚会|大酬宾)"
 )
 _BREAK = r"(?P<break>的?(?:期间|假期|小?长假|黄金周|放假|前后))?"
 _THAT_DAY = rf"(?P<that_day>[那当][天日])?(?:的?{PART})?"

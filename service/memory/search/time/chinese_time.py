@@ -14,6 +14,7 @@ from service.memory.search.time.calendar_spans import (
     day_or_part,
 )
 from service.memory.search.time.chinese_words import (
+    BEFORE_A_DAY,
     DAY,
     DAYS_BACK,
     MONTH,
@@ -261,8 +262,7 @@ CHINESE: tuple[Rule, ...] = (
         _months,
     ),
     rule(
-        rf"(?<![A-Za-z栋座路楼楼线型门])(?<![第每月\d零一二三四五六七八九十])(?P<day>{SMALL})[号號]"
-        rf"(?:的?{PART})?{NEXT_IS_A_DAY}",
+        rf"{BEFORE_A_DAY}(?P<day>{SMALL})[号號](?:的?{PART})?{NEXT_IS_A_DAY}",
         _day_alone,
     ),
     rule(

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from service.memory.memory_tuning import DATES_READ, DATES_READ_IN, LATEST_FIT, TIME_FIT_LEAST_SPAN
@@ -83,6 +83,7 @@ def _places(moments: list[float]) -> list[float]:
     return [LATEST_FIT * ordered[at] / last if len(ordered) > 1 else 0.0 for at in moments]
 
 
+_A_MONTH = timedelta(days=28)
 _MOST_DISTANT = datetime(1900, 1, 1, tzinfo=UTC)
 
 _LATEST = re.compile(
@@ -259,7 +260,7 @@ def _of_the_same_year(since: datetime, last: TimeRange) -> datetime | None:
     "Between October and July" begins in the year before."""
     if since >= last.until and (since.month, since.day) != (2, 29):
         since = since.replace(year=last.since.year)
-        if since >= last.until:
+        if since >= last.until and last.until - last.since >= _A_MONTH:
             since = since.replace(year=last.since.year - 1)
     return since if since < last.until else None
 

@@ -3,7 +3,8 @@
 What is left of such a question without its time expressions is function words, and words of
 talking and doing, whose topic is what is asked for.
 
->>> [asks_for_nothing(rest) for rest in ("What did we talk about ?", " 我说了什么？", "the boat on ")]
+>>> rests = "What did we talk about ?", " 我说了什么？", "the boat on "
+>>> [asks_for_nothing(rest) for rest in rests]
 [True, True, False]
 """
 
@@ -16,8 +17,8 @@ from service.memory.ledger.terms import STOP_WORDS, terms
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _SAYS_NOTHING = STOP_WORDS | frozenset(
     terms(
-        "since till during between around back day date week month year time happen occur talk discuss chat"
-        " speak mention ask answer write conversation message anything everything something there"
+        "since till during between around back day date week month year time happen occur talk discuss"
+        " chat speak mention ask answer write conversation message anything everything something there"
         " remember recall find show search please"
     )
 )
