@@ -244,7 +244,7 @@ def test_stretches_up_to_now_and_parts_of_days_are_understood(query: str, stretc
         "地址是前门大街18号。",
         "在复兴门外大街16号",
         "金泰公寓15号。",
-                "最近的超市",
+        "最近的超市",
         "明年初",
         "明年春天",
         "每年年底",

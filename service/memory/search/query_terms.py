@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from service.memory.ledger.terms import STOP_WORDS, query_terms
 from service.memory.memory_tuning import POSTINGS
 
 if TYPE_CHECKING:
     from service.memory.protocol import Vectors
+
+Asks = Literal["topic", "oldest", "newest"]
 
 _LABEL = re.compile(r"\s*([^\s:：][^:：]{0,39}?)\s*(?::\s|：)\s*\S")
 
@@ -30,13 +32,16 @@ class Question:
     terms: tuple[str, ...]
     """What to look up, each once, as `lexical.query_terms` gives them, without words that say
     nothing (unless there are no others)."""
+    asks: Asks = "topic"
+    """``oldest`` and ``newest``: for what was said at a time, whatever it was, from its beginning
+    or from its end on."""
 
 
 def read_question(query: str) -> Question:
     """Read a query. Pure.
 
     >>> read_question("When did Ann see the whale?")
-    Question(texts=('When did Ann see the whale?',), terms=('ann', 'see', 'whale'))
+    Question(texts=('When did Ann see the whale?',), terms=('ann', 'see', 'whale'), asks='topic')
     >>> read_question("Ann: A whale!\\nBob: Where?\\nAnn: At sea.").texts
     ('Ann: A whale!\\nAnn: At sea.', 'Bob: Where?\\nAnn: At sea.')
     """

@@ -194,6 +194,8 @@ class Searcher:
             seeds = max(seeds, self._reranker.most)
         # A dialogue speaks of the days on which it is held.
         ranges = timeliness.ranges if len(question.texts) == 1 else ()
+        if ranges and timeliness.alone:
+            question = replace(question, asks="newest" if timeliness.reaches_now else "oldest")
         scope = SearchScope(search.owner, search.filters, times * seeds, ranges)
         candidates = self._source.gather(question, scope, words=search.words)
         try:

@@ -46,7 +46,7 @@ _NAMES = {
     r"平安夜": "christmas eve",
     r"圣诞节?": "christmas",
     r"跨年夜?(?!度)": "new year's eve",
-    r"除夕|大年三十|大年夜|(?<![今去明后前本当每])年三十(?![几幾多来岁歲个個一二三四五六七八九])": "lunar new year's eve",
+    rf"除夕|大年三十|大年夜|(?<![今去明后前本当每])年三十(?![几多来岁个{_NUMBERS}])": "lunar new year's eve",
     r"春节|过年(?!度)": "lunar new year",
     r"元宵节|正月十五": "lantern festival",
     rf"清明(?:节|{_AS_A_DAY})": "qingming",

@@ -51,6 +51,9 @@ class Timeliness:
             for since, until in named
         ]
         self._latest = not named and asks_for_latest(query)
+        self._covered = [(each.since.timestamp(), each.until.timestamp()) for each in self.ranges]
+        self.reaches_now = any(each.until >= now for each in self.ranges)
+        """Whether one of them has not ended yet."""
 
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
@@ -69,6 +72,10 @@ class Timeliness:
         return [
             max((_nearness(at, *each) for each in self._seconds), default=0.0) for at in moments
         ]
+
+    def covers(self, moments: Iterable[float]) -> list[bool]:
+        """Whether each moment lies in a stretch that is named; in seconds since 1970."""
+        return [any(since <= at < until for since, until in self._covered) for at in moments]
 
 
 def _nearness(at: float, since: float, until: float) -> float:

@@ -17,9 +17,9 @@ from service.memory.ledger.terms import STOP_WORDS, terms
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _SAYS_NOTHING = STOP_WORDS | frozenset(
     terms(
-        "since till during between around back day date week month year time happen occur talk discuss"
-        " chat speak mention ask answer write conversation message anything everything something there"
-        " remember recall find show search please"
+        "since till during between around back day date week month year time happen occur talk"
+        " discuss chat speak mention ask answer write conversation message anything everything"
+        " something there remember recall find show search please"
     )
 )
 _SAYS_NOTHING_CHINESE = frozenset(
