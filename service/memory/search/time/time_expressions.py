@@ -105,6 +105,8 @@ _RECENTLY = re.compile(
     r"一?次)|近来|近日|近期|这阵子|这段时间",
     re.IGNORECASE,
 )
+_AHEAD = 40
+"""How many characters before an expression may say what is meant of it."""
 _RULES: tuple[Rule, ...] = (*ENGLISH, *ENGLISH_HOLIDAYS, *CHINESE, *CHINESE_HOLIDAYS)
 _NOT_ONE_IN_THE_PAST = re.compile(
     r"\b(?:next|coming|upcoming|every|each|(?:merry|happy|blessed)(?:\s+\w+)?)\s+$"
@@ -202,7 +204,7 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
     for pattern, meaning in _RULES:
         for match in pattern.finditer(text):
             core = "core" if "core" in pattern.groupindex else 0
-            if _NOT_ONE_IN_THE_PAST.search(text[: match.start(core)]):
+            if _NOT_ONE_IN_THE_PAST.search(_ahead(text, match.start(core))):
                 continue
             try:
                 meant = meaning(match, calendar)
@@ -210,6 +212,10 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
                 continue
             for each in meant:
                 yield _Match(match.start(core), match.end(core), each)
+
+
+def _ahead(text: str, start: int) -> str:
+    return text[max(0, start - _AHEAD) : start]
 
 
 def _apart(stretches: Iterator[_Match]) -> list[_Match]:
@@ -230,15 +236,15 @@ def _apart(stretches: Iterator[_Match]) -> list[_Match]:
 
 def _portion(text: str, stretch: _Match, calendar: Calendar) -> _Match:
     """What "early", "the end of" and the like before a stretch make of it."""
-    found = _PORTION.search(text[: stretch.start])
-    if found is None:
+    ahead = _PORTION.search(_ahead(text, stretch.start))
+    if ahead is None:
         return stretch
-    which = _PORTIONS[(found["adjective"] or found["noun"]).lower()]
+    which = _PORTIONS[(ahead["adjective"] or ahead["noun"]).lower()]
     part = calendar.portion(stretch.range, which)
     named = _OF_A_YEAR.search(text[stretch.start : stretch.end])
     if part.since > calendar.now and not named:  # late May, in the middle of May
         part = calendar.portion(calendar.a_year_before(stretch.range), which)
-    return stretch._replace(start=found.start(), range=part)
+    return stretch._replace(start=stretch.start - len(ahead[0]), range=part)
 
 
 def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
@@ -250,7 +256,7 @@ def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
             between = text[before.end : each.start]
             both = "and" in between.lower() or "和" in between
             bounds = (
-                _FROM.search(text[: before.start]) is not None
+                _FROM.search(_ahead(text, before.start)) is not None
                 or _BETWEEN_BEHIND.match(text[each.end : each.end + 4]) is not None
             )
             since = _of_the_same_year(before.range.since, each.range)
@@ -274,7 +280,7 @@ def _of_the_same_year(since: datetime, last: TimeRange) -> datetime | None:
 
 def _bounded(text: str, stretch: _Match, now: datetime) -> _Match:
     """What "since", "before" and "after" make of a stretch."""
-    ahead, behind = text[: stretch.start], text[stretch.end : stretch.end + 4]
+    ahead, behind = _ahead(text, stretch.start), text[stretch.end : stretch.end + 4]
     since, until = stretch.range
     if (_AFTER.search(ahead) or _AFTER_BEHIND.match(behind)) and until < now:
         return stretch._replace(range=TimeRange(until, now))
