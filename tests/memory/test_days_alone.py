@@ -150,3 +150,51 @@ async def test_the_owner_of_a_day_is_the_one_who_asks(tmp_path: Path) -> None:
     assert (await memory.search("8 May 2023", owner="me")).hits == ()
     assert len((await memory.search("8 May 2023", owner="them")).hits) == 2
     await memory.aclose()
+
+
+async def test_of_a_busy_month_its_beginning_is_told_and_a_larger_limit_tells_more(
+    tmp_path: Path,
+) -> None:
+    start = datetime(2023, 5, 1, 6, tzinfo=UTC)
+    memory = long_term_memory(tmp_path, None, clock=lambda: ASKED_AT)
+    await memory.start()
+    turns = [
+        run_loop(f"m{n:02}", (f"turn {n}", f"reply {n}"), at=start + n * DAY / 3) for n in range(60)
+    ]
+    for loop in reversed(turns):  # archived in another order
+        await memory.archive(loop)
+    for limit in (4, 50):
+        result = await memory.search("May 2023", owner="me", limit=limit)
+        told = [hit.content for hit in result.hits]
+        assert told == [text for n in range(limit // 2) for text in (f"turn {n}", f"reply {n}")]
+    assert len((await memory.search("May 2023", owner="me", limit=200)).hits) == 120
+    await memory.aclose()
+
+
+async def test_a_month_that_is_not_over_is_told_from_its_end_on(tmp_path: Path) -> None:
+    memory = long_term_memory(tmp_path, None, clock=lambda: ASKED_AT)
+    await memory.start()
+    for days in range(1, 19):
+        await memory.archive(
+            run_loop(f"d{days:02}", (f"turn {days}", "x"), at=ASKED_AT - days * DAY)
+        )
+    result = await memory.search("this month", owner="me", limit=3, fold=True)
+    assert result.hits[0].anchor.run_loop_id == "d01"
+    await memory.aclose()
+
+
+async def test_a_day_is_one_of_the_zone_of_the_person(tmp_path: Path) -> None:
+    memory = long_term_memory(tmp_path, None, clock=lambda: ASKED_AT)
+    await memory.start()
+    midnight = datetime(2023, 5, 8, tzinfo=BERLIN).astimezone(UTC)
+    minute = timedelta(minutes=1)
+    for name, at in (
+        ("before", midnight - minute),
+        ("first", midnight),
+        ("last", midnight + DAY - minute),
+        ("behind", midnight + DAY),
+    ):
+        await memory.archive(run_loop(name, (f"it is {name}", f"so {name}"), at=at))
+    hits = (await memory.search("2023-05-08", owner="me")).hits
+    assert [hit.anchor.run_loop_id for hit in hits if hit.related] == ["first"] * 2 + ["last"] * 2
+    await memory.aclose()
