@@ -198,3 +198,19 @@ async def test_a_day_is_one_of_the_zone_of_the_person(tmp_path: Path) -> None:
     hits = (await memory.search("2023-05-08", owner="me")).hits
     assert [hit.anchor.run_loop_id for hit in hits if hit.related] == ["first"] * 2 + ["last"] * 2
     await memory.aclose()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["", " on 8 May 2023", " on 2023-05-08", " last year in May"])
+async def test_that_a_question_names_a_day_makes_its_answer_no_less_related(
+    tmp_path: Path, when: str
+) -> None:
+    tea = [(f"tea number {n} tastes of garden smoke", f"noted, tea {n}") for n in range(500)]
+    memory = long_term_memory(tmp_path, None, clock=lambda: ASKED_AT)
+    await memory.start()
+    await memory.archive(run_loop("tea", *tea, at=ASKED_AT - DAY))
+    boat = ("the boat needs new paint, the hull is rusty", "blue would suit it")
+    await memory.archive(run_loop("boat", boat, at=THAT_DAY))
+    result = await memory.search(f"What did we hear of the boat{when}?", owner="me")
+    assert related(result) == ["boat"]
+    await memory.aclose()

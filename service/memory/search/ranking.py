@@ -141,7 +141,7 @@ def rank(
     judged = judge(
         question,
         [words.hit(pool.passages[each.place], each.place) for each in placed[:RELEVANCE_LOOKED_AT]],
-        [each.score for each in placed],
+        _as_of_topic(placed, pool, words),
         _held(question, pool, words)[[each.place for each in placed]],
         corpus.segments,
         unrelated,
@@ -250,14 +250,16 @@ class _Words:
     rarity: _Array
     """Of each term, as a share: all together are 1."""
     total: float
-    """What that share is of: the idf of all terms together."""
+    """The idf of all terms of the topic together."""
+    topic_share: float
+    """Which share the topic's terms are of all."""
     strength: _Array
     """How much each passage has of each term, shape (passages, terms); saturated, 1 for one in a
     passage of average length."""
     lengths: Sequence[int]
     """Terms in each passage."""
     held: _Array
-    """Which share of the question's words each passage holds."""
+    """Which share of the topic's words each passage holds, by their idf."""
 
     def hit(self, passage: Passage, place: int) -> RelevanceHit:
         """What says that a passage is about the question."""
@@ -276,6 +278,8 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     terms = {term: column for column, term in enumerate(question.terms)}
     idf = np.array([_idf(corpus.frequency.get(term, 0), corpus.segments) for term in terms])
     total = float(idf.sum()) or 1.0
+    of_topic = idf * np.array([term not in question.of_time for term in terms], dtype=float)
+    topic_total = float(of_topic.sum()) or 1.0
     lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in pool.passages]
     counts = np.zeros((len(pool.passages), len(terms)))
     for place, passage in enumerate(pool.passages):
@@ -286,12 +290,25 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     counts /= relative[:, None]
     k1 = pool.weights.saturation
     strength = counts * (k1 + 1) / (counts + k1)
-    return _Words(idf / total, total, strength, lengths, (counts > 0) @ idf / total)
+    held = (counts > 0) @ of_topic / topic_total
+    return _Words(idf / total, topic_total, topic_total / total, strength, lengths, held)
 
 
 def _idf(frequency: int, segments: int) -> float:
     """BM25's, with one added within the logarithm, so that it is never negative (as Lucene's)."""
     return math.log(1 + (max(segments, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def _as_of_topic(placed: Sequence[_Placed], pool: _Pool, words: _Words) -> list[float]:
+    """The scores, with what lacks the topic's words as far behind the first as if the question had
+    named no time: 8 chairs are not the boat of 8 May."""
+    lacking = [
+        pool.weights.words * (1 - words.topic_share) * (1 - float(words.held[each.place]))
+        for each in placed
+    ]
+    return [
+        each.score - max(0.0, lack - lacking[0]) for each, lack in zip(placed, lacking, strict=True)
+    ]
 
 
 def _held(question: Question, pool: _Pool, words: _Words) -> _Array:

@@ -7,7 +7,8 @@ three segments and of a hundred thousand:
 - how near the nearest lies, counted from where texts of its script and the question's lie that
   have nothing to do with each other; short texts lie near to anything, and count less;
 - how well the tokens of the best match the question's;
-- which share of the question's words the best of them holds, and how rare these are;
+- which share of the question's words the best of them holds, and how rare these are; but for the
+  words of a time that it names: what was said on 8 May says nothing of "8 May";
 - how many words were asked for, and how much is remembered: among much, something comes near by
   chance.
 

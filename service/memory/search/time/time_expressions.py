@@ -26,6 +26,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from service.memory.memory_tuning import DATES_READ, DATES_READ_IN, LATEST_FIT, TIME_FIT_LEAST_SPAN
+from service.memory.search.query_terms import Asks
 from service.memory.search.time.calendar_spans import Calendar, Portion, Rule, TimeRange
 from service.memory.search.time.chinese_holidays import CHINESE_HOLIDAYS
 from service.memory.search.time.chinese_time import CHINESE
@@ -42,8 +43,8 @@ class Timeliness:
         text, stretches = _read(query, now)
         self.ranges = _ranges(stretches)
         """The stretches that it names."""
-        self.alone = bool(stretches) and asks_for_nothing(_without(text, stretches))
-        """Whether it asks for whatever was said then, and for nothing else."""
+        self.rest = _without(text, stretches) + query[DATES_READ_IN:]
+        """What it says besides."""
         # "Recently" is told by places: what was said last may be years old.
         named = [] if all(each.vague for each in stretches) else self.ranges
         self._seconds = [
@@ -52,8 +53,10 @@ class Timeliness:
         ]
         self._latest = not named and asks_for_latest(query)
         self._covered = [(each.since.timestamp(), each.until.timestamp()) for each in self.ranges]
-        self.reaches_now = any(each.until >= now for each in self.ranges)
-        """Whether one of them has not ended yet."""
+        self.asks: Asks = "topic"
+        """For a topic; or for whatever was said then, the newest of it where that goes on still."""
+        if stretches and asks_for_nothing(self.rest):
+            self.asks = "newest" if any(each.until >= now for each in self.ranges) else "oldest"
 
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
