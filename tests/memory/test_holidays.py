@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -193,3 +195,23 @@ def test_the_table_is_a_calendar_of_whole_moons() -> None:
             assert any(29 * n <= days <= 30 * n for n in (months, months + 1)), year
         following = (festivals(year + 1).new_year - new_year).days if year < 2055 else 354
         assert following in (353, 354, 355, 383, 384, 385)
+
+
+def test_all_that_the_docs_name_is_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "memory.md").read_text("utf-8")
+    table = page.partition("| dates |")[2].partition("\n\n")[0]
+    examples = re.split(r"[,;|\n]\s*", re.sub(r"…|\(both ways\)", "", table))
+    headings = (
+        "days",
+        "weeks",
+        "months",
+        "years",
+        "parts",
+        "seasons",
+        "holidays",
+        "roughly",
+        "bounds",
+    )
+    named = [each.strip() for each in examples if each.strip() not in ("", *headings)]
+    assert len(named) > 80
+    assert [each for each in named if not times(each, NOW)] == []
