@@ -75,6 +75,7 @@ async def test_a_day_finds_what_was_said_on_it(
 ) -> None:
     result = await search(tmp_path, embedder, query)
     assert related(result)[:2] == ["boat", "boat"]
+    assert [hit.relevance for hit in result.hits[:2]] == [1.0, 1.0]
     assert {"june", "year"}.isdisjoint(related(result)[:2])
 
 

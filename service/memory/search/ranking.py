@@ -138,13 +138,15 @@ def rank(
     placed = table.placed(pool.passages, question)
     if question.asks == "topic":
         placed = _with_feedback(placed, vectors or {})
+    order = [each.place for each in placed]
     judged = judge(
         question,
         [words.hit(pool.passages[each.place], each.place) for each in placed[:RELEVANCE_LOOKED_AT]],
         _as_of_topic(placed, pool, words),
-        _held(question, pool, words)[[each.place for each in placed]],
+        table.held[order],
         corpus.segments,
         unrelated,
+        certain=_said_then(question, pool)[order],
     )
     return [
         Ranked(each.ref, *verdict, each.score, each.likeness, table, each.place)
@@ -311,11 +313,10 @@ def _as_of_topic(placed: Sequence[_Placed], pool: _Pool, words: _Words) -> list[
     ]
 
 
-def _held(question: Question, pool: _Pool, words: _Words) -> _Array:
-    """Which share of what the question asks for each passage is sure to be."""
-    if question.asks == "topic":
-        return words.held
-    return np.maximum(words.held, [passage.then for passage in pool.passages])
+def _said_then(question: Question, pool: _Pool) -> npt.NDArray[np.bool_]:
+    """Whether a time alone is asked for, and each passage was said then."""
+    alone = question.asks != "topic"
+    return np.array([alone and passage.then for passage in pool.passages], dtype=bool)
 
 
 def _parts(question: Question, pool: _Pool, words: _Words) -> dict[str, _Array]:
@@ -332,9 +333,9 @@ def _parts(question: Question, pool: _Pool, words: _Words) -> dict[str, _Array]:
         "question": weights.question * pool.asking,
         "time": weights.time * np.array([passage.time for passage in pool.passages]),
     }
-    if question.asks == "topic":
+    then = _said_then(question, pool)
+    if not then.any():
         return parts
-    then = np.array([passage.then for passage in pool.passages], dtype=bool)
     parts = {name: np.where(then, 0.0, values) for name, values in parts.items()}
     return {**parts, "time": np.where(then, _SAID_THEN, parts["time"])}
 

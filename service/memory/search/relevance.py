@@ -87,6 +87,8 @@ def judge(
     held: Sequence[float] | npt.NDArray[np.float64],
     segments: int,
     unrelated: Unrelated | None,
+    *,
+    certain: npt.NDArray[np.bool_] | None = None,
 ) -> list[Judged]:
     """How relevant each hit is. Pure; the order stays.
 
@@ -97,12 +99,15 @@ def judge(
         held: which share of the question's words each of them holds.
         segments: how many are remembered.
         unrelated: where cosines of unrelated texts lie; None when that is not known.
+        certain: what is asked for beyond doubt: said at the time that is all the question names.
     """
     if not best:
         return []
     falls = RELEVANCE_FALLS * (np.array(scores) - scores[0])
     logits = _best(question, best, segments, unrelated) + falls
     relevance = 1 / (1 + np.exp(-np.clip(logits, -500, 500)))
+    if certain is not None:
+        relevance[certain] = 1.0
     # What holds all words is what somebody looks for who quotes.
     related = (relevance >= RELATED_FROM) | (np.array(held) >= _ALL)
     return [Judged(*each) for each in zip(relevance.tolist(), related.tolist(), strict=True)]
