@@ -215,3 +215,27 @@ async def test_that_a_question_names_a_day_makes_its_answer_no_less_related(
     result = await memory.search(f"What did we hear of the boat{when}?", owner="me")
     assert related(result) == ["boat"]
     await memory.aclose()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "query", ["Christmas", "What did we do at Christmas?", "圣诞节我们做了什么？"]
+)
+async def test_of_a_holiday_both_what_speaks_of_it_and_what_was_said_then_are_found(
+    tmp_path: Path, query: str
+) -> None:
+    memory = long_term_memory(tmp_path, None, clock=lambda: ASKED_AT)
+    await memory.start()
+    christmas = datetime(2023, 12, 25, 15, tzinfo=UTC)
+    told = ("Christmas was in Rome, 圣诞节在罗马", "how warm it must have been")
+    for loop in (
+        *LOOPS,
+        run_loop("then", *((f"goose number {n}", "crisp") for n in range(9)), at=christmas),
+        run_loop("told", told, at=christmas + 40 * DAY),
+    ):
+        await memory.archive(loop)
+    result = await memory.search(query, owner="me")
+    assert related(result)[0] == "told"
+    assert "then" in related(result)
+    assert {"boat", "june", "year"}.isdisjoint(related(result))
+    await memory.aclose()

@@ -18,7 +18,7 @@ from service.memory.memory_tuning import POSTINGS
 if TYPE_CHECKING:
     from service.memory.protocol import Vectors
 
-Asks = Literal["topic", "oldest", "newest"]
+Asks = Literal["topic", "named time", "oldest", "newest"]
 
 _OF_TIME = frozenset(terms("since till during between around"))
 _LABEL = re.compile(r"\s*([^\s:：][^:：]{0,39}?)\s*(?::\s|：)\s*\S")
@@ -37,7 +37,12 @@ class Question:
     """Of these, what only names a time; none where nothing else is asked."""
     asks: Asks = "topic"
     """``oldest`` and ``newest``: for what was said at a time, whatever it was, from its beginning
-    or from its end on."""
+    or from its end on; ``named time``: for that, or for what speaks of it: "Christmas"."""
+
+    @property
+    def by_time(self) -> bool:
+        """Whether what was said at a time is to come first, in its order."""
+        return self.asks in ("oldest", "newest")
 
     @property
     def topic(self) -> tuple[str, ...]:

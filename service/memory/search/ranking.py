@@ -136,7 +136,7 @@ def rank(
     words = _words(question, corpus, pool)
     table = _Table(_parts(question, pool, words), words.held, words.total)
     placed = table.placed(pool.passages, question)
-    if question.asks == "topic":
+    if not question.by_time:
         placed = _with_feedback(placed, vectors or {})
     order = [each.place for each in placed]
     judged = judge(
@@ -176,7 +176,7 @@ class _Table:
 
     def placed(self, passages: Sequence[Passage], question: Question) -> list[_Placed]:
         """The passages that may be found, best first."""
-        forwards = 0 if question.asks == "topic" else -1 if question.asks == "newest" else 1
+        forwards = {"oldest": 1, "newest": -1}.get(question.asks, 0)
         scores = np.round(np.sum([*self.parts.values()], axis=0), SCORE_DIGITS).tolist()
         placed = [
             _Placed(place, passage.ref, score)
@@ -333,9 +333,9 @@ def _parts(question: Question, pool: _Pool, words: _Words) -> dict[str, _Array]:
         "question": weights.question * pool.asking,
         "time": weights.time * np.array([passage.time for passage in pool.passages]),
     }
-    then = _said_then(question, pool)
-    if not then.any():
+    if not question.by_time:
         return parts
+    then = _said_then(question, pool)
     parts = {name: np.where(then, 0.0, values) for name, values in parts.items()}
     return {**parts, "time": np.where(then, _SAID_THEN, parts["time"])}
 

@@ -43,8 +43,9 @@ class Timeliness:
         text, stretches = _read(query, now)
         self.ranges = _ranges(stretches)
         """The stretches that it names."""
-        self.rest = _without(text, stretches) + query[DATES_READ_IN:]
-        """What it says besides."""
+        behind = query[DATES_READ_IN:]
+        self.rest = _without(text, [each for each in stretches if not each.named]) + behind
+        """What it says besides; the name of a holiday is a topic, too."""
         # "Recently" is told by places: what was said last may be years old.
         named = [] if all(each.vague for each in stretches) else self.ranges
         self._seconds = [
@@ -55,8 +56,10 @@ class Timeliness:
         self._covered = [(each.since.timestamp(), each.until.timestamp()) for each in self.ranges]
         self.asks: Asks = "topic"
         """For a topic; or for whatever was said then, the newest of it where that goes on still."""
-        if stretches and asks_for_nothing(self.rest):
+        if stretches and asks_for_nothing(_without(text, stretches) + behind):
             self.asks = "newest" if any(each.until >= now for each in self.ranges) else "oldest"
+            if any(each.named for each in stretches):
+                self.asks = "named time"
 
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
@@ -110,7 +113,11 @@ _RECENTLY = re.compile(
 )
 _AHEAD = 40
 """How many characters before an expression may say what is meant of it."""
-_RULES: tuple[Rule, ...] = (*ENGLISH, *ENGLISH_HOLIDAYS, *CHINESE, *CHINESE_HOLIDAYS)
+_RULES: tuple[tuple[Rule, bool], ...] = (
+    *((rule, False) for rule in (*ENGLISH, *CHINESE)),
+    *((rule, True) for rule in (*ENGLISH_HOLIDAYS, *CHINESE_HOLIDAYS)),
+)
+"""And whether each is of holidays."""
 _NOT_ONE_IN_THE_PAST = re.compile(
     r"\b(?:next|coming|upcoming|every|each|(?:merry|happy|blessed)(?:\s+\w+)?)\s+$"
     r"|(?:明年?|后年|来年|每|每年|每逢|每个?月|下个?月|下一?个?周?|农历|阴历|旧历)的?$",
@@ -151,6 +158,8 @@ class _Match(NamedTuple):
     range: TimeRange
     vague: bool = False
     """Whether it is "recently", and no more."""
+    named: bool = False
+    """Whether it is a holiday, of which people speak by its name."""
 
 
 def times(query: str, now: datetime) -> list[TimeRange]:
@@ -204,7 +213,7 @@ def _without(text: str, stretches: Iterable[_Match]) -> str:
 
 
 def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
-    for pattern, meaning in _RULES:
+    for (pattern, meaning), named in _RULES:
         for match in pattern.finditer(text):
             core = "core" if "core" in pattern.groupindex else 0
             if _NOT_ONE_IN_THE_PAST.search(_ahead(text, match.start(core))):
@@ -214,7 +223,7 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
             except (ValueError, OverflowError):  # 31 June; a million years ago
                 continue
             for each in meant:
-                yield _Match(match.start(core), match.end(core), each)
+                yield _Match(match.start(core), match.end(core), each, named=named)
 
 
 def _ahead(text: str, start: int) -> str:
@@ -265,7 +274,8 @@ def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
             since = _of_the_same_year(before.range.since, each.range)
             if _TO.fullmatch(between) and (bounds or not both) and since is not None:
                 whole = TimeRange(since, each.range.until)
-                joined[-1] = _Match(before.start, each.end, whole)
+                named = before.named or each.named
+                joined[-1] = _Match(before.start, each.end, whole, named=named)
                 continue
         joined.append(each)
     return joined
