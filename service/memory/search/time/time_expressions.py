@@ -47,12 +47,12 @@ class Timeliness:
         self.rest = _without(text, [each for each in stretches if not each.named]) + behind
         """What it says besides; the name of a holiday is a topic, too."""
         # "Recently" is told by places: what was said last may be years old.
-        named = [] if all(each.vague for each in stretches) else self.ranges
+        exact = [] if all(each.vague for each in stretches) else self.ranges
         self._seconds = [
             (max(since.astimezone(UTC).timestamp(), 0.0), until.astimezone(UTC).timestamp())
-            for since, until in named
+            for since, until in exact
         ]
-        self._latest = not named and asks_for_latest(query)
+        self._latest = not exact and asks_for_latest(query)
         self._covered = [(each.since.timestamp(), each.until.timestamp()) for each in self.ranges]
         self.asks: Asks = "topic"
         """For a topic; or for whatever was said then, the newest of it where that goes on still."""
@@ -119,10 +119,12 @@ _RULES: tuple[tuple[Rule, bool], ...] = (
 )
 """And whether each is of holidays."""
 _NOT_ONE_IN_THE_PAST = re.compile(
-    r"\b(?:next|coming|upcoming|every|each|(?:merry|happy|blessed)(?:\s+\w+)?)\s+$"
-    r"|(?:明年?|后年|来年|每|每年|每逢|每个?月|下个?月|下一?个?周?|农历|阴历|旧历)的?$",
+    r"\b(?:next|coming|upcoming|every|each)\s+$"
+    r"|(?:明年|后年|来年|每逢?|每[年月周]|每个[月周]|下一?[个次]|下个?月|下一?个?(?:周|星期|礼拜)"
+    r"|农历|阴历|旧历)的?$",
     re.IGNORECASE,
 )
+_WISHED = re.compile(r"\b(?:merry|happy|blessed)\s+$", re.IGNORECASE)
 _PORTION = re.compile(
     r"\b(?:(?P<adjective>early|mid|late)(?:[\s-]+(?:in\s+)?|-)"
     r"|(?:the\s+)?(?P<noun>beginning|start|middle|end)\s+of\s+)(?:the\s+)?$",
@@ -216,7 +218,8 @@ def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
     for (pattern, meaning), named in _RULES:
         for match in pattern.finditer(text):
             core = "core" if "core" in pattern.groupindex else 0
-            if _NOT_ONE_IN_THE_PAST.search(_ahead(text, match.start(core))):
+            ahead = _ahead(text, match.start(core))
+            if _NOT_ONE_IN_THE_PAST.search(ahead) or (named and _WISHED.search(ahead)):
                 continue
             try:
                 meant = meaning(match, calendar)
