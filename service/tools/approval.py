@@ -14,7 +14,7 @@ from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
+from service.tools.protocol import AsksPerson, ScopesApproval, ShowsChange, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,26 @@ def subjects(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str
     """By the id of a call its subject, but for those where it is the tool's name alone."""
     named = {call.id: (subject(call, registry), call.name) for call in calls}
     return {call_id: about for call_id, (about, name) in named.items() if about != name}
+
+
+def previews(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str]:
+    """By the id of a call what it would change, where its tool can show that. Why one cannot be
+    done stands in its place: then it comes to a failure of its own."""
+    shown: dict[str, str] = {}
+    for call in calls:
+        tool: object = registry.get(call.name)
+        if not isinstance(tool, ShowsChange):
+            continue
+        try:
+            words = tool.preview(call.arguments)
+        except ToolFailure as failure:
+            words = f"It cannot be done: {failure}"
+        except Exception:  # noqa: BLE001 - the question is put all the same
+            _log.exception("What %s would change cannot be shown", call.name)
+            words = "What it would change cannot be shown."
+        if words is not None:
+            shown[call.id] = words
+    return shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,19 @@ class WarnsPerson(Protocol):
         ...
 
 
+@runtime_checkable
+class ShowsChange(Protocol):
+    """A tool that can show a person what a call would change, before they say yes to it."""
+
+    def preview(self, arguments: str) -> str | None:
+        """The change as a unified difference; None where there is nothing to show.
+
+        Raises:
+            ToolFailure: the arguments cannot be used.
+        """
+        ...
+
+
 class ToolSource(Protocol):
     """What brings tools to a registry while the agent is at work, and withholds them again."""
 

@@ -21,7 +21,7 @@ from service.memory.journal.protocol import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 from service.routing.clarification import as_kept
 from service.storage.concurrency import run_to_end
-from service.tools.approval import ApprovalPolicy, subject, subjects
+from service.tools.approval import ApprovalPolicy, previews, subject, subjects
 from service.tools.arguments import check_arguments
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
@@ -176,7 +176,16 @@ class Answers:
 
     async def _ask_again(self, state: RunLoopState, request: InputRequired) -> None:
         now = subjects(request.tool_calls, self._tools)
-        again = request.model_copy(update={"request_id": new_id(), "scopes": now})
+        asked_now = {
+            "request_id": new_id(),
+            "scopes": now,
+            "rules": {
+                call_id: rule and (now.get(call_id) or rule)
+                for call_id, rule in request.rules.items()
+            },
+            "previews": previews(request.tool_calls, self._tools),
+        }
+        again = request.model_copy(update=asked_now)
         await self._journal.append(state.id, again, durable=True, if_last_seq=state.last_seq)
 
     def _check_edited(self, request: InputRequired, received: InputReceived) -> None:

@@ -16,7 +16,7 @@ from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import RefusedError
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.stream_items import Json, read_as
-from service.cli.terminal.output import aside, plain, short_id, visible
+from service.cli.terminal.output import aside, plain, short_id, show_difference, visible
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
 from service.domain.history.human_input import InputRequired
@@ -75,7 +75,11 @@ def show_request(request: InputRequired) -> None:
     else:
         aside().print(plain(request.prompt), style="bold yellow")
     for call in request.tool_calls:
-        _show_call(call)
+        if call.id in request.previews:
+            aside().print(f"  {plain(call.name)}", style="bold")
+            show_difference(request.previews[call.id])
+        else:
+            _show_call(call)
         if call.id in request.rules:
             aside().print(f"  {plain(_rule(call, request.rules[call.id]))}", style="dim")
     for warning in request.warnings:

@@ -74,6 +74,13 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def show_difference(text: str) -> None:
+    """Write a unified difference for a person to judge: what is added green, what goes red."""
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        aside().print(f"    {visible(line)}", style=styles.get(line[:1], ""), soft_wrap=True)
+
+
 def one_line(text: str, width: int) -> str:
     """Words as one line of at most `width` terminal cells; Chinese characters take two.
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import anyio.to_thread
+
 from service.domain.conversation.instructions import (
     Finish,
     RequestHumanApprove,
@@ -20,7 +22,7 @@ from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.replies import withdrawn
-from service.tools.approval import subjects
+from service.tools.approval import previews, subjects
 
 
 async def request_human_approve(
@@ -36,6 +38,7 @@ async def request_human_approve(
         tool_calls=calls,
         scopes=subjects(calls, deps.tools),
         rules={call.id: deps.rule_of(call) for call in calls},
+        previews=await anyio.to_thread.run_sync(previews, calls, deps.tools),
         warnings=tuple(_warnings(deps, calls)),
     )
     await _ask(request, loop)
