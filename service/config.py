@@ -142,7 +142,7 @@ class Settings(BaseSettings):
 
     @property
     def skills_dir(self) -> Path:
-        """The folder of skills, where other programs have theirs in a home or a project."""
+        """The folder of skills: in the place where a project has its own."""
         return self.data_dir / ".agents" / "skills"
 
     def shown(self) -> dict[str, Any]:

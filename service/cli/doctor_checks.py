@@ -78,6 +78,26 @@ def check_sandbox(settings: Settings) -> Finding:
     return Finding("ok", f"{sandbox.level} ({sandbox.program})")
 
 
+def check_scripts(settings: Settings) -> Finding:
+    """Whether all skills have the form, and all scripts can be run."""
+    from service.tools.skills.skill_catalogue import scripts_of
+    from service.tools.skills.skill_settings import repository_of
+
+    try:
+        seen = repository_of(settings).look()
+    except StorageError as error:
+        return Finding("note", error.detail, error.advice)
+    broken = [f"{each.name}: {each.reason}" for each in seen.unusable]
+    scripts = [each for skill in seen.skills for each in scripts_of(skill)]
+    broken += [f"{each.name}: {each.problem}" for each in scripts if each.problem]
+    count = sum(each.kind == "skill" for each in seen.skills)
+    words = f"{count} skill{'' if count == 1 else 's'}, {len(scripts)} scripts"
+    if not broken:
+        return Finding("ok", words)
+    advice = "`rondo scripts` lists them; the others are offered."
+    return Finding("note", "\n".join((f"{words}; some cannot be used", *broken)), advice)
+
+
 def check_notes(settings: Settings) -> Finding:
     """Whether notes are written, and by a model that may."""
     chosen = settings.memory.consolidation

@@ -14,7 +14,7 @@ from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, ScopesApproval, ShowsChange, Tool, ToolFailure
+from service.tools.protocol import AsksPerson, ScopesApproval, ShowsPreview, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def previews(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str
     shown: dict[str, str] = {}
     for call in calls:
         tool: object = registry.get(call.name)
-        if not isinstance(tool, ShowsChange):
+        if not isinstance(tool, ShowsPreview):
             continue
         try:
             words = tool.preview(call.arguments)

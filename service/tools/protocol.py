@@ -150,11 +150,11 @@ class WarnsPerson(Protocol):
 
 
 @runtime_checkable
-class ShowsChange(Protocol):
-    """A tool that can show a person what a call would change, before they say yes to it."""
+class ShowsPreview(Protocol):
+    """A tool that can show a person what a call would change, or bring in, before they say yes."""
 
     def preview(self, arguments: str) -> str | None:
-        """The change as a unified difference; None where there is nothing to show.
+        """As a unified difference; None where there is nothing to show.
 
         Raises:
             ToolFailure: the arguments cannot be used.

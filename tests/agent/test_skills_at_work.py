@@ -11,7 +11,7 @@ from service.domain.errors import ConflictError
 from service.domain.history.human_input import InputRequired
 from service.domain.history.redaction import redacted
 from service.tools.approval import ApprovalPolicy
-from service.tools.builtins.read_skill import ReadSkill
+from service.tools.builtins.read_skill import skill_readers
 from service.tools.builtins.run_script import RunScript
 from service.tools.builtins.write_skill import skill_tools
 from service.tools.protocol import Tool
@@ -31,7 +31,7 @@ ALONE: dict[str, Any] = {
 def tools(home: Path) -> tuple[Tool, ...]:
     repository = repository_in(home)
     runner = SkillRunner(repository, RunOptions())
-    return (ReadSkill(repository), RunScript(repository, runner), *skill_tools(repository))
+    return (*skill_readers(repository), RunScript(repository, runner), *skill_tools(repository))
 
 
 async def test_a_skill_is_written_after_a_yes_to_the_difference_and_offered_at_once(

@@ -164,7 +164,7 @@ def test_links_within_a_skill_and_to_a_whole_skill_are_followed(tmp_path: Path) 
 
 def test_two_folders_whose_names_differ_in_spelling_alone_are_told(tmp_path: Path) -> None:
     for form in ("NFC", "NFD"):
-        name = unicodedata.normalize(form, "café")  # type: ignore[arg-type]
+        name = unicodedata.normalize(form, "café")
         put_skill(tmp_path, name, TEA.replace("name: tea", f"name: {name}"))
     seen = repository_in(tmp_path).look()
     assert [each.name for each in seen.skills] == ["café"]

@@ -9,7 +9,7 @@ import pytest
 
 from service.domain.conversation.messages import ToolResult
 from service.domain.conversation.token_estimates import estimate_tokens
-from service.tools.builtins.read_skill import ReadSkill
+from service.tools.builtins.read_skill import skill_readers
 from service.tools.builtins.run_script import RunScript
 from service.tools.builtins.write_skill import skill_tools
 from service.tools.skills.skill_runner import RunOptions, ScriptCall, SkillRunner
@@ -28,7 +28,7 @@ properties.minutes = {type = "integer"}
 
 
 async def read(home: Path, **given: object) -> ToolResult:
-    return await result_of(ReadSkill(repository_in(home)), **given)
+    return await result_of(skill_readers(repository_in(home))[0], **given)
 
 
 def runner_in(home: Path) -> SkillRunner:
@@ -42,8 +42,8 @@ async def run(home: Path, **given: object) -> ToolResult:
 async def test_the_catalogue_has_a_line_for_each_and_the_rest_is_read_when_wanted(
     tmp_path: Path,
 ) -> None:
-    tool = ReadSkill(repository_in(tmp_path))
-    assert "There are no skills in" in str(tool.withheld)
+    tool = skill_readers(repository_in(tmp_path))[0]
+    assert "There are no skills for it in" in str(tool.withheld)
     put_skill(tmp_path, references__water_dot_md="Soft.")
     put_file(tmp_path / "scripts" / "s.sh", "# Sends.\n")
     assert tool.withheld is None
@@ -60,7 +60,7 @@ async def test_the_catalogue_has_a_line_for_each_and_the_rest_is_read_when_wante
 async def test_a_line_of_the_catalogue_is_about_a_hundred_tokens_at_most(tmp_path: Path) -> None:
     words = "How tea is made, in every land. " * 30
     put_skill(tmp_path, text=TEA.replace("How tea is made.", words))
-    line = ReadSkill(repository_in(tmp_path)).definition.description.splitlines()[-1]
+    line = skill_readers(repository_in(tmp_path))[0].definition.description.splitlines()[-1]
     assert estimate_tokens(line) <= 130
     assert words.strip() in (await read(tmp_path, name="tea")).content
 
@@ -78,7 +78,7 @@ async def test_reading_leads_nowhere_else_and_says_what_there_is(tmp_path: Path,
 
 async def test_a_skill_that_cannot_be_used_is_told_with_the_reason(tmp_path: Path) -> None:
     put_skill(tmp_path, text="no head")
-    tool = ReadSkill(repository_in(tmp_path))
+    tool = skill_readers(repository_in(tmp_path))[0]
     assert "tea cannot be used: SKILL.md does not begin with a head" in str(tool.withheld)
     result = await read(tmp_path, name="tea")
     assert "does not begin with a head" in result.content

@@ -105,7 +105,10 @@ def test_versions_can_be_removed_for_good(tmp_path: Path) -> None:
     write(tmp_path, "tea", "notes", "nothing")
     write(tmp_path, "coffee", "notes", "kept")
     changes = SkillChanges(repository_in(tmp_path))
-    assert changes.forget("tea") == 2
+    assert changes.purge("tea") == 3
+    assert not (tmp_path / ".agents" / "skills" / "tea").exists()
+    with pytest.raises(NotFoundError):
+        repository_in(tmp_path).history("tea")
     kept = b"".join(tree(tmp_path / "skill-versions").values())
     assert b"my secret" not in kept
     assert b"kept" in kept

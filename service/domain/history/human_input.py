@@ -44,7 +44,8 @@ class InputRequired(_Said):
     """For ``approve``: by the id of a call, what a yes that is remembered would cover, in words of
     `service.tools.approval.ApprovalPolicy.scope`; None: none is remembered."""
     previews: dict[str, str] = Field(default_factory=dict, exclude_if=lambda shown: not shown)
-    """For ``approve``: by the id of a call, what it would change, as a unified difference."""
+    """For ``approve``: by the id of a call, what it would change or bring in, as a unified
+    difference."""
     warnings: tuple[str, ...] = Field(default=(), exclude_if=lambda warnings: not warnings)
     """For ``approve``: what a person has to know before they say yes, in sentences."""
     message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)

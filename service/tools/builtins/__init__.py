@@ -15,8 +15,8 @@ from service.tools.builtins.file_tools import NAMES as FILE_TOOLS
 from service.tools.builtins.file_tools import file_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
-from service.tools.builtins.read_skill import NAME as READ_SKILL
-from service.tools.builtins.read_skill import ReadSkill
+from service.tools.builtins.read_skill import OWN as READ_SKILL
+from service.tools.builtins.read_skill import skill_readers
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript
 from service.tools.builtins.web_fetch import web_fetch_tool
@@ -85,7 +85,8 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         withheld |= dict.fromkeys(FILE_TOOLS, reason)
     repository = repository_of(settings)
     if settings.tools.skills:
-        tools.append(ReadSkill(repository))
+        own, of_projects = skill_readers(repository)
+        tools += [own, of_projects] if settings.tools.files_read else [own]
     else:
         withheld[READ_SKILL] = "Skills are switched off. Set tools.skills = true to offer them."
     reason = _no_scripts(settings)

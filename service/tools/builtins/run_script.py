@@ -79,7 +79,7 @@ class RunScript:
             skills = self._repository.look().skills
         except StorageError as error:
             return f"{error.detail}. {error.advice}"
-        if any(_has_scripts(skill) for skill in skills):
+        if any(map(scripts_of, skills)):
             return None
         return (
             f"There are no scripts in {self._repository.scripts}. Put executable, .py or .sh files"
@@ -216,13 +216,6 @@ def _call(given: Mapping[str, object]) -> ScriptCall:
         str(given["input"]),
         cast(Mapping[str, Any], given["parameters"]),
     )
-
-
-def _has_scripts(skill: Skill) -> bool:
-    try:
-        return skill.kind == "script" or bool(scripts_of(skill))
-    except OSError:
-        return False
 
 
 def _not_copied(left_out: tuple[str, ...]) -> str:

@@ -77,7 +77,7 @@ class SkillTool:
         return _scope(self.planned(arguments))
 
     def preview(self, arguments: str) -> str | None:
-        """See `ShowsChange`."""
+        """See `ShowsPreview`."""
         change = self.planned(arguments)
         return f"The skill {change.place.name}:\n{change.difference or 'nothing would change.'}"
 

@@ -2,7 +2,8 @@
 
 A skill is a folder with a ``SKILL.md`` in the folder of skills. A script that lies by itself in the
 script folder is a skill of one file, whose description is derived from it; it sees what lies beside
-it all the same. What has not the form is left out, and why is told.
+it all the same. A folder that a person has granted may have skills, too, as a project's own. What
+has not the form is left out, and why is told.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import functools
 import os
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,8 @@ from service.tools.skills.skill_form import (
 )
 
 Kind = Literal["skill", "script"]
+SKILLS_PATH = Path(".agents", "skills")
+"""Where the folder of skills is in a data folder, and in a project."""
 SCRIPTS = "scripts"
 """The folder in a skill whose runnable files are its scripts."""
 MOST_SKILLS = 200
@@ -48,6 +51,9 @@ class Skill:
     description: str
     text: SkillText | None
     """What its ``SKILL.md`` says; None for a script by itself."""
+    project: Path | None = None
+    """The granted folder that it comes with; None for one of the person's own. A project's words
+    are its author's: none of them reaches a model before a yes."""
 
     @property
     def main_file(self) -> str:
@@ -90,12 +96,13 @@ class Catalogue:
     unusable: tuple[Unusable, ...]
 
 
-def catalogue(*, scripts: Path, skills: Path | None) -> Catalogue:
+def catalogue(*, scripts: Path, skills: Path | None, projects: Sequence[Path] = ()) -> Catalogue:
     """Look through the folders; those that are not there are empty.
 
     Args:
         scripts: the script folder.
         skills: the folder of skills; None where there is none.
+        projects: folders that may have skills of their own.
 
     Raises:
         OSError: the script folder cannot be read.
@@ -104,7 +111,7 @@ def catalogue(*, scripts: Path, skills: Path | None) -> Catalogue:
     unusable: list[Unusable] = []
     for entry in _entries(skills, unusable):
         try:
-            skill = _skill(entry)
+            skill = skill_in(entry)
             if len(usable) >= MOST_SKILLS:
                 raise SkillProblem(f"there are more than {MOST_SKILLS} skills: remove some.")
         except SkillProblem as problem:
@@ -118,25 +125,27 @@ def catalogue(*, scripts: Path, skills: Path | None) -> Catalogue:
             continue
         made = _described(script, script.name)
         usable[script.name] = Skill(script.name, "script", scripts, made.description, None)
+    for project in projects:
+        _add_of_project(project, usable, unusable)
     return Catalogue(tuple(usable.values()), tuple(unusable))
 
 
 def scripts_of(skill: Skill, *, folder: Path | None = None) -> tuple[SkillScript, ...]:
-    """The scripts of a skill, by name.
+    """The scripts of a skill, by name; none where they cannot be read any more.
 
     Args:
         skill: which one.
         folder: where it lies now, such as its copy; None: in its own place.
-
-    Raises:
-        OSError: the folder cannot be read.
     """
     home = folder or skill.folder
-    if skill.kind == "script":
-        alone = [each for each in list_scripts(home) if each.name == skill.name]
-        return tuple(_described(each, each.name) for each in alone)
-    inner = f"{skill.name}/{SCRIPTS}"
-    return tuple(_described(each, f"{inner}/{each.name}") for each in list_scripts(home / SCRIPTS))
+    try:
+        if skill.kind == "script":
+            alone = [each for each in list_scripts(home) if each.name == skill.name]
+            return tuple(_described(each, each.name) for each in alone)
+        inside = list_scripts(home / SCRIPTS)
+    except OSError:
+        return ()
+    return tuple(_described(each, f"{skill.name}/{SCRIPTS}/{each.name}") for each in inside)
 
 
 def _entries(skills: Path | None, unusable: list[Unusable]) -> Iterator[Path]:
@@ -162,7 +171,21 @@ def _entries(skills: Path | None, unusable: list[Unusable]) -> Iterator[Path]:
         yield entry
 
 
-def _skill(folder: Path) -> Skill:
+def _add_of_project(project: Path, usable: dict[str, Skill], unusable: list[Unusable]) -> None:
+    for entry in _entries(project / SKILLS_PATH, unusable):
+        try:
+            if not entry.resolve().is_relative_to(project.resolve()):
+                raise SkillProblem("it is a link that leads out of the project.")
+            skill = replace(skill_in(entry), project=project)
+            if skill.name in usable or len(usable) >= MOST_SKILLS:
+                raise SkillProblem("another skill has the same name, or there are too many.")
+        except SkillProblem as problem:
+            unusable.append(Unusable(_shown(f"{entry.name} of {project}"), str(problem)))
+        else:
+            usable[skill.name] = skill
+
+
+def skill_in(folder: Path) -> Skill:
     """The skill that is in a folder.
 
     Raises:

@@ -62,7 +62,8 @@ class SkillChanges:
     """Changes of the skills in a repository. All methods block."""
 
     def __init__(self, repository: SkillRepository) -> None:
-        self._repository = repository
+        self.repository = repository
+        """Whose skills are changed."""
 
     def written(self, name: str, file: str, text: str) -> Change:
         """What a skill would be with other words in one of its files.
@@ -78,7 +79,7 @@ class SkillChanges:
         """
         place = self._place(name, new="skill" if file == SKILL_FILE else None)
         _check_path(place, file)
-        before = self._repository.state(place)
+        before = self.repository.state(place)
         data = text.encode("utf-8", "replace")
         current = before.get(file)
         may_run = current.may_run if current is not None else data.startswith(b"#!")
@@ -96,7 +97,7 @@ class SkillChanges:
             ConflictError: there is one of the name, and it is not to be replaced.
         """
         place = self._place(name, new=kind)
-        before = self._repository.state(place)
+        before = self.repository.state(place)
         if before and not replace:
             raise ConflictError(f"there is a {place.kind} {name} already", advice="Replace it?")
         for file in files:
@@ -111,7 +112,7 @@ class SkillChanges:
             NotFoundError: there is no such skill or version.
             StorageError: the version cannot be read.
         """
-        repository = self._repository
+        repository = self.repository
         place = repository.place(name)
         version = repository.versions.version(place.kind, place.name, number)
         return Change(place, repository.state(place), repository.state_of(version))
@@ -122,8 +123,8 @@ class SkillChanges:
         Raises:
             NotFoundError: there is none.
         """
-        place = self._repository.place(name)
-        before = self._repository.state(place)
+        place = self.repository.place(name)
+        before = self.repository.state(place)
         if not before:
             raise NotFoundError(f"{name} is removed already")
         return Change(place, before, {})
@@ -138,7 +139,7 @@ class SkillChanges:
             ConflictError: what it was made of has changed meanwhile, or somebody else is at it.
             StorageError: the disk refuses; `history` has what was before.
         """
-        repository = self._repository
+        repository = self.repository
         with repository.versions.changing():
             place = change.place
             _clear(place.folder)
@@ -161,30 +162,34 @@ class SkillChanges:
             assert version is not None  # its state before is kept, at least
             return version
 
-    def forget(self, name: str) -> int:
-        """Remove the versions of a skill; what it is now stays.
+    def purge(self, name: str) -> int:
+        """Remove a skill, if it is there, and all its versions: for good.
 
         Returns:
-            How many there were.
+            How many versions there were.
 
         Raises:
             NotFoundError: there neither is nor was one.
+            ConflictError: it is changed just now.
             StorageError: the disk refuses.
         """
-        place = self._repository.place(name)
-        return self._repository.versions.forget(place.kind, place.name)
+        place = self.repository.place(name)
+        before = self.repository.state(place)
+        if before:
+            self.make(Change(place, before, {}), By())
+        return self.repository.versions.forget(place.kind, place.name)
 
     def _place(self, name: str, *, new: Kind | None) -> Place:
         try:
-            return self._repository.place(name)
+            return self.repository.place(name)
         except NotFoundError:
             if new is None:
                 raise
         if new == "script":
             if "/" in name:
                 raise InvalidInputError(f"{name[:80]!r} cannot be the name of a script")
-            return Place("script", name, self._repository.scripts)
-        skills = self._repository.skills
+            return Place("script", name, self.repository.scripts)
+        skills = self.repository.skills
         reason = "there is no folder of skills" if skills is None else why_no_name(name)
         if skills is None or reason is not None:
             raise InvalidInputError(f"{name[:80]!r} cannot be a new skill: {reason}")

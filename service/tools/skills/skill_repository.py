@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +54,23 @@ class Place:
 class SkillRepository:
     """The skills in a folder, the scripts in another, and their versions. All methods block."""
 
-    def __init__(self, *, scripts: Path, skills: Path | None, versions: VersionStore) -> None:
+    def __init__(
+        self,
+        *,
+        scripts: Path,
+        skills: Path | None,
+        versions: VersionStore,
+        projects: Sequence[Path] = (),
+    ) -> None:
         """Name the folders; those that are not there are empty.
 
         Args:
             scripts: scripts that lie by themselves.
             skills: a folder for each skill; None: there are none, and none can be made.
             versions: of both.
+            projects: folders that may have skills of their own, of which no versions are kept.
         """
+        self.projects = tuple(projects)
         self.scripts = scripts
         self.skills = skills
         self.versions = versions
@@ -72,7 +82,7 @@ class SkillRepository:
             StorageError: the script folder cannot be read.
         """
         try:
-            return catalogue(scripts=self.scripts, skills=self.skills)
+            return catalogue(scripts=self.scripts, skills=self.skills, projects=self.projects)
         except OSError as error:
             raise StorageError(
                 f"the script folder {self.scripts} cannot be read: {error.strerror}",
@@ -109,14 +119,19 @@ class SkillRepository:
         for skill in seen.skills:
             if skill.name != first:
                 continue
-            for each in _scripts_of(skill):
+            for each in scripts_of(skill):
                 # Models leave the folder out.
                 if name in (each.name, each.name.replace("/scripts/", "/", 1)):
                     return skill, each
         for broken in seen.unusable:
             if broken.name == first:
                 raise NotFoundError(f"{first} cannot be used: {broken.reason}")
-        names = [each.name for skill in seen.skills for each in _scripts_of(skill)]
+        names = [
+            each.name
+            for skill in seen.skills
+            if skill.project is None  # the names of others are others' words
+            for each in scripts_of(skill)
+        ]
         raise NotFoundError(
             f"There is no script {name[:80]!r}.{did_you_mean(name, names)}",
             advice=f"The scripts are: {', '.join(names) or 'none'}.",
@@ -267,6 +282,8 @@ class SkillRepository:
             contents: what its copy holds.
             copy: where that is.
         """
+        if skill.project is not None:
+            return
         place = Place(skill.kind, skill.name, copy)
         try:
             self._keep(place, _seen(place, contents), "unknown", "")
@@ -292,13 +309,6 @@ class SkillRepository:
 
     def _script(self, place: Place) -> Path:
         return self.scripts / place.name
-
-
-def _scripts_of(skill: Skill) -> tuple[SkillScript, ...]:
-    try:
-        return scripts_of(skill)
-    except OSError:
-        return ()  # it is gone, or its rights are
 
 
 @dataclass(frozen=True, slots=True)

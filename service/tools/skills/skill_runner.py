@@ -11,6 +11,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,11 @@ class SkillRunner:
     @property
     def longest_seconds(self) -> float:
         """How long any of the scripts may run now."""
-        seconds = [self._options.time_limit_seconds]
-        try:
+        own: list[float] = []
+        with suppress(RondoError):  # where there is none, none can be run
             for skill in self._repository.look().skills:
-                seconds += [each.manifest.timeout_seconds or 0 for each in scripts_of(skill)]
-        except (RondoError, OSError):
-            pass  # then none can be run
-        return max(seconds)
+                own += [each.manifest.timeout_seconds or 0 for each in scripts_of(skill)]
+        return max(self._options.time_limit_seconds, *own, 0)
 
     def version(self, call: ScriptCall) -> str:
         """What a yes to a call is about: the script, and all that it can load now.

@@ -19,6 +19,7 @@ def repository_of(settings: Settings) -> SkillRepository:
         scripts=settings.scripts_dir,
         skills=settings.skills_dir,
         versions=VersionStore(settings.data_dir / VERSIONS),
+        projects=settings.tools.files_read if settings.tools.skills else (),
     )
 
 
