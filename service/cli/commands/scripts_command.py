@@ -148,10 +148,11 @@ def run(name: str, arguments: tuple[str, ...], stdin: str | None, parameters: st
     import anyio
 
     from service.cli.terminal.output import aside
-    from service.cli.views.script_views import OutputWriter
+    from service.cli.views.script_views import write_output
     from service.config import load_settings
     from service.domain.errors import ConflictError
     from service.tools.protocol import ToolFailure
+    from service.tools.scripts.output_text import as_text
     from service.tools.skills.skill_listing import script_to_run
     from service.tools.skills.skill_runner import ScriptCall
     from service.tools.skills.skill_settings import repository_of, runner_of
@@ -163,11 +164,10 @@ def run(name: str, arguments: tuple[str, ...], stdin: str | None, parameters: st
     words = sys.stdin.read() if stdin == "-" else stdin or ""
     call = ScriptCall(script, arguments, words, _object(parameters))
     runner = runner_of(settings, repository)
-    writer = OutputWriter()
 
     async def work() -> int:
         # The person who types this has named it: that is their yes.
-        ended = await runner.run(call, covers=lambda version: True, on_output=writer.write)
+        ended = await runner.run(call, covers=lambda version: True, on_output=as_text(write_output))
         if ended.outcome.timed_out:
             aside().print(f"It was stopped after {ended.seconds:g} seconds.", style="red")
         elif ended.outcome.exit_code:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import sys
 from datetime import datetime
 
 from service.cli.terminal.output import aside, one_line, out, plain, short_id
+from service.domain.conversation.tool_definitions import OutputStream
 from service.wire.script_bodies import (
     ChangedSkill,
     RunnableScript,
@@ -99,19 +99,9 @@ def print_change(change: ChangedSkill) -> None:
         aside().print(f"{plain(change.name)} is as it was.", style="dim")
 
 
-class OutputWriter:
-    """Writes what a script writes, as it comes. A terminal is not driven by it; what is piped
+def write_output(text: str, stream: OutputStream) -> None:
+    """Write what a script writes, as it comes. A terminal is not driven by it; what is piped
     elsewhere goes there as it is."""
-
-    def __init__(self) -> None:
-        self._decoders = {
-            stream: codecs.getincrementaldecoder("utf-8")("replace")
-            for stream in ("stdout", "stderr")
-        }
-
-    def write(self, stream: str, data: bytes) -> None:
-        """See `service.tools.scripts.child_process.OnOutput`."""
-        target = sys.stdout if stream == "stdout" else sys.stderr
-        text = self._decoders[stream].decode(data)
-        target.write(plain(text) if target.isatty() else text)
-        target.flush()
+    target = sys.stdout if stream == "stdout" else sys.stderr
+    target.write(plain(text) if target.isatty() else text)
+    target.flush()

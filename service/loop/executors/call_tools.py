@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -15,6 +16,7 @@ from service.domain.history.events import ToolFinished, ToolStarted
 from service.domain.history.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
+from service.loop.executors.tool_output import OutputRelay
 from service.tools.approval import subject
 
 _CHANGED = (
@@ -51,7 +53,8 @@ def begin_early(deps: ExecutorDeps, loop: Loop, call: ToolCall) -> None:
     if not deps.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
         return
     if not deps.waits_for_person(loop.state, call):
-        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call))
+        # Nobody has been told yet that it runs, so nobody is shown what it writes.
+        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call), shows=False)
         loop.early_calls.start(call, run, loop.tasks)
 
 
@@ -66,7 +69,12 @@ def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
 
 
 async def execute(
-    deps: ExecutorDeps, call: ToolCall, loop: Loop, approved: frozenset[str] | None
+    deps: ExecutorDeps,
+    call: ToolCall,
+    loop: Loop,
+    approved: frozenset[str] | None,
+    *,
+    shows: bool = True,
 ) -> ToolResult:
     """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
     state = loop.state
@@ -76,10 +84,16 @@ async def execute(
         idempotency_key=_key(state, call),
         approved=approved,
     )
+    relay = OutputRelay(loop, call.id)
+    if shows:
+        context = replace(context, show_output=relay.show)
     blocked = await deps.hooks.before_tool_call(loop, call)
     if blocked is not None:
         return ToolResult(id=call.id, content=blocked, is_error=True, notice=True)
-    result = await deps.tools.execute(call, context)
+    try:
+        result = await deps.tools.execute(call, context)
+    finally:
+        relay.close()
     # What has changed the world is told, also when the loop is stopped just now.
     with anyio.CancelScope(shield=_has_side_effects(deps, call)):
         result = await deps.hooks.after_tool_call(loop, call, result)

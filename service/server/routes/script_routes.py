@@ -6,7 +6,6 @@ runs no code. A run is its caller's own, and ends with the connection.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Annotated, TypeVar
@@ -22,7 +21,8 @@ from service.server.event_streams import EventStream, accepts_stream, frame, run
 from service.server.http.request_body import JSONRoute
 from service.server.security.bearer_auth import Owner
 from service.tools.protocol import ToolFailure
-from service.tools.scripts.child_process import Stream
+from service.tools.scripts.child_process import OnOutput, Stream
+from service.tools.scripts.output_text import as_text
 from service.tools.skills.differences import FileState
 from service.tools.skills.skill_changes import By, Change, SkillChanges
 from service.tools.skills.skill_listing import (
@@ -194,7 +194,7 @@ async def run(
 async def _run(
     runner: SkillRunner,
     call: ScriptCall,
-    on_output: Callable[[Stream, bytes], None] | None = None,
+    on_output: OnOutput | None = None,
 ) -> ScriptResult:
     try:
         # Its caller holds the token, and has named it: that is their yes.
@@ -207,30 +207,25 @@ async def _run(
 async def _frames(runner: SkillRunner, call: ScriptCall) -> AsyncGenerator[bytes, None]:
     """What a script writes, and how it ends. A reader who is slow misses pieces, and delays
     nothing; the result has the start and the end of all."""
-    sending, receiving = anyio.create_memory_object_stream[tuple[Stream, bytes]](_MOST_PIECES)
-    decoders = {
-        stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")
-    }
+    sending, receiving = anyio.create_memory_object_stream[ScriptOutput](_MOST_PIECES)
     results: list[ScriptResult | Exception] = []
 
-    def on_output(stream: Stream, data: bytes) -> None:
+    def show(text: str, stream: Stream) -> None:
         with suppress(anyio.WouldBlock, anyio.BrokenResourceError):
-            sending.send_nowait((stream, data))
+            sending.send_nowait(ScriptOutput(stream=stream, text=text))
 
     async def work() -> None:
         with sending:
             try:
-                results.append(await _run(runner, call, on_output))
+                results.append(await _run(runner, call, as_text(show)))
             except Exception as error:  # noqa: BLE001 - raised below, outside of the group
                 results.append(error)
 
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         try:
-            async for stream, data in receiving:
-                if text := decoders[stream].decode(data):
-                    piece = ScriptOutput(stream=stream, text=text)
-                    yield frame("script.output", piece.model_dump())
+            async for piece in receiving:
+                yield frame("script.output", piece.model_dump())
         finally:
             group.cancel_scope.cancel()
     for result in results:

@@ -22,6 +22,7 @@ from service.tools.protocol import ToolFailure
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
 from service.tools.scripts.child_process import GRACE_SECONDS
+from service.tools.scripts.output_text import as_text
 from service.tools.skills.skill_catalogue import Skill, scripts_of
 from service.tools.skills.skill_repository import SkillRepository
 from service.tools.skills.skill_runner import (
@@ -151,6 +152,7 @@ class RunScript:
             run = await self._runner.run(
                 ScriptCall(name, arguments, input, parameters),
                 covers=lambda version: context.covers(NAME, version),
+                on_output=as_text(context.show_output),
             )
             report = in_words(run)
             if run.outcome.timed_out or run.outcome.exit_code:

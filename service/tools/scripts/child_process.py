@@ -18,10 +18,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import anyio
 
+from service.domain.conversation.tool_definitions import OutputStream
 from service.tools.scripts import supervisor
 
 GRACE_SECONDS = 2.0
@@ -30,7 +30,7 @@ _DRAIN_SECONDS = 1.0  # for what an ended process wrote to still arrive
 _PATIENCE_SECONDS = 10.0  # with a supervisor, which needs a moment at most to kill
 
 
-Stream = Literal["stdout", "stderr"]
+Stream = OutputStream
 OnOutput = Callable[[Stream, bytes], None]
 """Is given what a process writes, as it comes. MUST NOT raise, MUST NOT block."""
 
