@@ -18,6 +18,7 @@ from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, Dae
 from service.cli.daemon.daemon_requests import read_token
 from service.cli.daemon.daemon_settings import daemon_settings, differing
 from service.cli.daemon.stream_items import read_as
+from service.cli.views.phrases import counted
 from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
 from service.domain.errors import ConfigurationError, StorageError
 from service.memory.stores import ReaderLag, damage_of, journal_copies, reader_lag
@@ -91,7 +92,7 @@ def check_scripts(settings: Settings) -> Finding:
     scripts = [each for skill in seen.skills for each in scripts_of(skill)]
     broken += [f"{each.name}: {each.problem}" for each in scripts if each.problem]
     count = sum(each.kind == "skill" for each in seen.skills)
-    words = f"{count} skill{'' if count == 1 else 's'}, {len(scripts)} scripts"
+    words = f"{counted(count, 'skill')}, {counted(len(scripts), 'script')}"
     if not broken:
         return Finding("ok", words)
     advice = "`rondo scripts` lists them; the others are offered."

@@ -37,7 +37,7 @@ def test_what_there_is_is_listed_with_what_cannot_be_used(terminal: Terminal) ->
     assert [each["name"] for each in listed["scripts"]] == ["tea", "备份.sh"]
     finding = check_scripts(Settings(data_dir=terminal.data_dir))
     assert finding.verdict == "note"
-    assert "1 skill, 1 scripts; some cannot be used\nother: SKILL.md names it" in finding.words
+    assert "1 skill, 1 script; some cannot be used\nother: SKILL.md names it" in finding.words
 
 
 def test_a_skill_is_shown_with_its_scripts(terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ import sys
 from datetime import datetime
 
 from service.cli.terminal.output import aside, one_line, out, plain, short_id
+from service.cli.views.phrases import counted
 from service.domain.conversation.tool_definitions import OutputStream
 from service.wire.script_bodies import (
     ChangedSkill,
@@ -75,7 +76,7 @@ def print_history(history: SkillHistory) -> None:
             Text(str(version.version), style="bold"),
             Text(f"{_local(version):%Y-%m-%d %H:%M}"),
             Text(_author(version), style="dim"),
-            Text(f"{len(version.files)} files" if version.files else "removed"),
+            Text(counted(len(version.files), "file") if version.files else "removed"),
             Text(version.digest[:12], style="dim"),
         )
     out().print(table)

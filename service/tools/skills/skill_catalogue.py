@@ -236,9 +236,8 @@ def _check_files(folder: Path) -> None:
             raise SkillProblem(f"{_shown(name)} cannot be read: {error.strerror}.") from error
         for entry in inside:
             entries += 1
-            place = os.path.relpath(entry.path, home)
             if entry.is_symlink():
-                _check_link(entry.path, home, place)
+                _check_link(entry.path, home)
             elif entry.is_dir():
                 if not entry.name.startswith(".") and entry.name != "__pycache__":
                     waiting.append(entry.path)
@@ -251,11 +250,12 @@ def _check_files(folder: Path) -> None:
                 )
 
 
-def _check_link(path: str, home: str, place: str) -> None:
+def _check_link(path: str, home: str) -> None:
     real = os.path.realpath(path)
     if real != home and not real.startswith(home + os.sep):
         raise SkillProblem(
-            f"{_shown(place)} is a link that leads out of the skill: put a copy in its place."
+            f"{_shown(os.path.relpath(path, home))} is a link that leads out of the skill: put a"
+            " copy in its place."
         )
 
 
