@@ -57,11 +57,16 @@ async def test_the_catalogue_has_a_line_for_each_and_the_rest_is_read_when_wante
     assert "# Sends." in (await read(tmp_path, name="s.sh")).content
 
 
-async def test_a_line_of_the_catalogue_is_about_a_hundred_tokens_at_most(tmp_path: Path) -> None:
-    words = "How tea is made, in every land. " * 30
+@pytest.mark.parametrize(
+    "language", ["How tea is made, in every land. ", "各国怎样泡茶，一一道来。"]
+)
+async def test_a_line_of_the_catalogue_is_about_a_hundred_tokens_at_most(
+    tmp_path: Path, language: str
+) -> None:
+    words = language * 30
     put_skill(tmp_path, text=TEA.replace("How tea is made.", words))
     line = skill_readers(repository_in(tmp_path))[0].definition.description.splitlines()[-1]
-    assert estimate_tokens(line) <= 130
+    assert 90 <= estimate_tokens(line) <= 110
     assert words.strip() in (await read(tmp_path, name="tea")).content
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -267,6 +271,54 @@ def test_a_full_disk_leaves_the_skill_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         changes.make(change, By())
     assert (folder / "SKILL.md").read_text() == TEA
+
+
+def test_what_a_killed_process_had_begun_to_write_goes_with_the_next_change(tmp_path: Path) -> None:
+    folder = put_skill(tmp_path)
+    put_file(folder / ".rondo-begun-x", "half")
+    write(tmp_path, "tea", "SKILL.md", OTHER)
+    assert set(tree(folder)) == {"SKILL.md"}
+    assert [each.path for each in repository_in(tmp_path).history("tea")[-1].files] == ["SKILL.md"]
+
+
+SWAPPING = """
+import sys
+from pathlib import Path
+from service.tools.skills.skill_changes import By, SkillChanges
+from tests.support.tools.skills import repository_in
+changes = SkillChanges(repository_in(Path(sys.argv[1])))
+print("begun", flush=True)
+while True:
+    for number in (1, 2):
+        changes.make(changes.reverted("tea", number), By())
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_no_version_is_lost_and_each_can_be_brought_back(
+    tmp_path: Path,
+) -> None:
+    folder = put_skill(tmp_path, a="1", references__b="1")
+    before = tree(folder)
+    changes = SkillChanges(repository_in(tmp_path))
+    files = {"SKILL.md": FileState(OTHER.encode()), "c": FileState(b"2" * 100_000)}
+    changes.make(changes.added("tea", files, replace=True), By())
+    moments = random.Random(3)
+    for _ in range(4):
+        with subprocess.Popen(
+            [sys.executable, "-c", SWAPPING, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.05))
+            process.kill()
+        repository = repository_in(tmp_path)
+        for version in repository.history("tea"):
+            repository.state_of(version)
+        changes.make(changes.reverted("tea", 1), By())
+        assert tree(folder) == before
 
 
 def test_differences_tell_of_what_is_no_text_and_of_what_is_too_long() -> None:

@@ -16,6 +16,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from service.domain.conversation.token_estimates import prefix_within
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import RondoError, StorageError
 from service.tools.arguments import read_arguments
@@ -30,8 +31,8 @@ from service.tools.skills.skill_repository import SkillRepository
 
 OWN = "read_skill"
 OF_PROJECTS = "read_project_skill"
-CATALOGUE_CHARACTERS = 400
-"""Of what a skill says of itself; about a hundred tokens. `read_skill` gives all of it."""
+CATALOGUE_TOKENS = 100
+"""Of what a skill says of itself. `read_skill` gives all of it."""
 _MOST_FILES = 100
 
 Name = Annotated[str, Field(description="As listed.")]
@@ -235,7 +236,8 @@ def _project_words(skills: tuple[Skill, ...]) -> str:
 
 def _cut(words: str) -> str:
     line = " ".join(words.split())
-    return line if len(line) <= CATALOGUE_CHARACTERS else f"{line[:CATALOGUE_CHARACTERS]}…"
+    end = prefix_within(line, CATALOGUE_TOKENS)
+    return line if end >= len(line) else f"{line[:end]}…"
 
 
 def _version(skill: Skill, digest: str) -> str:

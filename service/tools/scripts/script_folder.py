@@ -34,6 +34,8 @@ from service.tools.protocol import ToolFailure
 
 MANIFEST_SUFFIX = ".toml"
 """``NAME.toml`` beside a script says how it is run, see `service.tools.skills.script_manifest`."""
+BEGUN_PREFIX = ".rondo-begun-"
+"""How files are called that Rondo is writing, or was when it was killed; they are not copied."""
 _READ_BYTES = 65_536  # a description stands at the top
 _LONGEST_DESCRIPTION = 200
 _NO_DESCRIPTION = re.compile(r"^#!|^#.*?coding[:=]|^#\s*(?:SPDX-|Copyright)|^#\W*$")
@@ -227,6 +229,7 @@ class _Walk:
             return
         try:
             names = sorted(each.name for each in path.iterdir())
+            names = [name for name in names if not name.startswith(BEGUN_PREFIX)]
         except OSError as error:
             if not inside:
                 raise ToolFailure(f"The script folder cannot be read: {error.strerror}.") from error

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError, StorageError
 from service.tools.protocol import ToolFailure
 from service.tools.scripts.script_folder import (
+    BEGUN_PREFIX,
     MANIFEST_SUFFIX,
     MOST_BYTES,
     MOST_ENTRIES,
@@ -31,7 +32,6 @@ from service.tools.skills.skill_form import (
 from service.tools.skills.skill_repository import Place, SkillRepository
 from service.tools.skills.version_store import Author, Version
 
-_BEGUN = ".rondo-begun-"
 _MOST_FOLDERS = 5
 _MOST_BYTES_OF_A_NAME = 200
 
@@ -270,7 +270,7 @@ def _check(place: Place, state: State) -> None:
 
 def _clear(folder: Path) -> None:
     """Remove what a process that was killed had begun to write. Nobody else is writing now."""
-    for path in folder.rglob(f"{_BEGUN}*"):
+    for path in folder.rglob(f"{BEGUN_PREFIX}*"):
         path.unlink(missing_ok=True)
 
 
@@ -311,7 +311,7 @@ def _inside(folder: Path, path: str) -> Path:
 
 def _write(target: Path, state: FileState) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_BEGUN)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=BEGUN_PREFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(state.data)
