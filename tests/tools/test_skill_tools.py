@@ -178,11 +178,11 @@ async def test_what_would_be_written_is_shown_before(tmp_path: Path) -> None:
     shown = edit.preview(
         '{"name": "tea", "file": "SKILL.md", "old_text": "Boil", "new_text": "Heat"}'
     )
-    assert "The skill tea:\n--- SKILL.md\n+++ SKILL.md\n" in str(shown)
-    assert "-Boil water." in str(shown)
-    assert "+Heat water." in str(shown)
+    assert "The skill tea:\n--- SKILL.md\n+++ SKILL.md\n" in shown.text
+    assert "-Boil water." in shown.text
+    assert "+Heat water." in shown.text
     shown = write.preview('{"name": "tea", "file": "scripts/a.sh", "text": "#!/bin/sh"}')
-    assert "scripts/a.sh may be run\n--- /dev/null" in str(shown)
+    assert "scripts/a.sh may be run\n--- /dev/null" in shown.text
 
 
 @pytest.mark.parametrize(

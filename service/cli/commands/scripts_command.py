@@ -191,8 +191,8 @@ def run(name: str, arguments: tuple[str, ...], stdin: str | None, parameters: st
 @json_option
 def history(name: str, before: int | None, after: int | None, as_json: bool) -> None:
     """List the versions of NAME, newest first; or show what differs between two."""
-    from service.cli.terminal.output import out, print_json, show_difference
-    from service.cli.views.script_views import print_history
+    from service.cli.terminal.output import print_json
+    from service.cli.views.script_views import print_difference, print_history
     from service.tools.skills.skill_listing import skill_history
     from service.wire.script_bodies import SkillDifference
 
@@ -210,7 +210,7 @@ def history(name: str, before: int | None, after: int | None, as_json: bool) -> 
     if as_json:
         print_json(SkillDifference(name=name, difference=words).model_dump(mode="json"))
     else:
-        show_difference(words, out())
+        print_difference(words)
 
 
 @scripts.command()
@@ -252,7 +252,8 @@ def remove(name: str, versions: bool, yes: bool, as_json: bool) -> None:
 
 
 def _make(changes: SkillChanges, change: Change, *, as_json: bool) -> None:
-    from service.cli.terminal.output import print_json, show_difference
+    from service.cli.terminal.output import print_json
+    from service.cli.views.difference_view import show_difference
     from service.cli.views.script_views import print_change
     from service.tools.skills.skill_changes import By
     from service.tools.skills.skill_listing import changed_skill
@@ -261,7 +262,8 @@ def _make(changes: SkillChanges, change: Change, *, as_json: bool) -> None:
     if as_json:
         print_json(made.model_dump(mode="json"))
     else:
-        show_difference(made.difference)
+        if made.difference:
+            show_difference(made.difference)
         print_change(made)
 
 

@@ -74,20 +74,6 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def show_difference(text: str, console: Console | None = None) -> None:
-    """Write a unified difference for a person to judge: what is added green, what goes red.
-
-    Args:
-        text: the difference.
-        console: where to; None: standard error, indented as what is asked there.
-    """
-    indent = "    " if console is None else ""
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    for line in text.splitlines():
-        style = styles.get(line[:1], "")
-        (console or aside()).print(f"{indent}{visible(line)}", style=style, soft_wrap=True)
-
-
 def one_line(text: str, width: int) -> str:
     """Words as one line of at most `width` terminal cells; Chinese characters take two.
 

@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import datetime
 
-from service.cli.terminal.output import aside, one_line, out, plain, short_id
+from service.cli.terminal.output import aside, one_line, out, plain, short_id, visible
 from service.cli.views.phrases import counted
 from service.domain.conversation.tool_definitions import OutputStream
 from service.wire.script_bodies import (
@@ -89,6 +89,13 @@ def _local(version: SkillVersion) -> datetime:
 def _author(version: SkillVersion) -> str:
     where = f" in {short_id(version.run_loop_id)}" if version.run_loop_id else ""
     return f"{_AUTHORS[version.author]}{where}"
+
+
+def print_difference(text: str) -> None:
+    """What differs between versions: what is added green, what goes red."""
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        out().print(visible(line), style=styles.get(line[:1], ""), soft_wrap=True)
 
 
 def print_change(change: ChangedSkill) -> None:

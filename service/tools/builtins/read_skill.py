@@ -22,7 +22,7 @@ from service.domain.errors import RondoError, StorageError
 from service.tools.arguments import read_arguments
 from service.tools.decorator import FunctionTool, tool
 from service.tools.files.text_decoding import is_binary
-from service.tools.protocol import ToolFailure
+from service.tools.protocol import CallPreview, ToolFailure
 from service.tools.scripts.supervisor import remove
 from service.tools.skills.differences import FileState, difference
 from service.tools.skills.skill_catalogue import Skill, SkillScript, scripts_of, skill_in
@@ -87,30 +87,33 @@ class SkillReader:
         """How long one call may take."""
         return self.made.timeout_seconds
 
-    def approval_scope(self, arguments: str) -> str | None:
-        """See `ScopesApproval`: of a project's, the skill with all that it holds now."""
-        return self.made.approval_scope(arguments)
-
-    def preview(self, arguments: str) -> str | None:
-        """See `ShowsPreview`: of a project's, the words that the model is given."""
-        if not self.needs_approval:
-            return None
-        given = read_arguments(arguments, self.made.arguments, self.made.definition)
-        with_words = _found(self.repository, str(given["name"]), self.reads)
-        file = str(given["file"]) or with_words.main_file
-        try:
-            data = self.repository.read(with_words, file)
-        except RondoError as error:
-            raise _failure(error) from error
-        words = difference({}, {file: FileState(data)})
-        return f"The skill {with_words.name} of {with_words.project}:\n{words}"
-
     async def run(self, arguments: str, context: ToolContext) -> str:
         """See `Tool`."""
         return await self.made.run(arguments, context)
 
 
-def skill_readers(repository: SkillRepository) -> tuple[SkillReader, SkillReader]:
+class ProjectSkillReader(SkillReader):
+    """Reads the skills of projects, each after a yes."""
+
+    def approval_scope(self, arguments: str) -> str | None:
+        """See `ScopesApproval`: the skill with all that it holds now."""
+        return self.made.approval_scope(arguments)
+
+    def preview(self, arguments: str) -> CallPreview:
+        """See `PreviewsCalls`: the words that the model is given."""
+        scope = self.approval_scope(arguments) or ""
+        given = read_arguments(arguments, self.made.arguments, self.made.definition)
+        skill = _found(self.repository, str(given["name"]), self.reads)
+        file = str(given["file"]) or skill.main_file
+        try:
+            data = self.repository.read(skill, file)
+        except RondoError as error:
+            raise _failure(error) from error
+        words = difference({}, {file: FileState(data)})
+        return CallPreview(scope, f"The skill {skill.name} of {skill.project}:\n{words}")
+
+
+def skill_readers(repository: SkillRepository) -> tuple[SkillReader, ProjectSkillReader]:
     """`read_skill`, and `read_project_skill` for the skills of projects."""
 
     def is_own(skill: Skill) -> bool:
@@ -151,7 +154,7 @@ def skill_readers(repository: SkillRepository) -> tuple[SkillReader, SkillReader
 
     return (
         SkillReader(read_skill, repository, is_own, _own_words),
-        SkillReader(read_project_skill, repository, is_of_project, _project_words),
+        ProjectSkillReader(read_project_skill, repository, is_of_project, _project_words),
     )
 
 

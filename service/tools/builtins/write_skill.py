@@ -17,7 +17,7 @@ from service.domain.conversation.tool_definitions import ToolContext, ToolDefini
 from service.domain.errors import RondoError
 from service.tools.arguments import read_arguments
 from service.tools.decorator import FunctionTool, tool
-from service.tools.protocol import ToolFailure
+from service.tools.protocol import CallPreview, ToolFailure
 from service.tools.skills.skill_changes import By, Change, SkillChanges
 from service.tools.skills.skill_repository import SkillRepository
 
@@ -76,10 +76,11 @@ class SkillTool:
         """See `ScopesApproval`: what is written, and over what."""
         return _scope(self.planned(arguments))
 
-    def preview(self, arguments: str) -> str | None:
-        """See `ShowsPreview`."""
+    def preview(self, arguments: str) -> CallPreview:
+        """See `PreviewsCalls`."""
         change = self.planned(arguments)
-        return f"The skill {change.place.name}:\n{change.difference or 'nothing would change.'}"
+        words = change.difference or "Nothing would change."
+        return CallPreview(_scope(change), f"The skill {change.place.name}:\n{words}")
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """See `Tool`."""
