@@ -114,3 +114,36 @@ def test_forgetting_takes_what_a_question_has_shown() -> None:
         rules={"c0": "write_skill secret"},
     )
     assert "secret" not in redacted(request).model_dump_json()
+
+
+async def test_a_run_that_cannot_be_asks_nobody_and_one_that_can_shows_its_command_line(
+    tmp_path: Path,
+) -> None:
+    put_skill(
+        tmp_path,
+        scripts__brew_dot_sh="# Brews.\n",
+        scripts__brew_dot_sh_dot_toml="effect = 'read_only'\n[parameters.properties]\n"
+        "n.type = 'integer'\n",
+    )
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"name": "tea/brew.sh", "parameters": {"n": "3"}}, "is not of type 'integer'"),
+        ({"name": "tea/none.sh"}, "The scripts are: tea/scripts/brew.sh."),
+        ({"nam": "tea/brew.sh"}, "there is no such argument"),
+    ]
+    for arguments, reason in wrong:
+        model = wanting(tool_call("run_script", **arguments))
+        async with running_agent(tmp_path / "data", model, *tools(tmp_path), **ALONE) as agent:
+            events = await sent(agent, "run it")
+            assert "input.required" not in types(events)
+            assert reason in results_of(await agent.run_loop(events[0].run_loop_id))[0]
+    call = tool_call("run_script", name="tea/brew.sh", parameters={"n": 3})
+    async with running_agent(tmp_path / "data", wanting(call), *tools(tmp_path), **ALONE) as agent:
+        loop_id = await asked(agent)
+        state = agent.memory.short_term.state(loop_id)
+        assert state is not None
+        assert state.awaiting is not None
+        assert state.awaiting.previews["c0"].splitlines() == [
+            "tea/scripts/brew.sh --n=3",
+            "  Brews.",
+            "  Its author says: read only.",
+        ]

@@ -8,6 +8,7 @@ they granted to scripts.
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ from pydantic import Field
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import StorageError
 from service.tools.decorator import FunctionTool, tool
-from service.tools.protocol import ToolFailure
+from service.tools.model_text import fitted
+from service.tools.protocol import CallPreview, ToolFailure
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
 from service.tools.scripts.child_process import GRACE_SECONDS
@@ -27,6 +29,7 @@ from service.tools.skills.skill_catalogue import Skill, scripts_of
 from service.tools.skills.skill_repository import SkillRepository
 from service.tools.skills.skill_runner import (
     NO_GRANTS,
+    PlannedRun,
     RunOptions,
     ScriptCall,
     ScriptRun,
@@ -36,6 +39,8 @@ from service.tools.skills.version_store import VersionStore
 
 NAME = "run_script"
 _TIDYING_SECONDS = 20
+_INPUT_SHOWN = 20_000
+"""Characters of what a script is to read that a person is shown before they say yes."""
 
 Arguments = Annotated[
     list[Annotated[str, Field(max_length=10_000)]],
@@ -119,6 +124,11 @@ class RunScript:
     def approval_scope(self, arguments: str) -> str | None:
         """See `ScopesApproval`: the script, and all that it can load now."""
         return self._tool.approval_scope(arguments)
+
+    def preview(self, arguments: str) -> CallPreview:
+        """See `PreviewsCalls`: what is on the command line, and what it would read."""
+        run = self._runner.planned(_call(self._tool.read(arguments)))
+        return CallPreview(run.version, _shown(run))
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """See `Tool`."""
@@ -209,6 +219,20 @@ def in_words(run: ScriptRun) -> str:
         if output.strip()
     ]
     return "\n\n".join((end, *outputs)) if outputs else f"{end} It wrote nothing."
+
+
+def _shown(run: PlannedRun) -> str:
+    """A run as a person is shown it: quoted as for a shell, though none reads it."""
+    lines = [shlex.join((run.script.name, *run.given.arguments))]
+    description, effect = run.script.description, run.script.manifest.effect
+    if description:
+        lines.append(f"  {description}")
+    if effect != "side_effects":
+        lines.append(f"  Its author says: {effect.replace('_', ' ')}.")
+    if run.given.input:
+        shown = fitted(run.given.input, _INPUT_SHOWN, how="The script reads all of it")
+        lines += ["  It reads:", *(f"  < {line}" for line in shown.splitlines())]
+    return "\n".join(lines)
 
 
 def _call(given: Mapping[str, object]) -> ScriptCall:

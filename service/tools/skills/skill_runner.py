@@ -67,6 +67,16 @@ class ScriptRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """What a call would run."""
+
+    version: str
+    """What a yes to it is about."""
+    script: SkillScript
+    given: Passed
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """How scripts are run."""
 
@@ -110,6 +120,19 @@ class SkillRunner:
             return _version(script, self._repository.contents(skill))
         except RondoError as error:
             raise ToolFailure(_in_words(error)) from error
+
+    def planned(self, call: ScriptCall) -> PlannedRun:
+        """What a call would run, with what.
+
+        Raises:
+            ToolFailure: as `version`.
+        """
+        version = self.version(call)
+        try:
+            _, script = self._repository.script(call.name)
+        except RondoError as error:
+            raise ToolFailure(_in_words(error)) from error
+        return PlannedRun(version, script, _passed(call, script))
 
     def check(self, call: ScriptCall, script: SkillScript | None = None) -> None:
         """See to it that a call can be run.
