@@ -49,6 +49,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_vectors,
         check_web,
     )
+    from service.cli.spend_check import check_spend
 
     return (
         Check("settings", check_settings),
@@ -65,6 +66,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("sandbox", check_sandbox),
         Check("scripts", check_scripts),
         Check("notes", check_notes),
+        Check("spending", check_spend),
     )
 
 
