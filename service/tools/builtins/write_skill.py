@@ -87,46 +87,56 @@ class SkillTool:
         return await self.made.run(arguments, context)
 
 
-def skill_tools(repository: SkillRepository) -> tuple[SkillTool, SkillTool]:
-    """`write_skill` and `edit_skill` over a repository."""
-    changes = SkillChanges(repository)
+class _Writing:
+    """Plans changes of skills, and makes those that a person has said yes to."""
 
-    def planned_write(name: str, file: str, text: str) -> Change:
-        return _planned(lambda: _own(changes.written(name, file, text)))
+    def __init__(self, repository: SkillRepository) -> None:
+        self._repository = repository
+        self._changes = SkillChanges(repository)
 
-    def planned_edit(name: str, file: str, old_text: str, new_text: str) -> Change:
-        def edited() -> Change:
-            place = repository.place(name)
-            words = repository.read(place, file).decode("utf-8")
-            if (count := words.count(old_text)) != 1:
-                times = "not" if not count else f"{count} times"
-                raise ToolFailure(
-                    f"old_text stands {times} in {file}: give a piece that stands there once, with"
-                    " what is around it. read_skill shows the file."
-                )
-            text = words.replace(old_text, new_text)
-            if len(text) > WRITTEN_CHARACTERS:
-                raise ToolFailure(f"{file} would have more than {WRITTEN_CHARACTERS:,} characters.")
-            return _own(changes.written(name, file, text))
+    def write(self, name: str, file: str, text: str) -> Change:
+        """What it would be to write a file whole."""
+        return _planned(lambda: _own(self._changes.written(name, file, text)))
 
-        return _planned(edited)
+    def edit(self, name: str, file: str, old_text: str, new_text: str) -> Change:
+        """What it would be to replace a piece of a file."""
+        return _planned(lambda: self._edited(name, file, old_text, new_text))
 
-    def make(tool_name: str, change: Change, context: ToolContext) -> str:
+    def make(self, tool_name: str, change: Change, context: ToolContext) -> str:
+        """Bring a change about, in words for the model."""
         if not context.covers(tool_name, _scope(change)):
             raise ToolFailure(
                 "Not written: the skill has changed since the person said yes. Read it, then call"
                 " again."
             )
         by = By("model", context.run_loop_id)
-        version = _planned(lambda: changes.make(change, by))
+        version = _planned(lambda: self._changes.make(change, by))
         return f"Written: {change.place.name} is version {version.number} now."
+
+    def _edited(self, name: str, file: str, old_text: str, new_text: str) -> Change:
+        words = self._repository.read(self._repository.place(name), file).decode("utf-8")
+        if (count := words.count(old_text)) != 1:
+            times = "not" if not count else f"{count} times"
+            raise ToolFailure(
+                f"old_text stands {times} in {file}: give a piece that stands there once, with"
+                " what is around it. read_skill shows the file."
+            )
+        text = words.replace(old_text, new_text)
+        if len(text) > WRITTEN_CHARACTERS:
+            raise ToolFailure(f"{file} would have more than {WRITTEN_CHARACTERS:,} characters.")
+        return _own(self._changes.written(name, file, text))
+
+
+def skill_tools(repository: SkillRepository) -> tuple[SkillTool, SkillTool]:
+    """`write_skill` and `edit_skill` over a repository."""
+    writing = _Writing(repository)
 
     @tool(name=WRITE, effect="side_effects", needs_approval=True)
     def write_skill(context: ToolContext, name: Name, file: File, text: Text) -> str:
         """Write a file of a skill, whole; a new skill begins with its SKILL.md, whose head has name
         and description. The user is shown what changes, and asked. For what the user wants done
         the same way again."""
-        return make(WRITE, planned_write(name, file, text), context)
+        return writing.make(WRITE, writing.write(name, file, text), context)
 
     @tool(name=EDIT, effect="side_effects", needs_approval=True)
     def edit_skill(
@@ -137,11 +147,11 @@ def skill_tools(repository: SkillRepository) -> tuple[SkillTool, SkillTool]:
         new_text: Text,
     ) -> str:
         """Replace a piece of a file of a skill. The user is shown what changes, and asked."""
-        return make(EDIT, planned_edit(name, file, old_text, new_text), context)
+        return writing.make(EDIT, writing.edit(name, file, old_text, new_text), context)
 
     return (
-        SkillTool(write_skill, lambda given: planned_write(**_texts(write_skill, given))),
-        SkillTool(edit_skill, lambda given: planned_edit(**_texts(edit_skill, given))),
+        SkillTool(write_skill, lambda given: writing.write(**_texts(write_skill, given))),
+        SkillTool(edit_skill, lambda given: writing.edit(**_texts(edit_skill, given))),
     )
 
 

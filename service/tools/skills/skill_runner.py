@@ -169,26 +169,10 @@ class SkillRunner:
         place = await anyio.to_thread.run_sync(self._runs.make)
         try:
             script, left_out = await anyio.to_thread.run_sync(self._copied, call, place, covers)
-            given = _passed(call, script)
             seconds = script.manifest.timeout_seconds or self._options.time_limit_seconds
-            work = place / "work"
-            confinement = self._options.confinement
-            outcome = await run_process(
-                self._options.sandbox.command(
-                    (*self._command(script), *given.arguments),
-                    confinement=confinement,
-                    code=place / "scripts",
-                    scratch=work,
-                ),
-                stdin=given.input.encode("utf-8"),
-                cwd=work,
-                env=self._environment(work),
-                timeout_seconds=seconds,
-                keep_bytes=_KEEP_BYTES,
-                folder=place,
-                limits=confinement.limits.by_name(),
-                on_output=on_output,
-            )
+            given = _passed(call, script)
+            command = (*self._command(script), *given.arguments)
+            outcome = await self._ended(place, command, given.input, seconds, on_output)
         except (OSError, ValueError) as error:
             raise ToolFailure(
                 f"`{call.name[:80]}` could not be started: {error}. "
@@ -198,6 +182,31 @@ class SkillRunner:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove, str(place))
         return ScriptRun(script.name, script.manifest, outcome, seconds, left_out)
+
+    async def _ended(
+        self,
+        place: Path,
+        command: Sequence[str],
+        stdin: str,
+        seconds: float,
+        on_output: OnOutput | None,
+    ) -> Outcome:
+        """Run a command in the folder of a run, to its end."""
+        work = place / "work"
+        confinement = self._options.confinement
+        return await run_process(
+            self._options.sandbox.command(
+                command, confinement=confinement, code=place / "scripts", scratch=work
+            ),
+            stdin=stdin.encode("utf-8"),
+            cwd=work,
+            env=self._environment(work),
+            timeout_seconds=seconds,
+            keep_bytes=_KEEP_BYTES,
+            folder=place,
+            limits=confinement.limits.by_name(),
+            on_output=on_output,
+        )
 
     def _command(self, script: SkillScript) -> tuple[str, ...]:
         interpreter = interpreter_of(script.manifest, path=self._path)
