@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import anyio
@@ -206,3 +207,15 @@ async def test_a_skill_that_is_a_link_to_elsewhere_is_not_written(tmp_path: Path
     write, _ = skill_tools(repository_in(tmp_path))
     result = await result_of(write, name="tea", file="notes.md", text="x")
     assert "is a link to a folder elsewhere" in result.content
+
+
+async def test_a_person_is_shown_all_that_would_be_there_whatever_was(tmp_path: Path) -> None:
+    put_skill(tmp_path, scripts__a=b"\x00\xff" * 50, notes="x" * 300_000)
+    write, edit = skill_tools(repository_in(tmp_path))
+    script = "#!/bin/sh\n" + "true\n" * 10_000 + "rm -rf everything\n"
+    given = json.dumps({"name": "tea", "file": "scripts/a", "text": script})
+    shown = write.preview(given).text
+    assert "-[100 bytes that are no text" in shown
+    assert [line[1:] for line in shown.splitlines() if line[:1] == "+"][1:] == script.splitlines()
+    result = await result_of(write, name="tea", file="notes", text="y")
+    assert "too large for the difference to be shown" in result.content

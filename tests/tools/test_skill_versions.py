@@ -321,11 +321,16 @@ def test_killed_at_any_moment_no_version_is_lost_and_each_can_be_brought_back(
         assert tree(folder) == before
 
 
-def test_differences_tell_of_what_is_no_text_and_of_what_is_too_long() -> None:
+def test_a_difference_hides_nothing_of_what_is_no_text_or_long() -> None:
     state = {"a": FileState(b"\x00\xff"), "b": FileState(b"x\n" * 9_000), "c": FileState(b"no end")}
-    after = {"a": FileState(b"\x00"), "b": FileState(b"y\n"), "c": FileState(b"end", may_run=True)}
+    after = {
+        "a": FileState(b"\x00"),
+        "b": FileState(b"y\n" * 3_000),
+        "c": FileState(b"end", may_run=True),
+    }
     words = difference(state, after)
-    assert "2 bytes become 1; they are no text" in words
-    assert "too long to be compared" in words
+    assert "-[2 bytes that are no text, sha256:" in words
+    assert words.count("\n-x") == 9_000
+    assert words.count("\n+y") == 3_000
     assert "c may now be run" in words
     assert "-no end\n\\ No newline at end of file\n+end" in words

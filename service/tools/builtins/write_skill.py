@@ -170,7 +170,10 @@ def _planned(plan: Callable[[], Planned]) -> Planned:
 
 
 def _own(change: Change) -> Change:
-    """Refuse to write by a link to elsewhere, which a person has made for themselves."""
+    """Refuse to write by a link to elsewhere, which a person has made for themselves, and over more
+    than one can look through."""
+    if any(len(each.data) > 4 * WRITTEN_CHARACTERS for each in change.before.values()):
+        raise ToolFailure("The file is too large for the difference to be shown to the user.")
     if change.place.folder.is_symlink():
         raise ToolFailure(f"{change.place.name} is a link to a folder elsewhere: change it there.")
     return change

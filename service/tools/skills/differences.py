@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_LONGEST_COMPARED = 400_000
-_MOST_LINES = 8_000
-"""Of both files together: comparing takes longer by the square of it."""
+_MOST_COMPARED = 4_000_000
+"""Pairs of lines: comparing can take as long as there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,26 @@ def _file(path: str, before: FileState | None, after: FileState | None) -> Itera
         yield f"{path} may be run\n"
     names = (path if before else "/dev/null", path if after else "/dev/null")
     yield f"--- {names[0]}\n+++ {names[1]}\n"
-    old, new = (state.data if state else b"" for state in (before, after))
-    try:
-        texts = (old.decode("utf-8"), new.decode("utf-8"))
-    except UnicodeDecodeError:
-        yield f"{len(old):,} bytes become {len(new):,}; they are no text\n"
+    old, new = (_lines(state) for state in (before, after))
+    if len(old) * len(new) > _MOST_COMPARED:
+        # Whole, then: a person must see all that there will be.
+        yield f"@@ -1,{len(old)} +1,{len(new)} @@\n"
+        for sign, lines in (("-", old), ("+", new)):
+            yield from (_ended(f"{sign}{line}") for line in lines)
         return
-    lines = [text.splitlines(keepends=True) for text in texts]
-    if len(old) + len(new) > _LONGEST_COMPARED or sum(map(len, lines)) > _MOST_LINES:
-        yield f"{len(old):,} bytes become {len(new):,}; they are too long to be compared\n"
-        return
-    for number, line in enumerate(difflib.unified_diff(lines[0], lines[1], n=3)):
+    for number, line in enumerate(difflib.unified_diff(old, new, n=3)):
         if number >= 2:  # the names are above
-            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            yield _ended(line)
+
+
+def _lines(state: FileState | None) -> list[str]:
+    data = b"" if state is None else state.data
+    try:
+        return data.decode("utf-8").splitlines(keepends=True)
+    except UnicodeDecodeError:
+        digest = hashlib.sha256(data).hexdigest()
+        return [f"[{len(data):,} bytes that are no text, sha256:{digest[:16]}…]\n"]
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
