@@ -211,7 +211,7 @@ async def test_a_skill_that_is_a_link_to_elsewhere_is_not_written(tmp_path: Path
 
 async def test_a_person_is_shown_all_that_would_be_there_whatever_was(tmp_path: Path) -> None:
     put_skill(tmp_path, scripts__a=b"\x00\xff" * 50, notes="x" * 300_000)
-    write, edit = skill_tools(repository_in(tmp_path))
+    write, _ = skill_tools(repository_in(tmp_path))
     script = "#!/bin/sh\n" + "true\n" * 10_000 + "rm -rf everything\n"
     given = json.dumps({"name": "tea", "file": "scripts/a", "text": script})
     shown = write.preview(given).text
