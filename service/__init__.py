@@ -85,7 +85,11 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         TokenUsage,
         ToolCallDelta,
     )
-    from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
+    from service.domain.conversation.tool_definitions import (
+        ShowOutput,
+        ToolContext,
+        ToolDefinition,
+    )
     from service.domain.errors import (
         BadAnchorError,
         BudgetError,
@@ -155,6 +159,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         RunLoopResumed,
         RunLoopStarted,
         ToolFinished,
+        ToolOutput,
         ToolStarted,
         Usage,
     )
@@ -236,13 +241,13 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "RunLoopCancelled", "RunLoopCompleted", "RunLoopFailed", "RunLoopIdle", "RunLoopImported",
     "RunLoopInterrupted", "RunLoopMention", "RunLoopResumed", "RunLoopStarted", "RunLoopState",
     "RunLoopSummary", "Script", "ScriptedModel", "SearchFilters", "SearchResult", "Segment",
-    "SentenceTransformerEmbedder", "ServerSettings", "Settings", "SpendCaps", "SpendSettings",
-    "SpendStatus", "StorageError", "StreamPart",
+    "SentenceTransformerEmbedder", "ServerSettings", "Settings", "ShowOutput", "SpendCaps",
+    "SpendSettings", "SpendStatus", "StorageError", "StreamPart",
     "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenEmbedder", "TokenStates",
     "TokenUsage", "Tool", "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition",
-    "ToolFailure", "ToolFinished", "ToolRegistry", "ToolResult", "ToolStarted", "ToolsSettings",
-    "UnseenMessage", "Usage", "Waits", "agent_from_settings", "create_agent", "export_memory",
-    "import_memory", "landing", "load_settings", "parse_script", "tool",
+    "ToolFailure", "ToolFinished", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStarted",
+    "ToolsSettings", "UnseenMessage", "Usage", "Waits", "agent_from_settings", "create_agent",
+    "export_memory", "import_memory", "landing", "load_settings", "parse_script", "tool",
 ]
 
 NAMES_IN = {
@@ -286,7 +291,7 @@ NAMES_IN = {
         "MessageCompleted MessageDelta MessageMoved MessageReceived ReasoningDelta Recollection "
         "RouteDecided RunLoopCancelled RunLoopCompleted RunLoopFailed RunLoopIdle "
         "RunLoopImported RunLoopInterrupted RunLoopResumed RunLoopStarted ToolFinished "
-        "ToolStarted Usage",
+        "ToolOutput ToolStarted Usage",
     "service.domain.exchange": "ImportProblem ImportReport",
     "service.domain.forgetting_terms":
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
@@ -303,7 +308,7 @@ NAMES_IN = {
     "service.domain.history.state": "BeforeAnswer PendingCall Recalled RunLoopState UnseenMessage",
     "service.domain.conversation.stream_parts":
         "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
-    "service.domain.conversation.tool_definitions": "ToolContext ToolDefinition",
+    "service.domain.conversation.tool_definitions": "ShowOutput ToolContext ToolDefinition",
     "service.domain.spend": "PeriodSpend SpendCaps SpendStatus",
     "service.domain.usage": "Prices",
     "service.spend_settings": "SpendSettings",

@@ -142,6 +142,11 @@ class Settings(BaseSettings):
         """The script repository."""
         return self.tools.scripts_dir or self.data_dir / "scripts"
 
+    @property
+    def skills_dir(self) -> Path:
+        """The folder of skills: in the place where a project has its own."""
+        return self.data_dir / ".agents" / "skills"
+
     def shown(self) -> dict[str, Any]:
         """The settings as JSON values, with secrets hidden: in addresses too."""
         shown: dict[str, Any] = _without_users(self.model_dump(mode="json"))

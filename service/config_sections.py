@@ -368,9 +368,11 @@ class ToolsSettings(_Section):
     web_fetch_private_hosts: tuple[str, ...] = ()
     """Names of hosts that it may ask wherever they are, such as in your own network."""
     scripts: bool = False
-    """Whether `run_script` is offered. Each run still asks a person."""
+    """Whether scripts can be run and skills changed. Each time still asks a person."""
     scripts_dir: Folder | None = None
     """The script repository; ``scripts`` in the data folder when not given."""
+    skills: bool = True
+    """Whether the model is told of the skills that there are, and may read them."""
     files_read: Folders = ()
     """Folders of yours in which the assistant may read, list and search."""
     sandbox: SandboxSetting = "auto"

@@ -18,6 +18,7 @@ from service.cli.daemon.daemon_errors import BadTokenFileError, DaemonError, Dae
 from service.cli.daemon.daemon_requests import read_token
 from service.cli.daemon.daemon_settings import daemon_settings, differing
 from service.cli.daemon.stream_items import read_as
+from service.cli.views.phrases import counted
 from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
 from service.domain.errors import ConfigurationError, StorageError
 from service.memory.stores import ReaderLag, damage_of, journal_copies, reader_lag
@@ -76,6 +77,26 @@ def check_sandbox(settings: Settings) -> Finding:
         words = f"none: each run of a script asks you ({sandbox.problem})"
         return Finding("note" if settings.tools.scripts else "ok", words)
     return Finding("ok", f"{sandbox.level} ({sandbox.program})")
+
+
+def check_scripts(settings: Settings) -> Finding:
+    """Whether all skills have the form, and all scripts can be run."""
+    from service.tools.skills.skill_catalogue import scripts_of
+    from service.tools.skills.skill_settings import repository_of
+
+    try:
+        seen = repository_of(settings).look()
+    except StorageError as error:
+        return Finding("note", error.detail, error.advice)
+    broken = [f"{each.name}: {each.reason}" for each in seen.unusable]
+    scripts = [each for skill in seen.skills for each in scripts_of(skill)]
+    broken += [f"{each.name}: {each.problem}" for each in scripts if each.problem]
+    count = sum(each.kind == "skill" for each in seen.skills)
+    words = f"{counted(count, 'skill')}, {counted(len(scripts), 'script')}"
+    if not broken:
+        return Finding("ok", words)
+    advice = "`rondo scripts` lists them; the others are offered."
+    return Finding("note", "\n".join((f"{words}; some cannot be used", *broken)), advice)
 
 
 def check_notes(settings: Settings) -> Finding:

@@ -100,6 +100,11 @@ SUBCOMMANDS = (
     ),
     Subcommand("tools", "service.cli.commands.tools_command:tools", "What the assistant can do."),
     Subcommand(
+        "scripts",
+        "service.cli.commands.scripts_command:scripts",
+        "Your skills and scripts, and their versions.",
+    ),
+    Subcommand(
         "usage", "service.cli.commands.usage_command:usage", "Show tokens and what they cost."
     ),
     Subcommand("audit", "service.cli.commands.audit_command:audit", "Show what tools have done."),

@@ -24,6 +24,7 @@ from service.server.routes import (
     health_routes,
     memory_routes,
     run_loop_routes,
+    script_routes,
     send_routes,
     settings_routes,
     usage_routes,
@@ -93,6 +94,7 @@ def create_app(
         memory_routes,
         exchange_routes,
         settings_routes,
+        script_routes,
         usage_routes,
         audit_routes,
     ):

@@ -14,7 +14,7 @@ from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
+from service.tools.protocol import AsksPerson, PreviewsCalls, ScopesApproval, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,43 @@ def subjects(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str
     """By the id of a call its subject, but for those where it is the tool's name alone."""
     named = {call.id: (subject(call, registry), call.name) for call in calls}
     return {call_id: about for call_id, (about, name) in named.items() if about != name}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAbout:
+    """What a person is asked about, by the ids of the calls."""
+
+    scopes: dict[str, str | None]
+    """As `subjects` gives them."""
+    previews: dict[str, str]
+    """What calls would do, of tools that tell it."""
+    failures: dict[str, str]
+    """Why calls cannot be carried out, of such tools: there is nothing to say yes to."""
+
+
+def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout:
+    """What a question about calls has to say of each.
+
+    What is shown and what the yes covers come from the same look at the world. Blocks.
+    """
+    about = AskedAbout({}, {}, {})
+    for call in calls:
+        previewing = _previewing(call, registry)
+        if previewing is None:
+            about.scopes.update(subjects((call,), registry))
+            continue
+        about.scopes[call.id] = None
+        try:
+            preview = previewing.preview(call.arguments)
+        except ToolFailure as failure:
+            about.failures[call.id] = str(failure)
+            continue
+        except Exception:  # noqa: BLE001 - fails closed
+            _log.exception("What a call of %s would do cannot be told", call.name)
+            continue
+        about.scopes[call.id] = f"{call.name} {preview.scope}"
+        about.previews[call.id] = preview.text
+    return about
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +204,11 @@ class ApprovalPolicy:
         # A scope can take a file to be read: only where something of this tool is remembered.
         scopes = _of_tool(call.name, remembered)
         return bool(scopes) and self.scope(call, registry) in scopes
+
+
+def _previewing(call: ToolCall, registry: ToolRegistry) -> PreviewsCalls | None:
+    tool: object = registry.get(call.name)
+    return tool if isinstance(tool, PreviewsCalls) else None
 
 
 def _of_tool(name: str, remembered: Set[str]) -> frozenset[str]:

@@ -39,7 +39,7 @@ def check_arguments(tool: Tool, arguments: str) -> None:
     if isinstance(tool, ChecksArguments):
         tool.check(arguments)
     else:
-        _check_against_schema(tool.definition.parameters, json_object(arguments))
+        check_against_schema(tool.definition.parameters, json_object(arguments))
 
 
 def _written(value: dict[str, Any]) -> str:
@@ -53,8 +53,12 @@ def _sorted(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True)  # as text: to Python, true is 1 and 1 is 1.0
 
 
-def _check_against_schema(schema: dict[str, Any], given: dict[str, Any]) -> None:
-    """For tools that only have a JSON Schema (https://json-schema.org/draft/2020-12)."""
+def check_against_schema(schema: dict[str, Any], given: dict[str, Any]) -> None:
+    """See to it that values fit a JSON Schema (https://json-schema.org/draft/2020-12).
+
+    Raises:
+        ToolFailure: they do not, or the schema cannot be used; says why.
+    """
     # Imported late: no other work needs it.
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
     from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]

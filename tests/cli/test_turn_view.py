@@ -246,3 +246,18 @@ def test_a_part_that_is_still_on_its_way_is_told_as_such() -> None:
     turn = Turn()
     _, aside = shown(ACCEPTED, ROUTED, LANDED, part("", ""), IDLE, turn=turn)
     assert "on its way to its run loop" in aside
+
+
+def test_what_a_tool_writes_is_shown_by_whole_lines_and_before_what_it_came_to() -> None:
+    def written(text: str) -> SeenEvent:
+        return seen(None, "tool.output", call_id="c", text=text)
+
+    _, aside = shown(
+        seen(7, "tool.started", call_id="c", name="run", arguments="{}", idempotency_key="k"),
+        written("one\ntw"),
+        written("o\x1b[31m\nlast"),
+        seen(8, "tool.finished", call_id="c", name="run", content="it ended", is_error=False),
+    )
+    lines = [line.strip() for line in aside.splitlines()]
+    assert lines[:3] == ["│ one", "│ two[31m", "│ last"]
+    assert "it ended" in lines[3]

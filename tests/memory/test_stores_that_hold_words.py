@@ -22,6 +22,7 @@ from service.memory.journal.sqlite.journal_form import VERSION
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.storage.sqlite_copy import copy_file
+from service.tools.skills.skill_settings import VERSIONS
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
 from tests.support.memory.indexing import NoisyEmbedder, beginning_as_kept
 from tests.support.memory.secrets import Loop, archived, forget, record_exchange, working_memory
@@ -169,7 +170,8 @@ def test_every_table_and_file_is_listed(forgetting: Forgetting) -> None:
     shadow = re.compile(r"words_\w+|sqlite_sequence")
     tables = {table for _, table in forgetting.before.tables if not shadow.fullmatch(table)}
     assert tables - listed == set()
-    files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs"}
+    files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs", VERSIONS}
+    files |= {".agents", "scripts"}
     files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}
     assert files - listed == set()
 

@@ -15,6 +15,7 @@ from tests.tools.test_registry import no_run_loops
 ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "remember", "read_result")
 FILE_TOOLS = ("read_file", "list_files", "search_files")
 ASKING = ("ask_user", "choose")
+CHANGE_SKILLS = ("write_skill", "edit_skill")
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +34,14 @@ def offered(
 
 def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Path) -> None:
     offer = offered(tmp_path, ToolsSettings())
-    assert registry_of(*offer.tools).names == ALWAYS
+    assert registry_of(*offer.tools).names == (*ALWAYS, "read_skill")
     assert "TAVILY_API_KEY" in offer.withheld["web_search"]
     assert "tools.web_fetch = true" in offer.withheld["web_fetch"]
-    assert "tools.scripts = true" in offer.withheld["run_script"]
+    for name in ("run_script", *CHANGE_SKILLS):
+        assert "tools.scripts = true" in offer.withheld[name]
+    off = offered(tmp_path, ToolsSettings(skills=False))
+    assert registry_of(*off.tools).names == ALWAYS
+    assert "tools.skills = true" in off.withheld["read_skill"]
 
 
 def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
@@ -47,8 +52,13 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     )
     offer = offered(tmp_path, tools)
     names = registry_of(*offer.tools).names
-    assert names == (*ALWAYS, "web_search", "web_fetch", *FILE_TOOLS, "run_script")
-    assert set(offer.withheld) == set(ASKING)
+    web = ("web_search", "web_fetch")
+    skills = ("read_skill", "read_project_skill", "run_script")
+    assert names == (*ALWAYS, *web, *FILE_TOOLS, *skills)
+    assert set(offer.withheld) == {*ASKING, *CHANGE_SKILLS}
+    able = offered(tmp_path, tools, "openai")
+    assert {*CHANGE_SKILLS} <= set(registry_of(*able.tools).names)
+    assert set(CHANGE_SKILLS) <= able.asks_each_time
 
 
 def test_questions_are_left_to_models_at_an_endpoint_and_can_be_switched_off(
@@ -57,9 +67,9 @@ def test_questions_are_left_to_models_at_an_endpoint_and_can_be_switched_off(
     embedded = offered(tmp_path, ToolsSettings())
     assert "llm.base_url" in embedded.withheld["ask_user"]
     able = offered(tmp_path, ToolsSettings(), "openai")
-    assert registry_of(*able.tools).names == (*ALWAYS, *ASKING)
+    assert registry_of(*able.tools).names == (*ALWAYS, *ASKING, "read_skill")
     off = offered(tmp_path, ToolsSettings(ask_user=False), "openai")
-    assert registry_of(*off.tools).names == ALWAYS
+    assert registry_of(*off.tools).names == (*ALWAYS, "read_skill")
     assert "tools.ask_user = true" in off.withheld["choose"]
 
 
@@ -74,14 +84,16 @@ def test_an_empty_script_folder_is_told_by_its_path(tmp_path: Path, there: bool)
     assert "run_script" not in [each.name for each in registry.definitions()]
 
 
-def test_only_running_scripts_has_side_effects_and_asks_a_person(tmp_path: Path) -> None:
+def test_only_running_scripts_and_changing_skills_has_side_effects_and_asks_a_person(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
     tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
     every = offered(tmp_path, tools, "openai").tools
     risky = [tool.definition.name for tool in every if tool.effect == "side_effects"]
     asking = [tool.definition.name for tool in every if tool.needs_approval]
-    assert risky == asking == ["run_script"]
+    assert risky == asking == ["run_script", *CHANGE_SKILLS]
 
 
 def test_every_schema_is_a_closed_object_whose_arguments_are_plain(tmp_path: Path) -> None:

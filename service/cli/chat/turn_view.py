@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from service.cli.chat.output_lines import OutputLines
 from service.cli.chat.route_corrections import unsure_in_chat
 from service.cli.chat.turn import Turn
 from service.cli.daemon.stream_items import SeenEvent, delivered_part
@@ -44,6 +45,7 @@ from service.domain.history.events import (
     RunLoopInterrupted,
     RunLoopResumed,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
 )
 from service.domain.history.human_input import InputReceived, InputRequired
@@ -87,6 +89,7 @@ class TurnView:
         self._waiting = WaitingLine(aside)
         self._streams = out.is_terminal
         self._started: dict[str, ToolStarted] = {}
+        self._output = OutputLines()
         self._unseen: dict[str, MessageReceived] = {}
         self._held_up = False
         self._had_landed = False
@@ -169,7 +172,12 @@ class TurnView:
             case ToolStarted() as started:
                 self._started[started.call_id] = started
                 self.wait(f"{plain(started.name)} …")
+            case ToolOutput(call_id=call_id, text=text):
+                for line in self._output.add(call_id, text):
+                    self._say(f"  │ {line}")
             case ToolFinished() as finished:
+                for line in self._output.end(finished.call_id):
+                    self._say(f"  │ {line}")
                 self._tool(finished)
                 self.wait("thinking")
             case CompactionStarted():

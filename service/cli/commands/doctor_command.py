@@ -38,6 +38,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_notes,
         check_readers,
         check_sandbox,
+        check_scripts,
         check_settings,
         check_token,
         check_tools,
@@ -63,6 +64,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("web search", check_web),
         Check("tools", check_tools),
         Check("sandbox", check_sandbox),
+        Check("scripts", check_scripts),
         Check("notes", check_notes),
         Check("spending", check_spend),
     )

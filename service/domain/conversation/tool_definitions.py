@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +22,14 @@ QUOTING_TOOLS = MEMORY_TOOLS | {READ_RESULT}
 """The tools whose results only repeat what is remembered where it was said."""
 
 
+OutputStream = Literal["stdout", "stderr"]
+"""To which of its streams a program writes."""
+
+
+def _show_nobody(text: str, stream: OutputStream = "stdout") -> None:
+    """Nobody watches."""
+
+
 class ToolDefinition(BaseModel):
     """A tool as the model sees it."""
 
@@ -31,6 +39,14 @@ class ToolDefinition(BaseModel):
     description: str
     parameters: dict[str, Any]
     """JSON Schema of the arguments, an object."""
+
+
+class ShowOutput(Protocol):
+    """Called with a piece of text, from any thread."""
+
+    def __call__(self, text: str, stream: OutputStream = "stdout") -> None:
+        """Show it. Does not block, and raises nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,9 @@ class ToolContext:
     approved: frozenset[str] | None = None
     """What a person has said yes to, by this call or for longer: names of tools, and after them
     what the tool narrows a yes down to, if it does. None where no yes is needed."""
+    show_output: ShowOutput = _show_nobody
+    """Shows those who watch what the tool writes while it runs. The model is given the result
+    alone."""
 
     def covers(self, tool: str, scope: str) -> bool:
         """Whether a tool may run what it calls `scope`. For tools whose calls are about something

@@ -17,6 +17,9 @@ from service.domain.errors import Problem
 from service.domain.history.human_input import InputReceived, InputRequired
 from service.domain.history.tool_events import ToolFinished as ToolFinished
 from service.domain.history.tool_events import ToolStarted as ToolStarted
+from service.domain.history.transient_events import MessageDelta as MessageDelta
+from service.domain.history.transient_events import ReasoningDelta as ReasoningDelta
+from service.domain.history.transient_events import ToolOutput as ToolOutput
 from service.domain.json_values import Metadata
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
@@ -157,23 +160,6 @@ class IterationAbandoned(_Body):
 
     type: Literal["iteration.abandoned"] = "iteration.abandoned"
     index: int
-
-
-class ReasoningDelta(_Body):
-    """A piece of reasoning as it streams (transient)."""
-
-    type: Literal["reasoning.delta"] = "reasoning.delta"
-    text: str
-
-
-class MessageDelta(_Body):
-    """A piece of the answer as it streams (transient)."""
-
-    type: Literal["message.delta"] = "message.delta"
-    text: str
-    whole: bool = Field(default=False, exclude_if=lambda whole: not whole)
-    """Whether this is all that has streamed of the message so far, for a reader who comes in the
-    middle of it: it stands in the place of what they had."""
 
 
 class MessageCompleted(_Body):
@@ -329,6 +315,7 @@ EventBody = Annotated[
     | LLMRetry
     | LLMFallback
     | ToolStarted
+    | ToolOutput
     | ToolFinished
     | InputRequired
     | InputReceived
@@ -346,7 +333,7 @@ EventBody = Annotated[
 BODY: TypeAdapter[EventBody] = TypeAdapter(EventBody)
 """Reads a body from its JSON, by its ``type``."""
 
-TRANSIENT = (ReasoningDelta, MessageDelta)
+TRANSIENT = (ReasoningDelta, MessageDelta, ToolOutput)
 TERMINAL = (RunLoopCompleted, RunLoopFailed, RunLoopCancelled)
 
 

@@ -41,6 +41,7 @@ from service.domain.history.events import (
     RunLoopResumed,
     RunLoopStarted,
     ToolFinished,
+    ToolOutput,
     ToolStarted,
     Usage,
 )
@@ -158,7 +159,7 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
             raise ValueError(f"run loop {state.id} started twice (event {event.seq})")
         case RouteDecided() | LLMRetry() | LLMFallback() | CompactionStarted():
             return state
-        case ReasoningDelta() | MessageDelta():
+        case ReasoningDelta() | MessageDelta() | ToolOutput():
             return state
         case _:
             assert_never(event.body)

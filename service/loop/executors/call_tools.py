@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from service.domain.conversation.instructions import CallTools
 from service.domain.conversation.messages import ToolCall, ToolResult
@@ -16,6 +18,7 @@ from service.domain.history.state import OUTCOME_UNKNOWN, PendingCall, RunLoopSt
 from service.domain.history.tool_events import Grant
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
+from service.loop.executors.tool_output import OutputRelay
 from service.tools.approval import subject
 
 _CHANGED = (
@@ -52,7 +55,8 @@ def begin_early(deps: ExecutorDeps, loop: Loop, call: ToolCall) -> None:
     if not deps.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
         return
     if not deps.waits_for_person(loop.state, call):
-        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call))
+        # Nobody has been told yet that it runs, so nobody is shown what it writes.
+        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call), shows=False)
         loop.early_calls.start(call, run, loop.tasks)
 
 
@@ -92,7 +96,12 @@ def _grant(
 
 
 async def execute(
-    deps: ExecutorDeps, call: ToolCall, loop: Loop, approved: frozenset[str] | None
+    deps: ExecutorDeps,
+    call: ToolCall,
+    loop: Loop,
+    approved: frozenset[str] | None,
+    *,
+    shows: bool = True,
 ) -> ToolResult:
     """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
     state = loop.state
@@ -102,10 +111,16 @@ async def execute(
         idempotency_key=_key(state, call),
         approved=approved,
     )
+    relay = OutputRelay(loop, call.id)
+    if shows:
+        context = replace(context, show_output=relay.show)
     blocked = await deps.hooks.before_tool_call(loop, call)
     if blocked is not None:
         return ToolResult(id=call.id, content=blocked, is_error=True, notice=True)
-    result = await deps.tools.execute(call, context)
+    try:
+        result = await deps.tools.execute(call, context)
+    finally:
+        relay.close()
     # What has changed the world is told, also when the loop is stopped just now.
     with anyio.CancelScope(shield=_has_side_effects(deps, call)):
         result = await deps.hooks.after_tool_call(loop, call, result)
@@ -116,16 +131,18 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     call = waiting.call
     if waiting.answer is not None:
         answered = ToolResult(id=call.id, content=waiting.answer)
-        await loop.emit(_finished(deps, call, answered))
+        await loop.emit(finished(deps, call, answered))
         return
     has_side_effects = _has_side_effects(deps, call)
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
     approved = _approved(deps, waiting, loop.state)
-    if refusal is None and _has_changed(deps, waiting, approved):
-        refusal = _CHANGED
+    if refusal is None and approved is not None:
+        look = partial(_has_changed, deps, waiting, approved)
+        if await anyio.to_thread.run_sync(look, abandon_on_cancel=True):
+            refusal = _CHANGED
     if refusal is not None:
         refused = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
-        await loop.emit(_finished(deps, call, refused))
+        await loop.emit(finished(deps, call, refused))
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
@@ -137,7 +154,7 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
     with anyio.CancelScope(shield=True):
-        await loop.emit(_finished(deps, call, result))
+        await loop.emit(finished(deps, call, result))
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 
@@ -159,11 +176,9 @@ def _approved(
     return frozenset() if about is None else frozenset((about,))
 
 
-def _has_changed(deps: ExecutorDeps, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
+def _has_changed(deps: ExecutorDeps, waiting: PendingCall, approved: frozenset[str]) -> bool:
     """Whether a call is about something else by now than what was allowed, such as a changed
     script. A tool whose subject can change until it begins looks once more, see `ToolContext`."""
-    if approved is None:
-        return False
     call = waiting.call
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
@@ -188,7 +203,8 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
     return None
 
 
-def _finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
+def finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
+    """That a call of the newest answer has come to a result."""
     shown = deps.tools.shown(result, call.name)
     return ToolFinished(
         call_id=call.id,

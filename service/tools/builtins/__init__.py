@@ -15,14 +15,18 @@ from service.tools.builtins.file_tools import NAMES as FILE_TOOLS
 from service.tools.builtins.file_tools import file_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
+from service.tools.builtins.read_skill import OWN as READ_SKILL
+from service.tools.builtins.read_skill import skill_readers
 from service.tools.builtins.remember import remember_tool
-from service.tools.builtins.run_script import RunScript, run_script_tool
+from service.tools.builtins.run_script import RunScript
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
+from service.tools.builtins.write_skill import NAMES as CHANGE_SKILLS
+from service.tools.builtins.write_skill import skill_tools
 from service.tools.files.granted_folders import GrantedFolders
 from service.tools.protocol import Tool
-from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
+from service.tools.skills.skill_settings import repository_of, runner_of
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
@@ -79,28 +83,29 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
     else:
         reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
         withheld |= dict.fromkeys(FILE_TOOLS, reason)
+    repository = repository_of(settings)
+    if settings.tools.skills:
+        own, of_projects = skill_readers(repository)
+        tools += [own, of_projects] if settings.tools.files_read else [own]
+    else:
+        withheld[READ_SKILL] = "Skills are switched off. Set tools.skills = true to offer them."
     reason = _no_scripts(settings)
     if reason is None:
-        runs = settings.data_dir / "script-runs"
-        sandbox = sandbox_for(settings.tools.sandbox)
-        confinement = Confinement(
-            readable=settings.tools.script_read,
-            writable=settings.tools.script_write,
-            network=settings.tools.script_network,
-            hidden=(settings.data_dir.absolute(),),
-        )
-        tools.append(
-            run_script_tool(
-                settings.scripts_dir, runs=runs, sandbox=sandbox, confinement=confinement
-            )
-        )
+        runner = runner_of(settings, repository)
+        warning = sandbox_for(settings.tools.sandbox).warning
+        tools.append(RunScript(repository, runner, warning=warning))
     else:
         withheld["run_script"] = reason
+    reason = reason or _no_writing(settings)
+    if reason is None:
+        tools += skill_tools(repository)
+    else:
+        withheld |= dict.fromkeys(CHANGE_SKILLS, reason)
     unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
     return ToolOffer(
         tools=tuple(tools),
         withheld=withheld,
-        asks_each_time=frozenset(tool.definition.name for tool in unconfined),
+        asks_each_time=frozenset(tool.definition.name for tool in unconfined) | CHANGE_SKILLS,
     )
 
 
@@ -112,6 +117,14 @@ def _no_questions(settings: Settings) -> str | None:
             "The embedded model would ask instead of answering. A model at an endpoint is offered"
             " it: see llm.base_url and llm.api_key."
         )
+    return None
+
+
+def _no_writing(settings: Settings) -> str | None:
+    if settings.llm.effective_provider == "embedded":
+        return "The embedded model is too small to write skills that are of use."
+    if not settings.tools.skills:
+        return "Skills are switched off. Set tools.skills = true to offer them."
     return None
 
 

@@ -1,48 +1,46 @@
 """Running a script of the script repository in a child process.
 
-A person put the script into the folder, and agrees to its runs. What runs is a copy of the folder,
-and is what they agreed to. It runs in a sandbox where this machine has one: there it sees the
-system and the copy, and of the person's files what they granted to scripts.
+A person put the script into the repository, or said yes to what a model wrote; and they agree to
+its runs. What runs is a copy of the whole skill, and is what they agreed to. It runs in a sandbox
+where this machine has one: there it sees the system and the copy, and of the person's files what
+they granted to scripts.
 """
 
 from __future__ import annotations
 
-import os
+import shlex
 import signal
-import tempfile
-import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-import anyio.to_thread
 from pydantic import Field
 
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+from service.domain.errors import StorageError
 from service.tools.decorator import FunctionTool, tool
-from service.tools.model_text import did_you_mean
-from service.tools.protocol import ToolFailure
+from service.tools.model_text import fitted
+from service.tools.protocol import CallPreview, ToolFailure
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
-from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, run_process
-from service.tools.scripts.script_folder import (
-    Contents,
-    Script,
-    contents_of,
-    find_script,
-    list_scripts,
+from service.tools.scripts.child_process import GRACE_SECONDS
+from service.tools.scripts.output_text import as_text
+from service.tools.skills.skill_catalogue import Skill, scripts_of
+from service.tools.skills.skill_repository import SkillRepository
+from service.tools.skills.skill_runner import (
+    NO_GRANTS,
+    PlannedRun,
+    RunOptions,
+    ScriptCall,
+    ScriptRun,
+    SkillRunner,
 )
-from service.tools.scripts.supervisor import remove
+from service.tools.skills.version_store import VersionStore
 
 NAME = "run_script"
-_NO_GRANTS = Confinement()
-
-_PASSED_ON = ("PATH", "HOME", "LANG", "TZ")  # no other variable: the daemon's hold secrets
-_KEEP_BYTES = 8_000  # of each stream: together less than a registry cuts at
-_CHANGED = (
-    "Not run: `{name}`, or what lies beside it in the script folder, has changed since the person"
-    " said yes. Call it again, and they are asked anew."
-)
+_TIDYING_SECONDS = 20
+_INPUT_SHOWN = 20_000
+"""Characters of what a script is to read that a person is shown before they say yes."""
 
 Arguments = Annotated[
     list[Annotated[str, Field(max_length=10_000)]],
@@ -51,65 +49,52 @@ Arguments = Annotated[
 
 
 class RunScript:
-    """The `run_script` tool over a script repository. Its description lists the scripts there are.
+    """The `run_script` tool over a script repository. Its description lists the scripts that lie by
+    themselves; those of a skill are told with it.
 
     A run is a child process without a shell, with ``PATH``, ``HOME``, ``LANG`` and ``TZ`` as its
-    whole environment. It runs a copy of the whole repository, in which nobody may write; its
-    working folder is a fresh one. Both are removed afterwards, also when the daemon is killed.
+    whole environment, see `SkillRunner`.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        runs: Path | None = None,
-        time_limit_seconds: float = 60,
-        sandbox: Sandbox = NO_SANDBOX,
-        confinement: Confinement = _NO_GRANTS,
+        self, repository: SkillRepository, runner: SkillRunner, *, warning: str | None = None
     ) -> None:
-        """Name the repository.
+        """Name what is run.
 
         Args:
-            folder: the repository.
-            runs: where the folders of the runs are made, on a file system that lets programs run;
-                it is this tool's own. None for the system's temporary folder.
-            time_limit_seconds: how long a script may run.
-            sandbox: in which scripts run.
-            confinement: what they may reach there.
+            repository: where the scripts are.
+            runner: runs them.
+            warning: what a person has to know before they say yes.
         """
-        self._sandbox = sandbox
-        self._confinement = confinement
-        self._folder = folder
-        self._runs = _Runs(runs)
-        self._limit = time_limit_seconds
+        self._repository = repository
+        self._runner = runner
+        self._warning = warning
         self._tool = self._made()
 
     @property
     def definition(self) -> ToolDefinition:
         """What the model is told: the scripts that there are now."""
-        try:
-            scripts = list_scripts(self._folder)
-        except OSError:
-            scripts = ()  # it is withheld then
-        return self._tool.definition.model_copy(update={"description": _description(scripts)})
+        return self._tool.definition.model_copy(
+            update={"description": _description(self._offered())}
+        )
 
     @property
     def withheld(self) -> str | None:
         """Why the model is not offered it now."""
         try:
-            scripts = list_scripts(self._folder)
-        except OSError as error:
-            return (
-                f"The script folder {self._folder} cannot be read: {error.strerror}. Correct its"
-                " rights."
-            )
-        if scripts:
+            skills = self._repository.look().skills
+        except StorageError as error:
+            return f"{error.detail}. {error.advice}"
+        if any(map(scripts_of, skills)):
             return None
-        return f"There are no scripts in {self._folder}. Put executable, .py or .sh files there."
+        return (
+            f"There are no scripts in {self._repository.scripts}. Put executable, .py or .sh files"
+            " there; or into the folder scripts of a skill."
+        )
 
     @property
     def effect(self) -> ToolEffect:
-        """A script may do anything."""
+        """A script may do anything, whatever its manifest says."""
         return self._tool.effect
 
     @property
@@ -125,109 +110,66 @@ class RunScript:
     @property
     def warning(self) -> str | None:
         """See `WarnsPerson`."""
-        return self._sandbox.warning
+        return self._warning
 
     @property
     def timeout_seconds(self) -> float:
         """How long one call may take, with the tidying up."""
-        return self._tool.timeout_seconds
+        return self._runner.longest_seconds + GRACE_SECONDS + _TIDYING_SECONDS
 
     def check(self, arguments: str) -> None:
         """See `ChecksArguments`."""
-        self._tool.check(arguments)
+        self._tool.approval_scope(arguments)
 
     def approval_scope(self, arguments: str) -> str | None:
-        """See `ScopesApproval`: the script, and all that is in its folder now."""
+        """See `ScopesApproval`: the script, and all that it can load now."""
         return self._tool.approval_scope(arguments)
+
+    def preview(self, arguments: str) -> CallPreview:
+        """See `PreviewsCalls`: what is on the command line, and what it would read."""
+        run = self._runner.planned(_call(self._tool.read(arguments)))
+        return CallPreview(run.version, _shown(run))
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """See `Tool`."""
         return await self._tool.run(arguments, context)
+
+    def _offered(self) -> tuple[Skill, ...]:
+        try:
+            return self._repository.look().skills
+        except StorageError:
+            return ()  # it is withheld then
 
     def _made(self) -> FunctionTool:
         @tool(
             description=_description(()),
             effect="side_effects",
             needs_approval=True,
-            scope=self._scope,
-            timeout_seconds=self._limit + GRACE_SECONDS + 20,
+            scope=lambda given: self._runner.version(_call(given)),
         )
         async def run_script(
             context: ToolContext,
-            name: Annotated[str, Field(description="The script's name, as listed.")],
+            name: Annotated[str, Field(description="As listed; of a skill, SKILL/scripts/FILE.")],
             arguments: Arguments = [],  # noqa: B006 - pydantic copies it
             input: Annotated[  # noqa: A002 - the name that the model sees
                 str, Field(description="What it reads from standard input.")
             ] = "",
+            parameters: Annotated[
+                dict[str, Any],
+                Field(description="In place of arguments, for a script that names parameters."),
+            ] = {},  # noqa: B006 - pydantic copies it
         ) -> str:
-            return await self._run(context, name, arguments, input)
+            run = await self._runner.run(
+                ScriptCall(name, arguments, input, parameters),
+                covers=lambda version: context.covers(NAME, version),
+                on_output=as_text(context.show_output),
+            )
+            report = in_words(run)
+            if run.outcome.timed_out or run.outcome.exit_code:
+                raise ToolFailure(report + _not_copied(run.left_out))
+            return report
 
         return run_script
-
-    def _scope(self, given: Mapping[str, object]) -> str:
-        """A yes to a script is a yes to its folder's words: once they change, it is asked again."""
-        script = _found(self._folder, str(given["name"]))
-        return _version(script, contents_of(self._folder))
-
-    async def _run(self, context: ToolContext, name: str, arguments: list[str], input: str) -> str:  # noqa: A002
-        place = await anyio.to_thread.run_sync(self._runs.make)
-        try:
-            script, left_out = await anyio.to_thread.run_sync(self._copied, context, name, place)
-            work = place / "work"
-            outcome = await run_process(
-                self._sandbox.command(
-                    (*script.command, *arguments),
-                    confinement=self._confinement,
-                    code=place / "scripts",
-                    scratch=work,
-                ),
-                stdin=input.encode("utf-8"),
-                cwd=work,
-                env=self._environment(work),
-                timeout_seconds=self._limit,
-                keep_bytes=_KEEP_BYTES,
-                folder=place,
-                limits=self._confinement.limits.by_name(),
-            )
-        except (OSError, ValueError) as error:
-            raise ToolFailure(
-                f"`{name[:80]}` could not be started: {error}. "
-                "Tell the user; a script needs a first line such as #!/bin/sh."
-            ) from error
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(remove, str(place))
-        report = _told(script.name, outcome, self._limit)
-        if outcome.timed_out or outcome.exit_code:
-            raise ToolFailure(report + _not_copied(left_out))
-        return report
-
-    def _environment(self, scratch: Path) -> dict[str, str]:
-        given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        own = {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
-        if self._sandbox.level == "none":
-            return own
-        home = Path(own.get("HOME", "/"))
-        if not any(home.is_relative_to(each) for each in self._confinement.writable):
-            own["HOME"] = str(scratch)  # it would be missing otherwise
-        return {**own, "TMPDIR": "/tmp"}
-
-    def _copied(
-        self, context: ToolContext, name: str, place: Path
-    ) -> tuple[Script, tuple[str, ...]]:
-        """Copy the repository, and see to it that the copy is what a person has agreed to.
-
-        Raises:
-            ToolFailure: it is not, there is no such script, or the folder cannot be copied.
-            OSError: the copy cannot be written.
-        """
-        _found(self._folder, name)  # a link out of the folder is a script in the copy alone
-        contents = contents_of(self._folder, place / "scripts")
-        script = _found(place / "scripts", name)
-        if not context.covers(NAME, _version(script, contents)):
-            raise ToolFailure(_CHANGED.format(name=script.name))
-        (place / "work").mkdir(mode=0o700)
-        return script, contents.left_out
 
 
 def run_script_tool(
@@ -236,51 +178,70 @@ def run_script_tool(
     runs: Path | None = None,
     time_limit_seconds: float = 60,
     sandbox: Sandbox = NO_SANDBOX,
-    confinement: Confinement = _NO_GRANTS,
+    confinement: Confinement = NO_GRANTS,
+    skills: Path | None = None,
+    versions: Path | None = None,
 ) -> RunScript:
-    """See `RunScript`."""
-    return RunScript(
-        folder,
-        runs=runs,
-        time_limit_seconds=time_limit_seconds,
-        sandbox=sandbox,
-        confinement=confinement,
-    )
+    """A `RunScript` over a folder.
+
+    Args:
+        folder: the script repository.
+        runs: where the folders of the runs are made, see `RunOptions`.
+        time_limit_seconds: how long a script may run.
+        sandbox: in which scripts run.
+        confinement: what they may reach there.
+        skills: the folder of skills; None: there are none.
+        versions: where versions are kept; None: beside the folder.
+    """
+    kept = VersionStore(versions or folder.with_name(f"{folder.name}-versions"))
+    repository = SkillRepository(scripts=folder, skills=skills, versions=kept)
+    options = RunOptions(runs, time_limit_seconds, sandbox, confinement)
+    return RunScript(repository, SkillRunner(repository, options), warning=sandbox.warning)
 
 
-class _Runs:
-    """The folders of the runs. Those that a power cut left are removed before the first run."""
-
-    def __init__(self, home: Path | None) -> None:
-        self._home = home
-        self._is_swept = False
-        self._sweeping = threading.Lock()
-
-    def make(self) -> Path:
-        """A new folder, for this user only."""
-        if self._home is not None:
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._sweeping:
-                if not self._is_swept:
-                    for left in self._home.iterdir():
-                        remove(str(left))
-                    self._is_swept = True
-        return Path(tempfile.mkdtemp(prefix="rondo-script-", dir=self._home))
-
-
-def _found(folder: Path, name: str) -> Script:
-    script = find_script(folder, name)
-    if script is None:
-        names = [script.name for script in list_scripts(folder)]
-        raise ToolFailure(
-            f"There is no script {name[:80]!r}.{did_you_mean(name, names)} "
-            f"The scripts are: {', '.join(names) or 'none'}."
+def in_words(run: ScriptRun) -> str:
+    """How a run ended, and what it wrote."""
+    outcome = run.outcome
+    if outcome.timed_out:
+        again = (
+            "It only reads, so it can be run again."
+            if run.manifest.effect == "read_only"
+            else "It may have done part of its work: check before you run it again."
         )
-    return script
+        end = f"`{run.name}` was stopped after {run.seconds:g} seconds. {again}"
+    elif outcome.exit_code < 0:
+        end = f"`{run.name}` was ended by {_signal_name(-outcome.exit_code)}."
+    else:
+        end = f"`{run.name}` ended with exit code {outcome.exit_code}."
+    outputs = [
+        f"{stream}:\n{output.rstrip()}"
+        for stream, output in (("stdout", outcome.stdout), ("stderr", outcome.stderr))
+        if output.strip()
+    ]
+    return "\n\n".join((end, *outputs)) if outputs else f"{end} It wrote nothing."
 
 
-def _version(script: Script, contents: Contents) -> str:
-    return f"{script.name} sha256:{contents.digest}"
+def _shown(run: PlannedRun) -> str:
+    """A run as a person is shown it: quoted as for a shell, though none reads it."""
+    lines = [shlex.join((run.script.name, *run.given.arguments))]
+    description, effect = run.script.description, run.script.manifest.effect
+    if description:
+        lines.append(f"  {description}")
+    if effect != "side_effects":
+        lines.append(f"  Its author says: {effect.replace('_', ' ')}.")
+    if run.given.input:
+        shown = fitted(run.given.input, _INPUT_SHOWN, how="The script reads all of it")
+        lines += ["  It reads:", *(f"  < {line}" for line in shown.splitlines())]
+    return "\n".join(lines)
+
+
+def _call(given: Mapping[str, object]) -> ScriptCall:
+    return ScriptCall(
+        str(given["name"]),
+        cast(Sequence[str], given["arguments"]),
+        str(given["input"]),
+        cast(Mapping[str, Any], given["parameters"]),
+    )
 
 
 def _not_copied(left_out: tuple[str, ...]) -> str:
@@ -290,34 +251,18 @@ def _not_copied(left_out: tuple[str, ...]) -> str:
     return f"\n\nNot copied with it: {', '.join(left_out[:10])}{more}."
 
 
-def _description(scripts: tuple[Script, ...]) -> str:
+def _description(skills: tuple[Skill, ...]) -> str:
+    alone = [skill for skill in skills if skill.kind == "script"]
     listed = "\n".join(
-        f"- {script.name}: {script.description}" if script.description else f"- {script.name}"
-        for script in scripts
+        f"- {each.name}: {each.description}" if each.description else f"- {each.name}"
+        for each in alone
     )
+    of_skills = " Those of a skill are told by read_skill." if len(alone) < len(skills) else ""
     return (
         "Run one of the user's own scripts; the user is asked first. It runs in an empty folder "
-        "that is removed afterwards, and what it leaves running in the background is ended. "
-        f"The scripts:\n{listed}"
+        "that is removed afterwards, and what it leaves running in the background is ended."
+        f"{of_skills}" + (f" The scripts:\n{listed}" if alone or not skills else "")
     )
-
-
-def _told(name: str, outcome: Outcome, time_limit_seconds: float) -> str:
-    if outcome.timed_out:
-        end = (
-            f"`{name}` was stopped after {time_limit_seconds:g} seconds. It may have done part of "
-            "its work: check before you run it again."
-        )
-    elif outcome.exit_code < 0:
-        end = f"`{name}` was ended by {_signal_name(-outcome.exit_code)}."
-    else:
-        end = f"`{name}` ended with exit code {outcome.exit_code}."
-    outputs = [
-        f"{stream}:\n{output.rstrip()}"
-        for stream, output in (("stdout", outcome.stdout), ("stderr", outcome.stderr))
-        if output.strip()
-    ]
-    return "\n\n".join((end, *outputs)) if outputs else f"{end} It wrote nothing."
 
 
 def _signal_name(number: int) -> str:

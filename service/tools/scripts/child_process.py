@@ -15,18 +15,24 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
+from service.domain.conversation.tool_definitions import OutputStream
 from service.tools.scripts import supervisor
 
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL when the time is up."""
 _DRAIN_SECONDS = 1.0  # for what an ended process wrote to still arrive
 _PATIENCE_SECONDS = 10.0  # with a supervisor, which needs a moment at most to kill
+
+
+Stream = OutputStream
+OnOutput = Callable[[Stream, bytes], None]
+"""Is given what a process writes, as it comes. MUST NOT raise, MUST NOT block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ async def run_process(
     keep_bytes: int,
     folder: Path,
     limits: Mapping[str, int] | None = None,
+    on_output: OnOutput | None = None,
 ) -> Outcome:
     """Run a command without a shell, to its end.
 
@@ -68,6 +75,7 @@ async def run_process(
         keep_bytes: how much of each output stream is kept, start and end together.
         folder: is removed when the daemon dies meanwhile; else it is the caller's to remove.
         limits: of what it may use up, by the names of the module `resource`.
+        on_output: is given all that it writes, as it comes.
 
     Raises:
         OSError: the command cannot be started.
@@ -84,7 +92,7 @@ async def run_process(
     }
     # A task of its own: a start that is cancelled half-way would leave a process, and perhaps its
     # children, that nobody knows of.
-    starting = asyncio.create_task(_started(request, cwd, keep_bytes))
+    starting = asyncio.create_task(_started(request, cwd, _Child(keep_bytes, on_output)))
     try:
         run = await asyncio.shield(starting)
         await run.line.started.wait()
@@ -104,14 +112,14 @@ async def run_process(
     )
 
 
-async def _started(request: Mapping[str, object], cwd: Path, keep_bytes: int) -> _Run:
+async def _started(request: Mapping[str, object], cwd: Path, child: _Child) -> _Run:
     """Start a supervisor, and tell it what to run."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            transport, child = await loop.subprocess_exec(
-                lambda: _Child(keep_bytes),
+            transport, _ = await loop.subprocess_exec(
+                lambda: child,
                 *(sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno())),
                 cwd=cwd,
                 pass_fds=(theirs.fileno(),),
@@ -195,13 +203,16 @@ class _Kept:
 class _Child(asyncio.SubprocessProtocol):
     """Collects what a process writes, and tells when it ends."""
 
-    def __init__(self, keep_bytes: int) -> None:
+    def __init__(self, keep_bytes: int, on_output: OnOutput | None) -> None:
+        self._on_output = on_output
         self.output = (_Kept(keep_bytes), _Kept(keep_bytes))
         self.ended = asyncio.Event()
         self.drained = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.output[fd - 1].add(data)
+        if self._on_output is not None:
+            self._on_output("stdout" if fd == 1 else "stderr", data)
 
     def process_exited(self) -> None:
         self.ended.set()

@@ -1,7 +1,8 @@
 """The script repository: a folder whose runnable files a person put there to be run.
 
-Only files directly in the folder count: executable ones, and ``.py`` and ``.sh`` files, which their
-interpreter runs. Hidden files, folders, and links that lead out of the folder do not.
+Only files directly in the folder count: executable ones, ``.py`` and ``.sh`` files, which their
+interpreter runs, and those that have a manifest beside them. Hidden files, folders, and links that
+lead out of the folder do not.
 
 A run has a copy of the folder, and what a person says yes to is the whole of it: a script can load
 whatever lies beside it. The digest is taken of the very bytes that are copied, so that nothing can
@@ -31,6 +32,10 @@ from typing import BinaryIO
 
 from service.tools.protocol import ToolFailure
 
+MANIFEST_SUFFIX = ".toml"
+"""``NAME.toml`` beside a script says how it is run, see `service.tools.skills.script_manifest`."""
+BEGUN_PREFIX = ".rondo-begun-"
+"""How files are called that Rondo is writing, or was when it was killed; they are not copied."""
 _READ_BYTES = 65_536  # a description stands at the top
 _LONGEST_DESCRIPTION = 200
 _NO_DESCRIPTION = re.compile(r"^#!|^#.*?coding[:=]|^#\s*(?:SPDX-|Copyright)|^#\W*$")
@@ -89,7 +94,10 @@ def _is_runnable(path: Path, home: Path) -> bool:
         return False
     if real.parent != home or not real.is_file() or not os.access(real, os.R_OK):
         return False
-    return bool(_suffix(real)) or os.access(real, os.X_OK)
+    if real.name.endswith(MANIFEST_SUFFIX):
+        return False
+    has_manifest = real.with_name(f"{real.name}{MANIFEST_SUFFIX}").is_file()
+    return bool(_suffix(real)) or has_manifest or os.access(real, os.X_OK)
 
 
 def _suffix(path: Path) -> str:
@@ -156,11 +164,23 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file of a script folder."""
+
+    path: str
+    """In the folder, with slashes."""
+    sha256: str
+    may_run: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """What a script folder holds."""
 
     digest: str
     """SHA-256 of names, rights to run, and contents."""
+    files: tuple[SeenFile, ...]
+    """Those that are copied."""
     left_out: tuple[str, ...]
     """What could not be copied, each with the reason in words."""
 
@@ -186,12 +206,13 @@ class _Walk:
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
+        self._files: list[SeenFile] = []
         self._left_out: list[str] = []
         self._entries = 0
         self._size = 0
 
     def contents(self) -> Contents:
-        return Contents(self._digest.hexdigest(), tuple(self._left_out))
+        return Contents(self._digest.hexdigest(), tuple(self._files), tuple(self._left_out))
 
     def folder(self, path: Path, inside: str, to: Path | None, above: tuple[str, ...]) -> None:
         """Go through a folder.
@@ -208,6 +229,7 @@ class _Walk:
             return
         try:
             names = sorted(each.name for each in path.iterdir())
+            names = [name for name in names if not name.startswith(BEGUN_PREFIX)]
         except OSError as error:
             if not inside:
                 raise ToolFailure(f"The script folder cannot be read: {error.strerror}.") from error
@@ -251,6 +273,7 @@ class _Walk:
                 content.update(piece)
                 if copy is not None:
                     copy.write(piece)
+        self._files.append(SeenFile(inside, content.hexdigest(), may_run))
         self._note("program" if may_run else "file", inside, content.hexdigest())
 
     def _count(self, inside: str) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_a_clear_yes_runs_the_call_that_was_shown_whole(terminal: Terminal, yes: str) -> None:
     screen = Screen(terminal, "send", "back up")
     screen.wait_for("run_script")
-    screen.wait_for('"照片"')
+    screen.wait_for("--all '照片'")
     screen.wait_for("Run it? [y/n]")
     screen.type(f"{yes}\n")
     screen.wait_for("saved --all 照片")
@@ -104,7 +104,7 @@ def test_arguments_that_the_tool_cannot_take_are_told_and_asked_again(terminal: 
     screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("there is no such argument")
-    screen.wait_for('"--all"')
+    screen.wait_for("backup.sh --all")
     screen.wait_for("Run it? [y/n]")
     screen.type("y\n")
     screen.wait_for("saved --all 照片")

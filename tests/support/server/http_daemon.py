@@ -16,7 +16,7 @@ import httpx2
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
-from service.config import EmbedderSettings, ServerSettings, Settings
+from service.config import EmbedderSettings, ServerSettings, Settings, ToolsSettings
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart
 from service.llm.named_models import NamedModel
@@ -144,6 +144,7 @@ async def running(
     embedder: Embedder | None = None,
     limits: Limits | None = None,
     models: Mapping[str, NamedModel] | None = None,
+    tool_settings: ToolsSettings | None = None,
 ) -> AsyncIterator[House]:
     """A daemon on a free port."""
     llm = llm or PatientLLM()
@@ -153,6 +154,7 @@ async def running(
             port=0, max_body_bytes=max_body_bytes, heartbeat_seconds=heartbeat_seconds
         ),
         embedder=EmbedderSettings(kind="none"),
+        tools=tool_settings or ToolsSettings(),
     )
     memory = Memory(folder, embedder)
     offer = builtin_tools(settings, memory.long_term, memory.load)

@@ -1,0 +1,1 @@
+"""The script repository: skills in the AgentSkills form, and single scripts; with versions."""
