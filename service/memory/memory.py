@@ -27,6 +27,8 @@ from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.journal_recovery import bring_back
+from service.memory.file_changes import FOLDER as FILE_CHANGES
+from service.memory.file_changes import FileChanges
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.just_forgotten import JustForgotten
 from service.memory.journal import event_log
@@ -83,7 +85,11 @@ class Memory:
             folder, embedder, chroma=chroma, reranker=reranker, live=self
         )
         self.archivist = Archivist(self.long_term, self.journal)
-        self.forgetting = Forgetting(self.journal, late, self.long_term, self.archivist)
+        self.file_changes = FileChanges(folder / FILE_CHANGES)
+        """What files held before the assistant changed them."""
+        self.forgetting = Forgetting(
+            self.journal, late, self.long_term, self.archivist, self.file_changes
+        )
         self._importing = anyio.Lock()  # what a later import has archived is not written over
         self._warm = anyio.Event()
         self._patience_ends = math.inf

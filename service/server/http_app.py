@@ -20,6 +20,7 @@ from service.server.problems import add_problem_handlers
 from service.server.routes import (
     event_routes,
     exchange_routes,
+    file_routes,
     health_routes,
     memory_routes,
     run_loop_routes,
@@ -93,6 +94,7 @@ def create_app(
         exchange_routes,
         settings_routes,
         usage_routes,
+        file_routes,
     ):
         app.include_router(module.router)
     app.include_router(run_loop_routes.details_router)

@@ -14,7 +14,7 @@ from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
+from service.tools.protocol import AsksPerson, PreviewsCalls, ScopesApproval, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -59,6 +59,40 @@ def subjects(calls: Iterable[ToolCall], registry: ToolRegistry) -> dict[str, str
 
 
 @dataclass(frozen=True, slots=True)
+class AskedAbout:
+    """What a person is asked about, by the ids of the calls."""
+
+    scopes: dict[str, str | None]
+    """As `subjects` gives them."""
+    previews: dict[str, str]
+    """What calls would do, of tools that tell it."""
+
+
+def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout:
+    """What a question about calls has to say of each.
+
+    What is shown and what the yes covers come from the same look at the world. Blocks.
+    """
+    about = AskedAbout({}, {})
+    for call in calls:
+        previewing = _previewing(call, registry)
+        if previewing is None:
+            about.scopes.update(subjects((call,), registry))
+            continue
+        about.scopes[call.id] = None
+        try:
+            preview = previewing.preview(call.arguments)
+        except ToolFailure:
+            continue  # it cannot run, and comes to a failure of its own
+        except Exception:  # noqa: BLE001 - fails closed
+            _log.exception("What a call of %s would do cannot be told", call.name)
+            continue
+        about.scopes[call.id] = f"{call.name} {preview.scope}"
+        about.previews[call.id] = preview.text
+    return about
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
     """Decides which calls wait for a person.
 
@@ -81,7 +115,9 @@ class ApprovalPolicy:
 
         Anything but a clear no counts as yes: an unknown mode, an error in a tool or a rule, an
         answer that is not a bool. A tool that does not exist asks nobody: nothing can run, and
-        the registry tells the model so. The same goes for a tool by which the model asks.
+        the registry tells the model so. The same goes for a tool by which the model asks, and for a
+        call whose tool cannot even show what it would do: nothing covers that, see `allowed`, so
+        that it does not run either, should it be possible by then.
 
         Args:
             call: what the model wants to run, with the arguments that it is to run with.
@@ -89,7 +125,11 @@ class ApprovalPolicy:
             remembered: scopes that a person has said yes to for longer, see `scope`.
         """
         try:
-            return self._asks(call, registry) and not self._covered(call, registry, remembered)
+            return (
+                self._asks(call, registry)
+                and not self._covered(call, registry, remembered)
+                and not _cannot_run(call, registry)
+            )
         except Exception:  # noqa: BLE001 - fails closed
             _log.exception("Whether %s needs approval cannot be told; asking", call.name)
             return True
@@ -167,6 +207,22 @@ class ApprovalPolicy:
         # A scope can take a file to be read: only where something of this tool is remembered.
         scopes = _of_tool(call.name, remembered)
         return bool(scopes) and self.scope(call, registry) in scopes
+
+
+def _cannot_run(call: ToolCall, registry: ToolRegistry) -> bool:
+    previewing = _previewing(call, registry)
+    if previewing is None:
+        return False
+    try:
+        previewing.approval_scope(call.arguments)
+    except ToolFailure:
+        return True
+    return False
+
+
+def _previewing(call: ToolCall, registry: ToolRegistry) -> PreviewsCalls | None:
+    tool: object = registry.get(call.name)
+    return tool if isinstance(tool, PreviewsCalls) else None
 
 
 def _of_tool(name: str, remembered: Set[str]) -> frozenset[str]:

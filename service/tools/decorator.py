@@ -56,13 +56,21 @@ class FunctionTool:
     output_limit: int | None = None
     outside: bool = False
 
+    def read(self, arguments: str) -> dict[str, object]:
+        """Arguments as the function is given them, with those that were left out.
+
+        Raises:
+            ToolFailure: they cannot be used; says why.
+        """
+        return read_arguments(arguments, self.arguments, self.definition)
+
     def check(self, arguments: str) -> None:
         """See to it that arguments can be used.
 
         Raises:
             ToolFailure: they cannot; says why.
         """
-        read_arguments(arguments, self.arguments, self.definition)
+        self.read(arguments)
 
     def approval_scope(self, arguments: str) -> str | None:
         """What a yes to a call with these arguments covers; None: every call of the tool.

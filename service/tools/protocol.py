@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import anyio
@@ -146,6 +147,33 @@ class WarnsPerson(Protocol):
     @property
     def warning(self) -> str | None:
         """In a sentence; None where there is nothing to know. MUST NOT raise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallPreview:
+    """What a call would do, as a person is shown it before they say yes."""
+
+    scope: str
+    """What a yes to just this covers, as `ScopesApproval.approval_scope` names it."""
+    text: str
+    """In lines; bounded, and what is cut is said in it."""
+
+
+@runtime_checkable
+class PreviewsCalls(ScopesApproval, Protocol):
+    """A tool that can show what a call would do, without doing it.
+
+    A call for which it fails could not be carried out: nobody is asked, and it is not run as
+    anything else either, see `ApprovalPolicy.needs_approval`.
+    """
+
+    def preview(self, arguments: str) -> CallPreview:
+        """What a call with these arguments would do now. Blocks.
+
+        Raises:
+            ToolFailure: it cannot be carried out; says why.
+        """
         ...
 
 

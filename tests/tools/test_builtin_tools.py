@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.config import LLMSettings, Settings, ToolsSettings
+from service.memory.file_changes import FileChanges
 from service.tools.builtins import ToolOffer, builtin_tools
 from tests.support.tools.tool_calls import registry_of
 from tests.tools.test_memory_tools import Memory
@@ -28,7 +29,7 @@ def offered(
     data_dir: Path, tools: ToolsSettings, provider: Literal["embedded", "openai"] = "embedded"
 ) -> ToolOffer:
     settings = Settings(data_dir=data_dir, tools=tools, llm=LLMSettings(provider=provider))
-    return builtin_tools(settings, Memory(), no_run_loops)
+    return builtin_tools(settings, Memory(), no_run_loops, FileChanges(data_dir / "file-changes"))
 
 
 def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Path) -> None:
@@ -43,12 +44,21 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
     tools = ToolsSettings(
-        tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True, files_read=(tmp_path,)
+        tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True, files_write=(tmp_path,)
     )
     offer = offered(tmp_path, tools)
     names = registry_of(*offer.tools).names
-    assert names == (*ALWAYS, "web_search", "web_fetch", *FILE_TOOLS, "run_script")
+    assert names == (
+        *(*ALWAYS, "web_search", "web_fetch"),
+        *(*FILE_TOOLS, "write_file", "edit_file", "run_script"),
+    )
     assert set(offer.withheld) == set(ASKING)
+
+
+def test_folders_that_may_be_read_may_not_be_changed(tmp_path: Path) -> None:
+    offer = offered(tmp_path, ToolsSettings(files_read=(tmp_path,)))
+    assert registry_of(*offer.tools).names == (*ALWAYS, *FILE_TOOLS)
+    assert "tools.files_write" in offer.withheld["edit_file"]
 
 
 def test_questions_are_left_to_models_at_an_endpoint_and_can_be_switched_off(
@@ -74,14 +84,16 @@ def test_an_empty_script_folder_is_told_by_its_path(tmp_path: Path, there: bool)
     assert "run_script" not in [each.name for each in registry.definitions()]
 
 
-def test_only_running_scripts_has_side_effects_and_asks_a_person(tmp_path: Path) -> None:
+def test_running_scripts_and_changing_files_have_side_effects_and_ask_a_person(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "a.sh").touch()
-    tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True)
+    tools = ToolsSettings(tavily_api_key=SecretStr("k"), scripts=True, files_write=(tmp_path,))
     every = offered(tmp_path, tools, "openai").tools
     risky = [tool.definition.name for tool in every if tool.effect == "side_effects"]
     asking = [tool.definition.name for tool in every if tool.needs_approval]
-    assert risky == asking == ["run_script"]
+    assert risky == asking == ["write_file", "edit_file", "run_script"]
 
 
 def test_every_schema_is_a_closed_object_whose_arguments_are_plain(tmp_path: Path) -> None:

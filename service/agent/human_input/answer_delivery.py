@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
+import anyio.to_thread
+
 from service.agent.human_input.answer_reading import Answer, decisions_of, read_answer
 from service.agent.moving.mover import Mover
 from service.domain.conversation.messages import ToolCall
@@ -21,7 +23,7 @@ from service.memory.journal.protocol import Journal
 from service.memory.journal.standing_approvals import StandingApproval
 from service.routing.clarification import as_kept
 from service.storage.concurrency import run_to_end
-from service.tools.approval import ApprovalPolicy, subject, subjects
+from service.tools.approval import ApprovalPolicy, asked_about, subject, subjects
 from service.tools.arguments import check_arguments
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
@@ -175,8 +177,10 @@ class Answers:
         return tuple(changed)
 
     async def _ask_again(self, state: RunLoopState, request: InputRequired) -> None:
-        now = subjects(request.tool_calls, self._tools)
-        again = request.model_copy(update={"request_id": new_id(), "scopes": now})
+        now = await anyio.to_thread.run_sync(asked_about, request.tool_calls, self._tools)
+        again = request.model_copy(
+            update={"request_id": new_id(), "scopes": now.scopes, "previews": now.previews}
+        )
         await self._journal.append(state.id, again, durable=True, if_last_seq=state.last_seq)
 
     def _check_edited(self, request: InputRequired, received: InputReceived) -> None:

@@ -17,6 +17,7 @@ from service.cli.daemon.daemon_errors import RefusedError
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.stream_items import Json, read_as
 from service.cli.terminal.output import aside, plain, short_id, visible
+from service.cli.views.difference_view import show_difference
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
 from service.domain.history.human_input import InputRequired
@@ -75,7 +76,7 @@ def show_request(request: InputRequired) -> None:
     else:
         aside().print(plain(request.prompt), style="bold yellow")
     for call in request.tool_calls:
-        _show_call(call)
+        _show_call(call, request.previews.get(call.id))
         if call.id in request.rules:
             aside().print(f"  {plain(_rule(call, request.rules[call.id]))}", style="dim")
     for warning in request.warnings:
@@ -332,7 +333,11 @@ def chosen_options(request: InputRequired, given: Sequence[str]) -> tuple[str, .
     return tuple(chosen) if chosen and (request.multiple or len(chosen) == 1) else None
 
 
-def _show_call(call: ToolCall) -> None:
+def _show_call(call: ToolCall, preview: str | None = None) -> None:
+    """What a call would do, where that is known; else what it is given."""
     aside().print(f"  {plain(call.name)}", style="bold")
+    if preview is not None:
+        show_difference(preview)
+        return
     for line in pretty(call.arguments).splitlines():
         aside().print(f"    {line}")

@@ -45,6 +45,9 @@ class InputRequired(_Said):
     `service.tools.approval.ApprovalPolicy.scope`; None: none is remembered."""
     warnings: tuple[str, ...] = Field(default=(), exclude_if=lambda warnings: not warnings)
     """For ``approve``: what a person has to know before they say yes, in sentences."""
+    previews: dict[str, str] = Field(default_factory=dict, exclude_if=lambda shown: not shown)
+    """For ``approve``: by the id of a call, what it would do, in lines, such as the difference to a
+    file. The yes is to just that."""
     message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)
     """The message that named none of the options, and is answered by this: they are asked again."""
 

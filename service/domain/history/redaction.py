@@ -105,6 +105,8 @@ def _without_question(
                 "tool_calls": tuple(map(_call, body.tool_calls)),
                 "options": tuple(FORGOTTEN for _ in body.options),
                 "scopes": {},
+                "rules": {},
+                "previews": {},
                 "metadata": {},
             }
         )

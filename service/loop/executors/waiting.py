@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import anyio.to_thread
+
 from service.domain.conversation.instructions import (
     Finish,
     RequestHumanApprove,
@@ -20,7 +22,7 @@ from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.replies import withdrawn
-from service.tools.approval import subjects
+from service.tools.approval import asked_about
 
 
 async def request_human_approve(
@@ -29,14 +31,16 @@ async def request_human_approve(
     """Ask a person whether these calls may run."""
     calls = instruction.calls
     what = "; ".join(f"{call.name} {call.arguments}" for call in calls)
+    about = await anyio.to_thread.run_sync(asked_about, calls, deps.tools)
     request = InputRequired(
         request_id=new_id(),
         kind="approve",
         prompt=f"May this run? {what}",
         tool_calls=calls,
-        scopes=subjects(calls, deps.tools),
+        scopes=about.scopes,
         rules={call.id: deps.rule_of(call) for call in calls},
         warnings=tuple(_warnings(deps, calls)),
+        previews=about.previews,
     )
     await _ask(request, loop)
 

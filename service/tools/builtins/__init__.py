@@ -13,18 +13,22 @@ from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
 from service.tools.builtins.file_tools import NAMES as FILE_TOOLS
 from service.tools.builtins.file_tools import file_tools
+from service.tools.builtins.file_writing import NAMES as WRITING_TOOLS
+from service.tools.builtins.file_writing import file_writing_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
-from service.tools.files.granted_folders import GrantedFolders
+from service.tools.files.file_grants import granted_for_reading, granted_for_writing
+from service.tools.files.file_writer import FileWriter
 from service.tools.protocol import Tool
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
 
 if TYPE_CHECKING:
+    from service.memory.file_changes import FileChanges
     from service.memory.protocol import MemoryReader
 
 
@@ -35,17 +39,22 @@ class ToolOffer:
     tools: tuple[Tool, ...]
     withheld: Mapping[str, str]
     """By name: why the tool is not offered, and what to do about it."""
+    remembers_no_yes: frozenset[str] = frozenset()
+    """For which no yes is remembered, unless the settings say something else of them."""
     asks_each_time: frozenset[str] = frozenset()
     """Of which each call needs a yes of its own, whatever the settings say."""
 
 
-def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
+def builtin_tools(
+    settings: Settings, memory: MemoryReader, load: Load, changes: FileChanges
+) -> ToolOffer:
     """What can be offered under these settings; scripts only while there are some.
 
     Args:
         settings: what is wished for.
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
+        changes: keeps what files held that are changed.
 
     Raises:
         ConfigurationError: the sandbox that the settings name does not work on this machine.
@@ -72,13 +81,17 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
-    if settings.tools.files_read:
-        folders = tuple(each.absolute() for each in settings.tools.files_read)
-        hidden = (settings.data_dir.absolute(),)
-        tools += file_tools(GrantedFolders(folders, hidden))
+    readable = granted_for_reading(settings)
+    if readable.folders:
+        tools += file_tools(readable)
     else:
         reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
         withheld |= dict.fromkeys(FILE_TOOLS, reason)
+    if settings.tools.files_write:
+        tools += file_writing_tools(FileWriter(granted_for_writing(settings), changes))
+    else:
+        reason = 'No folder may be changed. Set tools.files_write = ["~/Documents/notes"], for one.'
+        withheld |= dict.fromkeys(WRITING_TOOLS, reason)
     reason = _no_scripts(settings)
     if reason is None:
         runs = settings.data_dir / "script-runs"
@@ -100,6 +113,7 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
     return ToolOffer(
         tools=tuple(tools),
         withheld=withheld,
+        remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
         asks_each_time=frozenset(tool.definition.name for tool in unconfined),
     )
 

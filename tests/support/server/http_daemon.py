@@ -16,7 +16,7 @@ import httpx2
 from service.agent.agent import Agent
 from service.agent.agent_factory import create_agent
 from service.agent.agent_options import AgentOptions
-from service.config import EmbedderSettings, ServerSettings, Settings
+from service.config import EmbedderSettings, ServerSettings, Settings, ToolsSettings
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart
 from service.llm.named_models import NamedModel
@@ -31,6 +31,7 @@ from service.server.http.connection_limits import Limits
 from service.server.http.uvicorn_server import UvicornServer
 from service.server.http_app import create_app
 from service.tools.builtins import builtin_tools
+from service.tools.builtins.file_writing import NAMES as WRITING_TOOLS
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
@@ -144,8 +145,9 @@ async def running(
     embedder: Embedder | None = None,
     limits: Limits | None = None,
     models: Mapping[str, NamedModel] | None = None,
+    files_write: tuple[Path, ...] = (),
 ) -> AsyncIterator[House]:
-    """A daemon on a free port."""
+    """A daemon on a free port; of the built-in tools it has those that change files, if any."""
     llm = llm or PatientLLM()
     settings = Settings(
         data_dir=folder,
@@ -153,12 +155,14 @@ async def running(
             port=0, max_body_bytes=max_body_bytes, heartbeat_seconds=heartbeat_seconds
         ),
         embedder=EmbedderSettings(kind="none"),
+        tools=ToolsSettings(files_write=files_write),
     )
     memory = Memory(folder, embedder)
-    offer = builtin_tools(settings, memory.long_term, memory.load)
+    offer = builtin_tools(settings, memory.long_term, memory.load, memory.file_changes)
+    writing = [each for each in offer.tools if each.definition.name in WRITING_TOOLS]
     agent = create_agent(
         llm,
-        ToolRegistry(tools, unavailable=offer.withheld),
+        ToolRegistry([*tools, *writing], unavailable=offer.withheld),
         memory,
         options or AgentOptions(auto_classify=False, max_retries=0),
         models=models,
