@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from service.config import Settings
@@ -21,6 +22,7 @@ from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
+from service.tools.documents.document_reader import DocumentReader
 from service.tools.files.file_grants import granted_for_reading, granted_for_writing
 from service.tools.files.file_writer import FileWriter
 from service.tools.protocol import Tool
@@ -83,7 +85,10 @@ def builtin_tools(
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
     readable = granted_for_reading(settings)
     if readable.folders:
-        tools += file_tools(readable)
+        documents = DocumentReader(
+            partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden
+        )
+        tools += file_tools(readable, documents)
     else:
         reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
         withheld |= dict.fromkeys(FILE_TOOLS, reason)
