@@ -66,6 +66,8 @@ class AskedAbout:
     """As `subjects` gives them."""
     previews: dict[str, str]
     """What calls would do, of tools that tell it."""
+    failures: dict[str, str]
+    """Why calls cannot be carried out, of such tools: there is nothing to say yes to."""
 
 
 def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout:
@@ -73,7 +75,7 @@ def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout
 
     What is shown and what the yes covers come from the same look at the world. Blocks.
     """
-    about = AskedAbout({}, {})
+    about = AskedAbout({}, {}, {})
     for call in calls:
         previewing = _previewing(call, registry)
         if previewing is None:
@@ -82,8 +84,9 @@ def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout
         about.scopes[call.id] = None
         try:
             preview = previewing.preview(call.arguments)
-        except ToolFailure:
-            continue  # it cannot run, and comes to a failure of its own
+        except ToolFailure as failure:
+            about.failures[call.id] = str(failure)
+            continue
         except Exception:  # noqa: BLE001 - fails closed
             _log.exception("What a call of %s would do cannot be told", call.name)
             continue
@@ -115,9 +118,7 @@ class ApprovalPolicy:
 
         Anything but a clear no counts as yes: an unknown mode, an error in a tool or a rule, an
         answer that is not a bool. A tool that does not exist asks nobody: nothing can run, and
-        the registry tells the model so. The same goes for a tool by which the model asks, and for a
-        call whose tool cannot even show what it would do: nothing covers that, see `allowed`, so
-        that it does not run either, should it be possible by then.
+        the registry tells the model so. The same goes for a tool by which the model asks.
 
         Args:
             call: what the model wants to run, with the arguments that it is to run with.
@@ -125,11 +126,7 @@ class ApprovalPolicy:
             remembered: scopes that a person has said yes to for longer, see `scope`.
         """
         try:
-            return (
-                self._asks(call, registry)
-                and not self._covered(call, registry, remembered)
-                and not _cannot_run(call, registry)
-            )
+            return self._asks(call, registry) and not self._covered(call, registry, remembered)
         except Exception:  # noqa: BLE001 - fails closed
             _log.exception("Whether %s needs approval cannot be told; asking", call.name)
             return True
@@ -207,17 +204,6 @@ class ApprovalPolicy:
         # A scope can take a file to be read: only where something of this tool is remembered.
         scopes = _of_tool(call.name, remembered)
         return bool(scopes) and self.scope(call, registry) in scopes
-
-
-def _cannot_run(call: ToolCall, registry: ToolRegistry) -> bool:
-    previewing = _previewing(call, registry)
-    if previewing is None:
-        return False
-    try:
-        previewing.approval_scope(call.arguments)
-    except ToolFailure:
-        return True
-    return False
 
 
 def _previewing(call: ToolCall, registry: ToolRegistry) -> PreviewsCalls | None:

@@ -164,8 +164,7 @@ class CallPreview:
 class PreviewsCalls(ScopesApproval, Protocol):
     """A tool that can show what a call would do, without doing it.
 
-    A call for which it fails could not be carried out: nobody is asked, and it is not run as
-    anything else either, see `ApprovalPolicy.needs_approval`.
+    A call for which it fails could not be carried out: nobody is asked, the failure is its result.
     """
 
     def preview(self, arguments: str) -> CallPreview:

@@ -114,6 +114,20 @@ async def test_what_cannot_be_written_asks_nobody(home: Path) -> None:
         assert "holds exactly that already" in same
 
 
+async def test_of_several_calls_those_are_asked_about_that_can_be_carried_out(home: Path) -> None:
+    calls = (tool_call("edit_file", 0, path="b.txt", old_text="two", new_text="2"),)
+    good = tool_call("write_file", 1, path="b.txt", content="x\n")
+    tools = tools_of(home)
+    async with running_agent(home.parent / "data", wanting(*calls, good), *tools, **ALONE) as agent:
+        loop_id = await asked(agent)
+        request = question(agent, loop_id)
+        assert [each.id for each in request.tool_calls] == list(request.previews) == ["c1"]
+        await agent.answer(loop_id, approved=True)
+        missing, written = results_of(await rested(agent, loop_id))
+        assert "There is no b.txt" in missing
+        assert "is written, a new file" in written
+
+
 async def test_a_mode_of_the_settings_counts_as_for_other_tools(home: Path) -> None:
     policy = ApprovalPolicy(per_tool={"edit_file": "never"})
     tools = tools_of(home)

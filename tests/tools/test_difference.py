@@ -55,6 +55,12 @@ def test_what_is_cut_is_said() -> None:
     )
 
 
+def test_long_lines_are_bounded_together() -> None:
+    shown = difference("", "".join(f"{number}{'x' * 390}\n" for number in range(200)), "a.txt")
+    assert len(shown) < 31_000
+    assert shown.endswith("and 124 that come]")
+
+
 def test_a_change_within_a_very_long_line_is_shown_where_it_is() -> None:
     old = "a" * 50_000 + "before" + "z" * 50_000
     shown = difference(f"{old}\n", f"{old.replace('before', 'after')}\n", "a.json")

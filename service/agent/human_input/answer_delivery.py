@@ -108,9 +108,11 @@ class Answers:
             return ()
         self._check_edited(request, received)
         allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
-        edited = subjects((call for call in allowed if call not in request.tool_calls), self._tools)
+        other = [call for call in allowed if call not in request.tool_calls]
+        edited = await anyio.to_thread.run_sync(subjects, other, self._tools)
         # After the look at what the edited calls are about: it may be exchanged between the two.
-        changed = self._changed(request, {call.id for call in allowed})
+        ids = {call.id for call in allowed}
+        changed = await anyio.to_thread.run_sync(self._changed, request, ids)
         if changed:
             await self._ask_again(state, request)
             return changed

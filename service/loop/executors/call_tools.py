@@ -6,6 +6,7 @@ from functools import partial
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 from service.domain.conversation.instructions import CallTools
 from service.domain.conversation.messages import ToolCall, ToolResult
@@ -90,16 +91,18 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     call = waiting.call
     if waiting.answer is not None:
         answered = ToolResult(id=call.id, content=waiting.answer)
-        await loop.emit(_finished(deps, call, answered))
+        await loop.emit(finished(deps, call, answered))
         return
     has_side_effects = _has_side_effects(deps, call)
     refusal = _refusal(waiting, has_side_effects=has_side_effects)
     approved = _approved(deps, waiting, loop.state)
-    if refusal is None and _has_changed(deps, waiting, approved):
-        refusal = _CHANGED
+    if refusal is None and approved is not None:
+        look = partial(_has_changed, deps, waiting, approved)
+        if await anyio.to_thread.run_sync(look, abandon_on_cancel=True):
+            refusal = _CHANGED
     if refusal is not None:
         refused = ToolResult(id=call.id, content=refusal, is_error=True, notice=True)
-        await loop.emit(_finished(deps, call, refused))
+        await loop.emit(finished(deps, call, refused))
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
@@ -110,7 +113,7 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
     with anyio.CancelScope(shield=True):
-        await loop.emit(_finished(deps, call, result))
+        await loop.emit(finished(deps, call, result))
     await anyio.lowlevel.checkpoint_if_cancelled()
 
 
@@ -132,11 +135,9 @@ def _approved(
     return frozenset() if about is None else frozenset((about,))
 
 
-def _has_changed(deps: ExecutorDeps, waiting: PendingCall, approved: frozenset[str] | None) -> bool:
+def _has_changed(deps: ExecutorDeps, waiting: PendingCall, approved: frozenset[str]) -> bool:
     """Whether a call is about something else by now than what was allowed, such as a changed
     script. A tool whose subject can change until it begins looks once more, see `ToolContext`."""
-    if approved is None:
-        return False
     call = waiting.call
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
@@ -161,7 +162,8 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
     return None
 
 
-def _finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
+def finished(deps: ExecutorDeps, call: ToolCall, result: ToolResult) -> ToolFinished:
+    """That a call of the newest answer has come to a result."""
     shown = deps.tools.shown(result, call.name)
     return ToolFinished(
         call_id=call.id,

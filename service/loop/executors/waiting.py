@@ -5,7 +5,7 @@ A person may take days to answer: may this run, what do you say, which one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import anyio.to_thread
 
@@ -15,34 +15,55 @@ from service.domain.conversation.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from service.domain.conversation.messages import ToolCall
+from service.domain.conversation.messages import ToolCall, ToolResult
 from service.domain.history.events import RunLoopFailed, RunLoopIdle
 from service.domain.history.human_input import InputRequired
 from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
+from service.loop.executors.call_tools import finished
 from service.loop.replies import withdrawn
-from service.tools.approval import asked_about
+from service.tools.approval import AskedAbout, asked_about
 
 
 async def request_human_approve(
     deps: ExecutorDeps, instruction: RequestHumanApprove, loop: Loop
 ) -> None:
-    """Ask a person whether these calls may run."""
-    calls = instruction.calls
+    """Ask a person whether these calls may run. Those that could not, come to a failure."""
+    about, rules = await anyio.to_thread.run_sync(_looked_up, deps, instruction.calls)
+    calls = tuple(call for call in instruction.calls if call.id not in about.failures)
+    failures = [
+        ToolResult(id=call.id, content=about.failures[call.id], is_error=True)
+        for call in instruction.calls
+        if call.id in about.failures
+    ]
+    if failures:
+        names = {call.id: call for call in instruction.calls}
+        await loop.emit(*(finished(deps, names[each.id], each) for each in failures))
+    if not calls:
+        return
     what = "; ".join(f"{call.name} {call.arguments}" for call in calls)
-    about = await anyio.to_thread.run_sync(asked_about, calls, deps.tools)
     request = InputRequired(
         request_id=new_id(),
         kind="approve",
         prompt=f"May this run? {what}",
         tool_calls=calls,
         scopes=about.scopes,
-        rules={call.id: deps.rule_of(call) for call in calls},
+        rules={call.id: rules[call.id] for call in calls},
         warnings=tuple(_warnings(deps, calls)),
         previews=about.previews,
     )
     await _ask(request, loop)
+
+
+def _looked_up(
+    deps: ExecutorDeps, calls: Sequence[ToolCall]
+) -> tuple[AskedAbout, dict[str, str | None]]:
+    """What a question has to say of each call, and what a yes that is remembered would cover.
+
+    Tools may look at files for it, which may take long.
+    """
+    return asked_about(calls, deps.tools), {call.id: deps.rule_of(call) for call in calls}
 
 
 def _warnings(deps: ExecutorDeps, calls: Iterable[ToolCall]) -> list[str]:

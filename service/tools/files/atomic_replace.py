@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from service.tools.files.granted_folders import open_entry
 
 _NOREPLACE, _EXCHANGE = 1, 2  # RENAME_* of <linux/fs.h>
-_MOST_HASHED = 100_000_000  # bytes
+_MOST_HASHED = 20_000_000  # bytes
 _UNFINISHED = ".new"
 """Added to the name of a file beside, until all is in it: so it is nobody else's."""
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)

@@ -11,11 +11,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import NamedTuple
 
 _AROUND = 3
 """Lines that are shown before and after a change."""
 _MOST_LINES = 300
+_MOST_CHARACTERS = 30_000
 _MOST_OF_A_LINE = 400
 _BEFORE_A_CHANGE = 100
 """Characters of a long line that are shown before what differs in it."""
@@ -61,11 +63,13 @@ def difference(
         f"--- {'/dev/null' if old is None else name}",
         f"+++ {'/dev/null' if new is None else name}",
     ]
-    shown = [*head, *rows[:most_lines]]
-    if len(rows) > most_lines:
-        counts = Counter(row[:1] for row in rows[most_lines:])
+    lengths = accumulate(len(row) + 1 for row in rows)
+    fitting = min(most_lines, sum(length <= _MOST_CHARACTERS for length in lengths))
+    shown = [*head, *rows[:fitting]]
+    if len(rows) > fitting:
+        counts = Counter(row[:1] for row in rows[fitting:])
         shown.append(
-            f"[… not shown: {len(rows) - most_lines:,} more lines of the difference;"
+            f"[… not shown: {len(rows) - fitting:,} more lines of the difference;"
             f" {counts['-']:,} that go, and {counts['+']:,} that come]"
         )
     return "\n".join(shown)
