@@ -10,19 +10,18 @@ These are words of a person's. A change goes with the words of the tool call tha
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from service.domain.errors import NotFoundError, StorageError
+from service.storage.private_files import delete_unfinished, write_privately
 
 FOLDER = "file-changes"
 """Within the data folder."""
-_ENDING, _UNFINISHED = ".change", ".new"
+_ENDING = ".change"
 _MOST = 200
 _MOST_BYTES = 200_000_000
 
@@ -73,21 +72,10 @@ class FileChanges:
         data = change.model_dump_json().encode() + b"\n" + content
         if len(data) > self._most_bytes:
             raise StorageError(f"what it holds, {len(content):,} bytes, is too large to be kept")
-        new = self._folder / f"{change.id}{_UNFINISHED}"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             number = self._make_room(len(data))
-            path = self._folder / f"{number:010d}-{change.id}{_ENDING}"
-            opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(opened, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(opened)
-            new.replace(path)
-            _sync(self._folder)
+            write_privately(self._folder / f"{number:010d}-{change.id}{_ENDING}", data)
         except OSError as error:
-            with suppress(OSError):
-                new.unlink()
             raise StorageError(
                 f"what the file holds cannot be kept in {self._folder}: {error.strerror}",
                 advice="Make room there, or correct its rights.",
@@ -144,8 +132,7 @@ class FileChanges:
         gone = 0
         paths: set[str] = set()
         with self.writing:
-            for unfinished in self._folder.glob(f"*{_UNFINISHED}"):  # of a crash
-                unfinished.unlink(missing_ok=True)
+            delete_unfinished(self._folder)
             for change in reversed(self.of(owner)):
                 is_named = run_loop_id is None or (
                     change.run_loop_id == run_loop_id and change.call_key not in but
@@ -191,11 +178,3 @@ class FileChanges:
             if kept >= self._most or size > self._most_bytes:
                 path.unlink(missing_ok=True)
         return int(files[0].name.partition("-")[0]) + 1 if files else 1
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

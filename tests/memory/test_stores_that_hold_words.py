@@ -26,6 +26,7 @@ from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.sqlite.journal_form import VERSION
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
+from service.memory.sent_files import FOLDER as SENT_FILES
 from service.storage.sqlite_copy import copy_file
 from tests.memory.test_forgetting import NoisyEmbedder
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
@@ -201,7 +202,7 @@ def test_every_table_and_file_is_listed(forgetting: Forgetting) -> None:
     tables = {table for _, table in forgetting.before.tables if not shadow.fullmatch(table)}
     assert tables - listed == set()
     files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs"}
-    files |= {FILE_CHANGES, "rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}
+    files |= {FILE_CHANGES, SENT_FILES, "rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}
     assert files - listed == set()
 
 

@@ -8,13 +8,15 @@ from pydantic import SecretStr
 
 from service.config import LLMSettings, Settings, ToolsSettings
 from service.memory.file_changes import FileChanges
+from service.memory.forgetting.kept_files import KeptFiles
+from service.memory.sent_files import SentFiles
 from service.tools.builtins import ToolOffer, builtin_tools
 from tests.support.tools.tool_calls import registry_of
 from tests.tools.test_memory_tools import Memory
 from tests.tools.test_registry import no_run_loops
 
 ALWAYS = ("calculator", "current_time", "memory_search", "memory_expand", "remember", "read_result")
-FILE_TOOLS = ("read_file", "list_files", "search_files")
+FILE_TOOLS = ("list_files", "search_files")
 ASKING = ("ask_user", "choose")
 
 
@@ -29,12 +31,16 @@ def offered(
     data_dir: Path, tools: ToolsSettings, provider: Literal["embedded", "openai"] = "embedded"
 ) -> ToolOffer:
     settings = Settings(data_dir=data_dir, tools=tools, llm=LLMSettings(provider=provider))
-    return builtin_tools(settings, Memory(), no_run_loops, FileChanges(data_dir / "file-changes"))
+    files = KeptFiles(FileChanges(data_dir / "changes"), SentFiles(data_dir / "sent"))
+    return builtin_tools(settings, Memory(), no_run_loops, files)
 
 
 def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Path) -> None:
     offer = offered(tmp_path, ToolsSettings())
-    assert registry_of(*offer.tools).names == ALWAYS
+    registry = registry_of(*offer.tools)
+    assert registry.names == (*ALWAYS, "read_file")
+    assert "tools.files_read" in registry.withheld["read_file"]
+    assert [each.name for each in registry.definitions()] == list(ALWAYS)
     assert "TAVILY_API_KEY" in offer.withheld["web_search"]
     assert "tools.web_fetch = true" in offer.withheld["web_fetch"]
     assert "tools.scripts = true" in offer.withheld["run_script"]
@@ -50,14 +56,15 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     names = registry_of(*offer.tools).names
     assert names == (
         *(*ALWAYS, "web_search", "web_fetch"),
-        *(*FILE_TOOLS, "write_file", "edit_file", "run_script"),
+        *("read_file", *FILE_TOOLS, "write_file", "edit_file", "run_script"),
     )
     assert set(offer.withheld) == set(ASKING)
 
 
 def test_folders_that_may_be_read_may_not_be_changed(tmp_path: Path) -> None:
     offer = offered(tmp_path, ToolsSettings(files_read=(tmp_path,)))
-    assert registry_of(*offer.tools).names == (*ALWAYS, *FILE_TOOLS)
+    assert registry_of(*offer.tools).names == (*ALWAYS, "read_file", *FILE_TOOLS)
+    assert registry_of(*offer.tools).withheld == {}
     assert "tools.files_write" in offer.withheld["edit_file"]
 
 
@@ -67,9 +74,9 @@ def test_questions_are_left_to_models_at_an_endpoint_and_can_be_switched_off(
     embedded = offered(tmp_path, ToolsSettings())
     assert "llm.base_url" in embedded.withheld["ask_user"]
     able = offered(tmp_path, ToolsSettings(), "openai")
-    assert registry_of(*able.tools).names == (*ALWAYS, *ASKING)
+    assert registry_of(*able.tools).names == (*ALWAYS, *ASKING, "read_file")
     off = offered(tmp_path, ToolsSettings(ask_user=False), "openai")
-    assert registry_of(*off.tools).names == ALWAYS
+    assert registry_of(*off.tools).names == (*ALWAYS, "read_file")
     assert "tools.ask_user = true" in off.withheld["choose"]
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from service.tools.builtins.file_tools import file_tools
 from service.tools.documents.document_reader import DocumentReader
 from service.tools.files.granted_folders import GrantedFolders
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox, best_sandbox
 from tests.support.tools.documents import archive, pdf, spreadsheet, word
+from tests.support.tools.reading import reading
 from tests.support.tools.tool_calls import result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -33,8 +33,7 @@ async def read(
     """What the model is given when it reads a file that holds this."""
     (folder / "document").write_bytes(data)
     granted = GrantedFolders((folder,))
-    read_file = file_tools(granted, reader or DocumentReader(best_sandbox))[0]
-    result = await result_of(read_file, path="document", **arguments)
+    result = await result_of(reading(granted, reader), path="document", **arguments)
     return result.content, result.is_error
 
 

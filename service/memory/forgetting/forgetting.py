@@ -30,10 +30,9 @@ from service.domain.history.own_part import closed_part
 from service.domain.ids import new_id
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
-from service.memory.file_changes import FileChanges
 from service.memory.forgetting import selective_redaction as journal_side
-from service.memory.forgetting.changed_files import forget_changed_files
 from service.memory.forgetting.just_forgotten import JustForgotten
+from service.memory.forgetting.kept_files import KeptFiles
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import notes_on, preview_of, related
@@ -65,9 +64,9 @@ class Forgetting:
         late: JustForgotten,
         long_term: LongTermMemory,
         archivist: Archivist,
-        file_changes: FileChanges,
+        files: KeptFiles,
     ) -> None:
-        self._file_changes = file_changes
+        self._files = files
         self._journal = journal
         self._long_term = long_term
         self._archivist = archivist
@@ -318,20 +317,8 @@ class Forgetting:
 
     async def _clear_files(self, record: Record) -> Record:
         copies = await self._journal.delete_copies()
-        run_loop_ids = (*record.receipt.run_loops, *record.changed)
-        changes = await forget_changed_files(
-            self._journal,
-            self._file_changes,
-            record.owner,
-            None if "everything" in record.receipt.by else run_loop_ids,
-        )
-        removed = record.receipt.removed
-        removed = removed.model_copy(
-            update={
-                "journal_copies": removed.journal_copies + copies,
-                "file_changes": removed.file_changes + changes,
-            }
-        )
+        removed = await self._files.forget(self._journal, record)
+        removed = removed.model_copy(update={"journal_copies": removed.journal_copies + copies})
         record = replace(record, receipt=record.receipt.model_copy(update={"removed": removed}))
         # Another process may read one: its log is emptied once it has done.
         clean = await self._long_term.scrub_file()

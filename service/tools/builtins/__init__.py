@@ -17,6 +17,7 @@ from service.tools.builtins.file_tools import file_tools
 from service.tools.builtins.file_writing import NAMES as WRITING_TOOLS
 from service.tools.builtins.file_writing import file_writing_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
+from service.tools.builtins.read_file import ReadFile
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
@@ -30,7 +31,7 @@ from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
 
 if TYPE_CHECKING:
-    from service.memory.file_changes import FileChanges
+    from service.memory.forgetting.kept_files import KeptFiles
     from service.memory.protocol import MemoryReader
 
 
@@ -48,7 +49,7 @@ class ToolOffer:
 
 
 def builtin_tools(
-    settings: Settings, memory: MemoryReader, load: Load, changes: FileChanges
+    settings: Settings, memory: MemoryReader, load: Load, files: KeptFiles
 ) -> ToolOffer:
     """What can be offered under these settings; scripts only while there are some.
 
@@ -56,7 +57,7 @@ def builtin_tools(
         settings: what is wished for.
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
-        changes: keeps what files held that are changed.
+        files: keeps what files held that are changed, and what persons have sent.
 
     Raises:
         ConfigurationError: the sandbox that the settings name does not work on this machine.
@@ -84,16 +85,15 @@ def builtin_tools(
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
     readable = granted_for_reading(settings)
+    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
+    tools.append(ReadFile(readable, documents, files.sent, load))
     if readable.folders:
-        documents = DocumentReader(
-            partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden
-        )
-        tools += file_tools(readable, documents)
+        tools += file_tools(readable)
     else:
         reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
         withheld |= dict.fromkeys(FILE_TOOLS, reason)
     if settings.tools.files_write:
-        tools += file_writing_tools(FileWriter(granted_for_writing(settings), changes))
+        tools += file_writing_tools(FileWriter(granted_for_writing(settings), files.changes))
     else:
         reason = 'No folder may be changed. Set tools.files_write = ["~/Documents/notes"], for one.'
         withheld |= dict.fromkeys(WRITING_TOOLS, reason)

@@ -1,9 +1,8 @@
-"""Reading, listing and searching files in the folders that a person has granted."""
+"""Listing and searching files in the folders that a person has granted."""
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 import unicodedata
@@ -13,17 +12,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-import anyio.to_thread
 from pydantic import Field
 
 from service.tools.decorator import FunctionTool, tool
-from service.tools.documents.document_reader import MOST_PAGES, DocumentReader, is_document
 from service.tools.files.granted_folders import GrantedFolders, open_entry
 from service.tools.files.text_decoding import decoded, is_binary
 from service.tools.protocol import ToolFailure
 
-NAMES = ("read_file", "list_files", "search_files")
-_MOST_BYTES = 20_000_000
+NAMES = ("list_files", "search_files")
 _MOST_LISTED = 500
 _MOST_HITS = 100
 _MOST_LOOKED_AT = 20_000  # files
@@ -33,33 +29,8 @@ _SHOWN_OF_A_LINE = 200
 _SKIPPED = frozenset(("node_modules", "__pycache__"))
 
 
-def file_tools(granted: GrantedFolders, documents: DocumentReader) -> tuple[FunctionTool, ...]:
-    """`read_file`, `list_files` and `search_files` over granted folders.
-
-    Args:
-        granted: the folders.
-        documents: reads what is no plain text.
-    """
-
-    @tool(effect="read_only", timeout_seconds=60, outside=True)
-    async def read_file(
-        path: Annotated[str, Field(min_length=1, description="As list_files gives it.")],
-        start_line: Annotated[int, Field(ge=1, description="The first line to read.")] = 1,
-        lines: Annotated[int, Field(ge=1, le=2000)] = 400,
-        pages: Annotated[str, Field(description="Of a PDF, such as 3 or 3-7.")] = "",
-        sheet: Annotated[str, Field(description="Of a spreadsheet: its name or number.")] = "",
-    ) -> str:
-        """Read a file of the person's, in a folder that they granted: text, PDF, Word (.docx), or a
-        spreadsheet."""
-        asked_pages = _pages(pages)
-        data = await anyio.to_thread.run_sync(_content, granted, path, abandon_on_cancel=True)
-        if is_document(data):
-            document = await documents.text_of(data, path, pages=asked_pages, sheet=sheet.strip())
-            text, what, more = document.text, document.what, document.more
-        else:
-            text, what = await anyio.to_thread.run_sync(decoded, data, path, abandon_on_cancel=True)
-            more = ""
-        return _shown(path, text, what, more, start_line=start_line, lines=lines)
+def file_tools(granted: GrantedFolders) -> tuple[FunctionTool, ...]:
+    """`list_files` and `search_files` over granted folders."""
 
     @tool(effect="read_only", outside=True)
     def list_files(
@@ -92,49 +63,7 @@ def file_tools(granted: GrantedFolders, documents: DocumentReader) -> tuple[Func
                 search.look_through(opened, path)
         return search.told(query)
 
-    return read_file, list_files, search_files
-
-
-def _content(granted: GrantedFolders, path: str) -> bytes:
-    with granted.file(path) as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ToolFailure(f"{path[:200]} is larger than {_MOST_BYTES // 1_000_000} MB.")
-    return data
-
-
-def _pages(written: str) -> tuple[int, int] | None:
-    """The first and the last page that are meant.
-
-    >>> _pages("3-7"), _pages("3"), _pages("3 –"), _pages("")
-    ((3, 7), (3, 3), (3, 52), None)
-    """
-    if not written.strip():
-        return None
-    match = re.fullmatch(r"(\d{1,6})(?:\s*([-–])\s*(\d{1,6})?)?", written.strip())
-    first = int(match[1]) if match else 0
-    last = int(match[3]) if match and match[3] else first
-    if match and match[2] and not match[3]:
-        last = first + MOST_PAGES - 1
-    if not 1 <= first <= last:
-        raise ToolFailure(f"pages={written[:40]!r} names no pages; it is such as 3 or 3-7.")
-    return first, last
-
-
-def _shown(path: str, text: str, what: str, more: str, *, start_line: int, lines: int) -> str:
-    """Some lines of a text, with which ones they are and how to get at the others."""
-    every = text.splitlines()
-    if not every:
-        return f"{path} is empty."
-    if start_line > len(every):
-        raise ToolFailure(f"{path[:200]} has {len(every):,} lines: start_line is below that.")
-    shown = every[start_line - 1 : start_line - 1 + lines]
-    end = start_line + len(shown) - 1
-    ways = [f"start_line={end + 1}"] if end < len(every) else []
-    ways += [more] if more else []
-    on = f" It goes on: {'; or '.join(ways)}." if ways else ""
-    head = f"[{path}, lines {start_line:,} to {end:,} of {len(every):,}, {what}.{on}]"
-    return "\n".join((head, "", *shown))
+    return list_files, search_files
 
 
 def _row(entry: os.DirEntry[str]) -> str:

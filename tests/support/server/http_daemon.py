@@ -147,7 +147,7 @@ async def running(
     models: Mapping[str, NamedModel] | None = None,
     files_write: tuple[Path, ...] = (),
 ) -> AsyncIterator[House]:
-    """A daemon on a free port; of the built-in tools it has those that change files, if any."""
+    """A daemon on a free port; where files may be changed, with the tools that do, and read."""
     llm = llm or PatientLLM()
     settings = Settings(
         data_dir=folder,
@@ -158,11 +158,12 @@ async def running(
         tools=ToolsSettings(files_write=files_write),
     )
     memory = Memory(folder, embedder)
-    offer = builtin_tools(settings, memory.long_term, memory.load, memory.file_changes)
-    writing = [each for each in offer.tools if each.definition.name in WRITING_TOOLS]
+    offer = builtin_tools(settings, memory.long_term, memory.load, memory.files)
+    of_files = ("read_file", *WRITING_TOOLS) if files_write else ()
+    builtin = [each for each in offer.tools if each.definition.name in of_files]
     agent = create_agent(
         llm,
-        ToolRegistry([*tools, *writing], unavailable=offer.withheld),
+        ToolRegistry([*tools, *builtin], unavailable=offer.withheld),
         memory,
         options or AgentOptions(auto_classify=False, max_retries=0),
         models=models,
