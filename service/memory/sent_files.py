@@ -65,21 +65,31 @@ class SentFiles:
                 advice="Make room there, or correct its rights.",
             ) from error
 
-    def find(self, file_id: str, *, owner: str) -> tuple[SentFile, bytes]:
-        """A file and what it holds.
+    def find(self, file_id: str, *, owner: str) -> SentFile:
+        """A file of an owner's.
 
         Raises:
-            NotFoundError: the owner has no such file (any more).
+            NotFoundError: they have no such file (any more).
         """
+        return self._read(file_id, owner, whole=False)[0]
+
+    def content(self, file_id: str, *, owner: str) -> bytes:
+        """What a file holds.
+
+        Raises:
+            NotFoundError: as `find`.
+        """
+        return self._read(file_id, owner, whole=True)[1]
+
+    def _read(self, file_id: str, owner: str, *, whole: bool) -> tuple[SentFile, bytes]:
         if file_id.isascii() and file_id.isalnum():
             try:
-                header, _, data = self._path(file_id).read_bytes().partition(b"\n")
-                sent = SentFile.model_validate_json(header)
+                with self._path(file_id).open("rb") as file:
+                    sent = SentFile.model_validate_json(file.readline())
+                    if sent.owner == owner:
+                        return sent, file.read() if whole else b""
             except (OSError, ValidationError):
                 pass
-            else:
-                if sent.owner == owner:
-                    return sent, data
         raise NotFoundError(f"there is no file {file_id[:80]}", advice="It may be forgotten.")
 
     def remove(self, ids: Iterable[str]) -> None:

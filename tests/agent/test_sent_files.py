@@ -88,6 +88,10 @@ async def test_it_is_read_where_it_was_sent_and_nowhere_else(tmp_path: Path) -> 
         assert "in the barn" in answer_of(await send(agent, f"read {path}", to=fork.id))
         elsewhere = answer_of(await send(agent, f"read {path}"))
         assert "was not sent with a message of this conversation" in elsewhere
+        assert "in the barn" in answer_of(await send(agent, "read 茶.txt", to=loop_id))
+        await send(agent, "and this?", NewFile("茶.txt", b"another one"), to=loop_id)
+        assert "another one" in answer_of(await send(agent, "read 茶.txt", to=loop_id))
+        assert "in the barn" in answer_of(await send(agent, f"read {path}", to=loop_id))
         wrong = answer_of(await send(agent, "read sent:none/x", to=loop_id))
         assert path in wrong, "it is told which there are"
 

@@ -14,8 +14,9 @@ import pytest
 
 from service.memory.file_changes import FileChanges
 from service.tools.builtins.file_writing import NAMES, file_writing_tools
-from service.tools.files.file_writer import FileWriter
+from service.tools.files.file_writer import Caller, FileWriter
 from service.tools.files.granted_folders import GrantedFolders
+from service.tools.protocol import ToolFailure
 from tests.support.tools.tool_calls import CONTEXT, call_of, registry_of, result_of
 
 pytestmark = pytest.mark.anyio
@@ -294,6 +295,24 @@ async def test_only_what_the_yes_covers_is_written(home: Path) -> None:
     assert (await registry_of(write_file).execute(other, context)).is_error
     assert not (await registry_of(write_file).execute(call, context)).is_error
     assert (home / "a.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_what_somebody_writes_at_the_last_moment_stays(
+    home: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
+) -> None:
+    if not kernel:
+        monkeypatch.setattr(sys, "platform", "other")
+    writer = writer_of(home)
+    changed = writer.plan("a.txt", lambda text, form: "new")
+    created = writer.plan("b.txt", lambda text, form: "new")
+    for name, planned in (("a.txt", changed), ("b.txt", created)):
+        (home / name).write_text("what came in at the last moment")
+        with pytest.raises(ToolFailure, match="is not what it was"):
+            writer.carry_out(planned, Caller("me", "loop", "key"))
+        assert (home / name).read_text() == "what came in at the last moment"
+    assert left_over(home) == []
+    assert list((home.parent / "changes").iterdir()) == []
 
 
 @pytest.mark.slow

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 import anyio.to_thread
 from pydantic import Field
 
-from service.domain.conversation.file_attachments import SENT, ids_in
+from service.domain.conversation.file_attachments import SENT, SentFile, ids_in
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import NotFoundError
 from service.memory.sent_files import SentFiles
@@ -103,12 +105,7 @@ class ReadFile:
             """Read a file of the person's, in a folder that they granted, or one that they sent:
             text, PDF, Word (.docx), or a spreadsheet."""
             asked_pages = _pages(pages)
-            if path.strip().startswith(SENT):
-                data = await self._sent_content(path.strip(), context)
-            else:
-                data = await anyio.to_thread.run_sync(
-                    _content, self._granted, path, abandon_on_cancel=True
-                )
+            data = await self._found(path.strip(), context)
             if is_document(data):
                 document = await self._documents.text_of(
                     data, path, pages=asked_pages, sheet=sheet.strip()
@@ -123,41 +120,50 @@ class ReadFile:
 
         return read_file
 
-    async def _sent_content(self, path: str, context: ToolContext) -> bytes:
-        """What a file holds that was sent with a message of this run loop.
+    async def _found(self, path: str, context: ToolContext) -> bytes:
+        """What a file holds.
 
         Raises:
-            ToolFailure: none of this path was.
+            ToolFailure: there is none of this path that may be read here; says which there are.
         """
-        file_id = path.removeprefix(SENT).partition("/")[0]
-        run_loop = await self._load(context.run_loop_id)
-        here: tuple[str, ...] = ()
-        if run_loop is not None and run_loop.owner == context.owner:
-            here = tuple(
-                each for iteration in run_loop.iterations for each in ids_in(iteration.metadata)
-            )
-        if file_id in here:
+        failure: ToolFailure | None = None
+        if self._granted.folders and not path.startswith(SENT):
             try:
-                _, data = await anyio.to_thread.run_sync(
-                    lambda: self._sent.find(file_id, owner=context.owner)
+                return await anyio.to_thread.run_sync(
+                    _content, self._granted, path, abandon_on_cancel=True
                 )
-            except NotFoundError as error:
-                raise ToolFailure(f"{path[:200]} is not there any more.") from error
-            return data
-        there = await anyio.to_thread.run_sync(self._paths, here, context.owner)
+            except ToolFailure as refused:
+                failure = refused
+        sent = await self._sent_here(context)
+        file_id, _, rest = path.removeprefix(SENT).partition("/")
+        by_id = (each for each in sent if each.id == file_id)
+        by_name = (each for each in sent if each.name in (path, rest or file_id))
+        meant = next(by_id, None) or next(by_name, None)
+        if meant is not None:
+            content = partial(self._sent.content, meant.id, owner=context.owner)
+            return await anyio.to_thread.run_sync(content)
+        if failure is not None:
+            raise failure
         raise ToolFailure(
             f"{path[:200]} was not sent with a message of this conversation. Those that were:"
-            f" {', '.join(there) or 'none'}."
+            f" {', '.join(each.path for each in sent) or 'none'}."
         )
 
-    def _paths(self, ids: tuple[str, ...], owner: str) -> list[str]:
-        paths = []
+    async def _sent_here(self, context: ToolContext) -> list[SentFile]:
+        """The files that were sent with messages of a run loop, newest first."""
+        run_loop = await self._load(context.run_loop_id) if context.run_loop_id else None
+        if run_loop is None or run_loop.owner != context.owner:
+            return []
+        ids = [each for iteration in run_loop.iterations for each in ids_in(iteration.metadata)]
+        kept = partial(self._kept, tuple(dict.fromkeys(reversed(ids))), context.owner)
+        return await anyio.to_thread.run_sync(kept)
+
+    def _kept(self, ids: tuple[str, ...], owner: str) -> list[SentFile]:
+        kept = []
         for each in ids:
-            try:
-                paths.append(self._sent.find(each, owner=owner)[0].path)
-            except NotFoundError:
-                continue
-        return paths
+            with suppress(NotFoundError):
+                kept.append(self._sent.find(each, owner=owner))
+        return kept
 
 
 def _content(granted: GrantedFolders, path: str) -> bytes:

@@ -34,3 +34,12 @@ def test_what_cannot_be_sent_is_told(terminal: Terminal, tmp_path: Path) -> None
         refused = terminal.run("send", "hello", "--file", str(tmp_path / path))
         assert refused.exit_code == 1
         assert words in refused.stderr
+
+
+def test_in_a_chat_a_file_is_sent_too(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "my report.txt").write_text("tea")
+    lines = f'/file "{tmp_path}/my report.txt" hello\n/file "oops\n/quit\n'
+    chat = terminal.run("chat", stdin=lines)
+    assert "You said: hello" in chat.stdout
+    assert newest(terminal)["goal"] == "hello (a file: my report.txt)"
+    assert "quotation mark" in chat.stderr

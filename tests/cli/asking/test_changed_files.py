@@ -73,3 +73,18 @@ def test_without_a_terminal_nothing_is_taken_back_but_with_yes(
     assert gone.exit_code == 1
     assert "there is no change" in gone.stderr
     assert terminal.run("files", "show", "../token").exit_code == 2
+
+
+def test_a_tool_that_is_run_by_hand_shows_the_difference_first(
+    terminal: Terminal, notes: Path
+) -> None:
+    granted = json.dumps([str(notes.parent)])
+    edit = '{"path": "notes.txt", "old_text": "Tuesday", "new_text": "Friday"}'
+    for said, held in (("n", "医生\nTuesday\n"), ("y", "医生\nFriday\n")):
+        ran = terminal.run(
+            *("tools", "run", "edit_file", edit),
+            stdin=f"{said}\n",
+            RONDO_TOOLS__FILES_WRITE=granted,
+        )
+        assert "+Friday" in ran.stderr
+        assert notes.read_text("utf-8") == held
