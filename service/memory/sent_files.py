@@ -147,8 +147,8 @@ class SentFiles:
 
 
 async def _is_told_of(journal: Journal, file_id: str) -> bool:
-    found = await journal.read(kind="message.received", holding=f"file:{file_id}")
+    telling = await journal.read(kind="message.received", holding=f"file:{file_id}")
     return any(
         isinstance(event.body, MessageReceived) and file_id in ids_in(event.body.metadata)
-        for event in found
+        for event in telling
     )

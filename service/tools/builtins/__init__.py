@@ -84,19 +84,9 @@ def builtin_tools(
         tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
-    readable = granted_for_reading(settings)
-    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
-    tools.append(ReadFile(readable, documents, files.sent, load))
-    if readable.folders:
-        tools += file_tools(readable)
-    else:
-        reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
-        withheld |= dict.fromkeys(FILE_TOOLS, reason)
-    if settings.tools.files_write:
-        tools += file_writing_tools(FileWriter(granted_for_writing(settings), files.changes))
-    else:
-        reason = 'No folder may be changed. Set tools.files_write = ["~/Documents/notes"], for one.'
-        withheld |= dict.fromkeys(WRITING_TOOLS, reason)
+    of_files, reasons = _of_files(settings, load, files)
+    tools += of_files
+    withheld |= reasons
     reason = _no_scripts(settings)
     if reason is None:
         runs = settings.data_dir / "script-runs"
@@ -121,6 +111,28 @@ def builtin_tools(
         remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
         asks_each_time=frozenset(tool.definition.name for tool in unconfined),
     )
+
+
+def _of_files(
+    settings: Settings, load: Load, files: KeptFiles
+) -> tuple[list[Tool], dict[str, str]]:
+    """The tools that read and change files, and why others are not offered."""
+    tools: list[Tool] = []
+    withheld: dict[str, str] = {}
+    readable = granted_for_reading(settings)
+    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
+    tools.append(ReadFile(readable, documents, files.sent, load))
+    if readable.folders:
+        tools += file_tools(readable)
+    else:
+        reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
+        withheld |= dict.fromkeys(FILE_TOOLS, reason)
+    if settings.tools.files_write:
+        tools += file_writing_tools(FileWriter(granted_for_writing(settings), files.changes))
+    else:
+        reason = 'No folder may be changed. Set tools.files_write = ["~/Documents/notes"], for one.'
+        withheld |= dict.fromkeys(WRITING_TOOLS, reason)
+    return tools, withheld
 
 
 def _no_questions(settings: Settings) -> str | None:

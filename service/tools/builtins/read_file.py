@@ -105,7 +105,7 @@ class ReadFile:
             """Read a file of the person's, in a folder that they granted, or one that they sent:
             text, PDF, Word (.docx), or a spreadsheet."""
             asked_pages = _pages(pages)
-            data = await self._found(path.strip(), context)
+            data = await self._content_of(path.strip(), context)
             if is_document(data):
                 document = await self._documents.text_of(
                     data, path, pages=asked_pages, sheet=sheet.strip()
@@ -120,7 +120,7 @@ class ReadFile:
 
         return read_file
 
-    async def _found(self, path: str, context: ToolContext) -> bytes:
+    async def _content_of(self, path: str, context: ToolContext) -> bytes:
         """What a file holds.
 
         Raises:

@@ -193,7 +193,7 @@ def _heading(paragraph: Any) -> str:
 # --- spreadsheets
 
 
-def _sheet(data: bytes, wanted: str, written: Written) -> Answer:
+def _sheet(data: bytes, name: str, written: Written) -> Answer:
     from python_calamine import CalamineWorkbook, PasswordError
 
     try:
@@ -203,7 +203,7 @@ def _sheet(data: bytes, wanted: str, written: Written) -> Answer:
     names = book.sheet_names
     if not names:
         raise Problem("it has no sheets")
-    sheet = book.get_sheet_by_index(_place_of(wanted, names))
+    sheet = book.get_sheet_by_index(_place_of(name, names))
     before = "\t" * (sheet.start[1] if sheet.start is not None else 0)
     for number, row in enumerate(sheet.iter_rows(), 1):
         cells = "\t".join(map(_cell, row)).rstrip("\t")
@@ -215,14 +215,14 @@ def _sheet(data: bytes, wanted: str, written: Written) -> Answer:
     return _answer(written, what, more)
 
 
-def _place_of(wanted: str, names: list[str]) -> int:
-    if not wanted:
+def _place_of(name: str, names: list[str]) -> int:
+    if not name:
         return 0
-    if wanted in names:
-        return names.index(wanted)
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
-        return int(wanted) - 1
-    raise Problem(f"it has no sheet {wanted[:100]!r}, but {', '.join(map(repr, names))[:1000]}")
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and 1 <= int(name) <= len(names):
+        return int(name) - 1
+    raise Problem(f"it has no sheet {name[:100]!r}, but {', '.join(map(repr, names))[:1000]}")
 
 
 def _cell(value: Any) -> str:

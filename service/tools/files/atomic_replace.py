@@ -23,7 +23,7 @@ _NOREPLACE, _EXCHANGE = 1, 2  # RENAME_* of <linux/fs.h>
 _MOST_HASHED = 20_000_000  # bytes
 _UNFINISHED = ".new"
 """Added to the name of a file beside, until all is in it: so it is nobody else's."""
-_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
 
 
 class ChangedMeanwhile(Exception):
@@ -53,7 +53,7 @@ def replace(
             _take_free_name(folder, temporary, name)
         else:
             _take_name_of(folder, temporary, name, expected)
-    os.fsync(folder)
+    _sync(folder)
 
 
 def remove(folder: int, name: str, *, expected: str, temporary: str) -> None:
@@ -71,7 +71,7 @@ def remove(folder: int, name: str, *, expected: str, temporary: str) -> None:
         _take_free_name(folder, temporary, name)
         raise ChangedMeanwhile
     os.unlink(temporary, dir_fd=folder)
-    os.fsync(folder)
+    _sync(folder)
 
 
 def tidy(folder: int, temporary: str, ours: Collection[str | None]) -> None:
@@ -126,14 +126,16 @@ def _written(
         os.rename(unfinished, temporary, src_dir_fd=folder, dst_dir_fd=folder)
         yield
     finally:
-        tidy(folder, temporary, ours)
+        with suppress(OSError):  # the next start tidies up
+            tidy(folder, temporary, ours)
 
 
 def _make_like(opened: int, like: int) -> None:
     status = os.fstat(like)
     with suppress(PermissionError):  # another group of the person's, or anybody's for root
         os.fchown(opened, -1 if os.geteuid() else status.st_uid, status.st_gid)
-    os.fchmod(opened, stat.S_IMODE(status.st_mode) & 0o777)
+    with suppress(OSError):  # a file system that knows no rights
+        os.fchmod(opened, stat.S_IMODE(status.st_mode) & 0o777)
     if sys.platform == "linux":
         with suppress(OSError):  # what a file system does not keep, it did not have
             for attribute in os.listxattr(like):
@@ -157,6 +159,11 @@ def _take_free_name(folder: int, name: str, free: str) -> None:
             os.unlink(name, dir_fd=folder)
     except FileExistsError as error:
         raise ChangedMeanwhile from error
+
+
+def _sync(folder: int) -> None:
+    with suppress(OSError):  # not every file system does this for folders; the change is made
+        os.fsync(folder)
 
 
 def _renamed(folder: int, old: str, new: str, how: int) -> bool:

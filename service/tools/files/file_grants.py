@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from service.config import Settings, config_file
 from service.tools.files.granted_folders import GrantedFolders
 
@@ -17,7 +19,7 @@ def granted_for_reading(settings: Settings) -> GrantedFolders:
 def granted_for_writing(settings: Settings) -> GrantedFolders:
     """Where files may be changed. What Rondo is set up by may not, wherever it lies: a model could
     grant itself more."""
-    own = [settings.data_dir, settings.scripts_dir]
+    own = [settings.data_dir, settings.scripts_dir, Path("rondo.toml")]
     file = config_file()
     own += [file] if file is not None else []
     return GrantedFolders(
