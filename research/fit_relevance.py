@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         sets = [*read_sets(plan), *map(_knowing_nothing, streams)]
         by_set, _ = anyio.run(answers_of, plan, sets, _tell)
         answers = [a for some in by_set.values() for a in some if a.hits]
-        answers = [a for a in answers if a.asked.kind != "said" or a.evidence]
+        answers = [a for a in answers if a.asked.kind != "said" or _is_shown(a)]
         unrelated = None if name == "RELEVANCE_BY_WORDS" else OF_THE_BUNDLED
         rows = np.array([_row(each, unrelated) for each in answers])
         held = np.array([_is_held(each, held_names) for each in answers])
@@ -124,6 +124,12 @@ def _knowing_nothing(folder: Path) -> DataSet:
         for name, turns in loops.items()
     ]
     return DataSet(folder.name, folder, run_loops, (), (), {}, ())
+
+
+def _is_shown(answer: Answer) -> bool:
+    """Whether the answer is among the hits, and not for its moment alone."""
+    scores = [hit.scores or {} for hit in answer.hits]
+    return bool(answer.evidence) and any("cosine" in each or "held" in each for each in scores)
 
 
 def _row(answer: Answer, unrelated: Unrelated | None) -> list[float]:

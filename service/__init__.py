@@ -167,8 +167,10 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         RunLoopState,
         UnseenMessage,
     )
+    from service.domain.history.tool_events import Grant
     from service.domain.routes import Route, RouteCandidate
     from service.domain.run_loops import Iteration, RunLoop, RunLoopSummary
+    from service.domain.spend import PeriodSpend, SpendCaps, SpendStatus
     from service.domain.usage import Prices
     from service.llm.anthropic.anthropic_messages import AnthropicModel
     from service.llm.generate import Backoff
@@ -197,6 +199,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
     from service.memory.rerankers.protocol import Reranker
     from service.models.fetch import PullProgress
     from service.routing.routing_options import RouterOptions
+    from service.spend_settings import SpendSettings
     from service.tools.approval import ApprovalPolicy
     from service.tools.decorator import FunctionTool, tool
     from service.tools.protocol import Tool, ToolFailure
@@ -214,7 +217,8 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "ConsolidationStatus", "CopiesElsewhere", "DataFolderInUseError", "Delivery", "DoomedIteration",
     "DoomedRunLoop", "Embedded", "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred",
     "Event", "EventBody", "Executor", "ExpandedContext", "Finish", "ForgetConflictError",
-    "ForgetPreview", "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Hooks",
+    "ForgetPreview", "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Grant",
+    "Hooks",
     "ImageUrlPart", "ImportProblem", "ImportReport", "InboxEntry", "IndexDamagedError",
     "IndexUnreachableError", "InputReceived", "InputRequired", "Instruction", "InvalidInputError",
     "Iteration", "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError",
@@ -225,15 +229,17 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "MessageDelta", "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel",
     "NewFile",
     "NotFoundError", "NoteMention", "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel",
-    "OwnCodeError", "PendingCall", "PlaceThatSaw", "PriceSettings", "Prices", "Problem",
-    "PullProgress", "Question", "Reader", "ReasoningDelta", "Recalled", "Receipt", "Recollection",
+    "OwnCodeError", "PendingCall", "PeriodSpend", "PlaceThatSaw", "PriceSettings", "Prices",
+    "Problem", "PullProgress", "Question", "Reader", "ReasoningDelta", "Recalled", "Receipt",
+    "Recollection",
     "Removed", "Repetition", "RequestHumanApprove", "RequestHumanPrompt", "RequestHumanSelect",
     "Reranker", "RerankerSettings", "RerankingError", "ResponseInfo", "RondoError", "Route",
     "RouteCandidate", "RouteDecided", "RouterOptions", "RouterSettings", "RunLoop",
     "RunLoopCancelled", "RunLoopCompleted", "RunLoopFailed", "RunLoopIdle", "RunLoopImported",
     "RunLoopInterrupted", "RunLoopMention", "RunLoopResumed", "RunLoopStarted", "RunLoopState",
     "RunLoopSummary", "Script", "ScriptedModel", "SearchFilters", "SearchResult", "Segment",
-    "SentenceTransformerEmbedder", "ServerSettings", "Settings", "StorageError", "StreamPart",
+    "SentenceTransformerEmbedder", "ServerSettings", "Settings", "SpendCaps", "SpendSettings",
+    "SpendStatus", "StorageError", "StreamPart",
     "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenEmbedder", "TokenStates",
     "TokenUsage", "Tool", "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition",
     "ToolFailure", "ToolFinished", "ToolRegistry", "ToolResult", "ToolStarted", "ToolsSettings",
@@ -289,6 +295,7 @@ NAMES_IN = {
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
     "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
     "service.domain.conversation.file_attachments": "NewFile",
+    "service.domain.history.tool_events": "Grant",
     "service.domain.conversation.instructions":
         "CallLLM CallTools Compact Finish Instruction RequestHumanApprove RequestHumanPrompt "
         "RequestHumanSelect",
@@ -300,7 +307,9 @@ NAMES_IN = {
     "service.domain.conversation.stream_parts":
         "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
     "service.domain.conversation.tool_definitions": "ToolContext ToolDefinition",
+    "service.domain.spend": "PeriodSpend SpendCaps SpendStatus",
     "service.domain.usage": "Prices",
+    "service.spend_settings": "SpendSettings",
     "service.memory.archive.archivist": "ArchivingHooks",
     "service.memory.embedders.openai_endpoint": "OpenAIEmbedder",
     "service.memory.embedders.sentence_transformer": "SentenceTransformerEmbedder",

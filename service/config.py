@@ -40,6 +40,7 @@ from service.config_sections import ServerSettings as ServerSettings
 from service.config_sections import ToolsSettings as ToolsSettings
 from service.config_words import has_members, in_words, named
 from service.domain.errors import ConfigurationError
+from service.spend_settings import SpendSettings as SpendSettings
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _HIDDEN = "**********"
@@ -105,6 +106,7 @@ class Settings(BaseSettings):
     memory: MemorySettings = MemorySettings()
     agent: AgentSettings = AgentSettings()
     router: RouterSettings = RouterSettings()
+    spend: SpendSettings = SpendSettings()
     tools: ToolsSettings = ToolsSettings()
 
     @classmethod

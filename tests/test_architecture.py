@@ -137,3 +137,30 @@ def test_reaching_into_what_is_private_is_noticed(line: str) -> None:
 def test_what_is_one_s_own_or_public_is_nobody_s_concern() -> None:
     tree = ast.parse("self._lock\ncase._replace(a=1)\nmonkeypatch.setattr(Router, 'route', broken)")
     assert list(private_reach(tree)) == []
+
+
+ASKING_A_MODEL = re.compile(r"(^|\.)(generate|llm\.stream|model\.stream)$")
+BY_A_PERSONS_OWN_HAND = {"cli/model_checks.py", "llm/discovery/trial.py"}
+"""A few words on trial, by `rondo doctor` and `rondo setup`, outside of the daemon."""
+
+
+def test_a_model_is_asked_through_an_account_alone() -> None:
+    """What goes past it would be under no cap, and might not be counted."""
+    calls = {
+        (str(path), ast.unparse(node.func))
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ASKING_A_MODEL.search(ast.unparse(node.func))
+    }
+    through_an_account = {path for path, function in calls if function == "account.generate"}
+    assert through_an_account == {
+        "agent/consolidation/consolidation_worker.py",
+        "loop/executors/call_llm.py",
+        "loop/executors/compact.py",
+        "routing/llm_judge.py",
+    }
+    past_it = {path for path, function in calls if function != "account.generate"}
+    assert {path for path in past_it - BY_A_PERSONS_OWN_HAND if not path.startswith("bench/")} == {
+        "llm/generate.py",
+        "llm/spending/accounts.py",
+    }

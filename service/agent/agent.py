@@ -38,6 +38,7 @@ from service.domain.history.events import Event
 from service.domain.history.human_input import NEW_RUN_LOOP, CallDecision, Remember
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
+from service.domain.spend import SpendStatus
 from service.llm.named_models import Models
 from service.loop.brain import Brain
 from service.loop.execution import Executor
@@ -379,3 +380,13 @@ class Agent(LoopActions):
             request_id=request_id,
         )
         return await self.engine.answers.answer(run_loop_id, answer, owner)
+
+    # --- spending
+
+    async def spend_status(self) -> SpendStatus:
+        """How far the caps on spending are used up today and this month, by all owners together.
+
+        Raises:
+            StorageError: the journal cannot be read.
+        """
+        return await self.engine.spending.status()

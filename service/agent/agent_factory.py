@@ -21,6 +21,7 @@ from service.domain.errors import ConfigurationError
 from service.llm.factory import create_llm
 from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLM
+from service.llm.spending.worst_case import check_prices
 from service.loop.brain import Brain
 from service.loop.custom_brain import check_brain
 from service.loop.execution import Executor
@@ -60,7 +61,8 @@ def create_agent(
     Raises:
         ConfigurationError: the settings cannot be used; two tools have the same name, or one is no
             tool; one of the hooks is not an instance of `Hooks`; the brain or an executor is none,
-            or there is no such kind of instruction; or `llm` or a fallback is no model.
+            or there is no such kind of instruction; `llm` or a fallback is no model; or a cap on
+            spending is in money, and a model has no prices.
     """
     if brain is not None:
         check_brain(brain)
@@ -90,6 +92,7 @@ def create_agent(
         fallback=tuple(chosen.fallback),
     )
     all_models = Models(default, models or {})
+    check_prices(all_models.by_name, chosen.spend)
     return Agent(all_models, tools, memory, chosen, brain or chosen.brain, executors or {})
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from service.agent.consolidation.consolidation_worker import ConsolidationOptions
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import ConfigurationError
+from service.domain.spend import SpendCaps
 from service.domain.usage import Prices
 from service.llm.generate import Backoff
 from service.llm.named_models import ANSWER_TOKENS
@@ -83,6 +84,8 @@ class AgentOptions:
     """The names of the models that are asked, in this order, while the default one is down."""
     prices: Prices | None = None
     """What the model costs; None: calls have no cost."""
+    spend: SpendCaps = field(default_factory=SpendCaps)
+    """What all calls of the models together may use in a day or a month."""
     waits: Waits = field(default_factory=Waits)
     """How long it waits for the disk, for loops at work, and for long-term memory."""
 

@@ -9,6 +9,7 @@ from service.agent.consolidation.consolidation_worker import ConsolidationOption
 from service.agent.plugins import load_brain, load_executors, load_hooks
 from service.config import LLMSettings, PriceSettings, Settings
 from service.domain.errors import ConfigurationError
+from service.domain.spend import SpendCaps
 from service.domain.usage import Prices
 from service.llm.factory import create_llm
 from service.llm.generate import Backoff
@@ -104,6 +105,7 @@ def options_from_settings(settings: Settings) -> AgentOptions:
         hook_timeout_seconds=settings.agent.hook_timeout_seconds,
         consolidation=_consolidation(settings),
         prices=_prices(settings.llm.prices),
+        spend=SpendCaps(**settings.spend.model_dump()),
         approval=ApprovalPolicy(mode=settings.tools.approval, per_tool=settings.tools.approval_for),
     )
 

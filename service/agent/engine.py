@@ -24,6 +24,7 @@ from service.domain.errors import LLMError
 from service.domain.history.state import RunLoopState
 from service.llm.named_models import Models
 from service.llm.protocol import LLM
+from service.llm.spending.accounts import Spending
 from service.loop.brain import Brain, Decide, DefaultBrain
 from service.loop.context.model_context import opening_tools, within_window
 from service.loop.context.system_prompt import all_openings
@@ -31,6 +32,7 @@ from service.loop.custom_brain import OwnBrain
 from service.loop.execution import Executor
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors import builtin_executors
+from service.loop.executors.admission import admitted
 from service.loop.executors.compact import can_compact
 from service.loop.executors.custom_executors import watched
 from service.loop.hooks.hook_runner import HookRunner
@@ -78,6 +80,7 @@ class Engine:
     questions: Questions
     mover: Mover
     recalibration: Recalibration
+    spending: Spending
     consolidator: Consolidator | None = None
     """Where notes are written."""
 
@@ -107,12 +110,19 @@ def start_engine(
     auto_enhance = AutoEnhance(default=options.auto_enhance)
     brain = _brain(tools, memory, options, auto_enhance)
     llm = models.of(None).llm
-    deps = _deps(models, tools, memory, options, hooks, brain, begins_early=own_brain is None)
+    spending = Spending(
+        memory.journal.usage,
+        options.spend,
+        currency=options.prices.currency if options.prices else "",
+    )
+    deps = _deps(
+        models, spending, tools, memory, options, hooks, brain, begins_early=own_brain is None
+    )
     brain = within_window(brain, deps)
     decide: Decide = brain.decide
     if own_brain is not None:
         decide = OwnBrain(own_brain, brain, timeout_seconds=options.hook_timeout_seconds).decide
-    replaced = watched({**options.executors, **executors})
+    replaced = admitted(watched({**options.executors, **executors}), deps)
     activity = Activity()
     scheduler = Scheduler(
         group,
@@ -138,6 +148,7 @@ def start_engine(
         scheduler,
         hooks,
         activity,
+        spending,
         storage_retry_seconds=options.waits.storage_retry,
     )
     mover = Mover(memory, scheduler, tools, patience_seconds=options.waits.move)
@@ -157,7 +168,10 @@ def start_engine(
         questions=Questions(memory, answer_from_elsewhere),
         mover=mover,
         recalibration=recalibration,
-        consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks, activity),
+        spending=spending,
+        consolidator=_consolidator(
+            llm, memory, options, scheduler, reception, hooks, activity, spending
+        ),
     )
     for source in tools.sources:
         group.start_soon(source.keep, name="tool source")
@@ -188,6 +202,7 @@ def _begin(
 
 def _deps(
     models: Models,
+    spending: Spending,
     tools: ToolRegistry,
     memory: Memory,
     options: AgentOptions,
@@ -202,6 +217,7 @@ def _deps(
 
     return ExecutorDeps(
         models=models,
+        spending=spending,
         tools=tools,
         memory=memory.long_term,
         memory_ready=memory.warmed_up,
@@ -268,6 +284,7 @@ def _consolidator(
     reception: Reception,
     hooks: HookRunner,
     activity: Activity,
+    spending: Spending,
 ) -> Consolidator | None:
     memory.long_term.gives_notes = options.consolidation is not None
     if options.consolidation is None:
@@ -279,6 +296,7 @@ def _consolidator(
         before_asking=hooks.before_consolidation,
         is_busy=lambda: scheduler.at_work or reception.at_work,
         activity=activity,
+        spending=spending,
         answer_tokens=options.answer_tokens,
         prices=options.prices,
     )

@@ -18,6 +18,7 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
+from service.agent.undelivered import UNREADABLE, decided_again, not_worked_on
 from service.domain.errors import ConflictError, NotFoundError, Problem, RondoError, StorageError
 from service.domain.history.events import (
     ErrorOccurred,
@@ -30,6 +31,7 @@ from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
 from service.domain.ids import new_id
 from service.domain.routes import Route
+from service.llm.spending.accounts import Account, Spending
 from service.loop import unexpected_errors
 from service.loop.hooks.hook_runner import HookRunner
 from service.loop.replies import joining
@@ -69,6 +71,7 @@ class Reception:
         scheduler: Scheduler,
         hooks: HookRunner,
         activity: Activity,
+        spending: Spending,
         *,
         storage_retry_seconds: float,
     ) -> None:
@@ -88,6 +91,9 @@ class Reception:
         """What came in before the messages of an earlier process were taken up."""
         self._queue, self._waiting = anyio.create_memory_object_stream[InboxEntry](math.inf)
         self._activity = activity
+        self._spending = spending
+        self._accounts: dict[str, Account] = {}
+        """By message: what routing it has used, until the message is in its loop."""
 
     @property
     def at_work(self) -> bool:
@@ -155,7 +161,7 @@ class Reception:
                 continue  # others may have looked before it was there
             outcome = delivery or self._problems.get(message_id)
             if outcome is None and message_id in self._memory.journal.inbox.unreadable:
-                outcome = _UNREADABLE
+                outcome = UNREADABLE
             if outcome is not None:
                 self._wake(message_id)
                 return outcome
@@ -209,7 +215,7 @@ class Reception:
                 if unexpected_errors.passes_through(error, task):
                     raise
                 log.exception("message %s cannot be delivered before the next start", message_id)
-                self._done_with(message_id, _not_worked_on(error))
+                self._done_with(message_id, not_worked_on(error))
                 return None
             else:
                 if joined is not None:
@@ -224,7 +230,7 @@ class Reception:
         while True:
             if routed is None:
                 route = await self._route(entry, besides)
-                routed = _Routed(route if first is None else _decided_again(route, first), besides)
+                routed = _Routed(route if first is None else decided_again(route, first), besides)
                 if self._takes_time(entry, routed.route):
                     # What is at work may take long to stop: the next message need not wait.
                     self._group.start_soon(self._bring, entry, routed)
@@ -274,6 +280,7 @@ class Reception:
             words = without_announcement(words)
             siblings = await opened_by_earlier_parts(entry, self._memory.journal)
             active = [state for state in active if state.id not in siblings]
+        account = self._account_for(entry)
         task = asyncio.current_task()
         below = self._router.options.ask_below if entry.mode == "steer" else 0.0
         try:
@@ -282,7 +289,7 @@ class Reception:
                 active=active,
                 now=datetime.now(UTC),
                 requested=requested,
-                on_usage=besides.append,
+                account=account,
             )
             return rather_asked(route, below=below)
         except StorageError:
@@ -294,6 +301,14 @@ class Reception:
             log.exception("message %s could not be routed", entry.message_id)
             reason = f"where it belongs could not be decided ({type(error).__name__})"
             return Route(decision="new", confidence=0.0, method="fallback", reason=reason)
+        finally:
+            besides += account.take_usage()
+
+    def _account_for(self, entry: InboxEntry) -> Account:
+        if entry.message_id not in self._accounts:
+            opened = self._spending.account(owner=entry.owner, purpose="routing")
+            self._accounts[entry.message_id] = opened
+        return self._accounts[entry.message_id]
 
     async def _append(self, entry: InboxEntry, routed: _Routed) -> str:
         route = routed.route
@@ -357,6 +372,8 @@ class Reception:
         """A message is in its loop, or it is given up until the next start."""
         self._at_work.discard(message_id)
         self._problems.pop(message_id, None)
+        if (account := self._accounts.pop(message_id, None)) is not None:
+            account.close()
         self._tell(message_id, problem)
 
     def _tell(self, message_id: str, problem: Problem | None = None) -> None:
@@ -368,30 +385,3 @@ class Reception:
         changed = self._changes.pop(message_id, None)
         if changed is not None:
             changed.set()
-
-
-def _decided_again(route: Route, first: Route) -> Route:
-    """A decision that was made anew, as what was chosen first had ended: with all that it took."""
-    times = [each.latency_ms for each in (first, route) if each.latency_ms is not None]
-    return route.model_copy(
-        update={
-            "latency_ms": round(sum(times), 2) if times else None,
-            "reason": f"{route.reason}; what was chosen first had ended meanwhile",
-        }
-    )
-
-
-def _not_worked_on(error: BaseException) -> Problem:
-    return unexpected_errors.problem_of(
-        error,
-        title="The message could not be worked on",
-        advice="It is safe, and is tried again at the next start; the daemon's log says more.",
-    )
-
-
-_UNREADABLE = Problem(
-    kind="internal",
-    title="The message could not be worked on",
-    detail="it is stored in a form that cannot be read",
-    advice="It is safe; it may be of a newer version of Rondo. Send its words anew.",
-)

@@ -103,6 +103,7 @@ SUBCOMMANDS = (
     Subcommand(
         "usage", "service.cli.commands.usage_command:usage", "Show tokens and what they cost."
     ),
+    Subcommand("audit", "service.cli.commands.audit_command:audit", "Show what tools have done."),
     Subcommand(
         "models", "service.cli.commands.models_command:models", "List and fetch local models."
     ),

@@ -191,6 +191,7 @@ class Removed(_Words):
     messages: int = 0
     """Receipts of messages, and messages that nobody could read."""
     usage: int = 0
+    """Lines that do not name the run loop any more; what was used stays counted."""
     approvals: int = 0
     """Standing approvals that were given there: a person is asked again."""
     segments: int = 0

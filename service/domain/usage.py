@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from service.domain.conversation.stream_parts import TokenUsage
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import Timestamp
+from service.domain.spend import SpendStatus
 
 Grouping = Literal["day", "model", "purpose", "run_loop"]
 """What usage is summed up by. A day is one of the daemon's local time."""
@@ -110,3 +111,5 @@ class UsageReport(BaseModel):
     """Whether there are more lines than were asked for."""
     total: UsageTotals
     """Of all calls in the time, also those of lines that are not shown."""
+    spend: SpendStatus | None = None
+    """How far the caps are used up now, by all owners together."""

@@ -28,11 +28,7 @@ from service.domain.conversation.stream_parts import (
     TokenUsage,
     ToolCallDelta,
 )
-from service.domain.conversation.token_estimates import (
-    BYTES_PER_TOKEN,
-    estimate_tokens,
-    tool_tokens,
-)
+from service.domain.conversation.token_estimates import BYTES_PER_TOKEN, tool_tokens
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import LLMError, LLMStreamError, Problem
 from service.domain.history.events import (
@@ -251,7 +247,8 @@ async def generate(
         # Zeros would be wrong, and a budget would never be used up.
         if size is None:
             size = sum(map(_size, messages))
-        usage = _estimate(llm.model, size, tools, message)
+        said = message.size + len(message.reasoning.encode("utf-8", "replace"))
+        usage = estimated_usage(llm.model, size, tools, said)
     return Generated(
         message,
         usage,
@@ -265,12 +262,19 @@ async def generate(
 _size = attrgetter("size")  # histories are long, and this is faster than a comprehension
 
 
-def _estimate(
-    model: str, size: int, tools: Sequence[ToolDefinition], answer: Message
+def estimated_usage(
+    model: str, size: int, tools: Sequence[ToolDefinition], said: int
 ) -> TokenUsage:
-    given = size // BYTES_PER_TOKEN
-    said = answer.size // BYTES_PER_TOKEN + estimate_tokens(answer.reasoning)
-    return TokenUsage(model, max(1, given + tool_tokens(tools)), max(1, said))
+    """About what a call used of which the endpoint does not tell it.
+
+    Args:
+        model: its name.
+        size: bytes of all messages, see `Message.size`.
+        tools: what was offered.
+        said: bytes of the answer, reasoning included.
+    """
+    given = size // BYTES_PER_TOKEN + tool_tokens(tools)
+    return TokenUsage(model, max(1, given), max(1, said // BYTES_PER_TOKEN))
 
 
 CONTINUE = (

@@ -99,6 +99,11 @@ class Models:
                         advice=f"There are: {', '.join(self._models)}.",
                     )
 
+    @property
+    def by_name(self) -> Mapping[str, NamedModel]:
+        """All of them."""
+        return self._models
+
     def check(self, name: str) -> None:
         """Refuse a name that no model has.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -99,6 +99,28 @@ UNSEEN = "[an image that you cannot see]"
 def takes_images(llm: LLM) -> bool:
     """Whether a model is shown images. One that does not tell, by a ``takes_images``, is."""
     return bool(getattr(llm, "takes_images", True))
+
+
+def is_free(llm: LLM) -> bool:
+    """Whether a model's calls cost no money. One that does not tell, by ``is_free``, may cost."""
+    return bool(getattr(llm, "is_free", False))
+
+
+def most_output_tokens(llm: LLM, max_tokens: int | None) -> int | None:
+    """How many tokens an answer can have at the very most, thinking included.
+
+    A model tells it by a method ``most_output_tokens``; one that does not keeps to the bound of the
+    call.
+
+    Args:
+        llm: the model.
+        max_tokens: the bound that the call gives, if it does.
+
+    Returns:
+        None where nothing bounds it.
+    """
+    ask: Callable[[int | None], int | None] | None = getattr(llm, "most_output_tokens", None)
+    return max_tokens if ask is None else ask(max_tokens)
 
 
 def size_of(llm: LLM) -> Size:

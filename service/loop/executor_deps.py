@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from service.domain.conversation.messages import ToolCall
+from service.domain.history.events import UsagePurpose
 from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.llm.named_models import Models, NamedModel
+from service.llm.spending.accounts import Account, Spending
 from service.loop.hooks.hook_runner import HookRunner
 from service.memory.protocol import RecallReader
 from service.routing.open_loop_vectors import EmbedQueries
@@ -25,6 +27,8 @@ class ExecutorDeps:
     """What the built-in executors work with."""
 
     models: Models
+    spending: Spending
+    """Lets calls of the models through, and counts them."""
     tools: ToolRegistry
     memory: RecallReader
     memory_ready: Callable[[], Awaitable[None]]
@@ -63,3 +67,7 @@ class ExecutorDeps:
     def model(self, state: RunLoopState) -> NamedModel:
         """The model that a loop's next call asks."""
         return self.models.of(state.next_model)
+
+    def account(self, state: RunLoopState, purpose: UsagePurpose) -> Account:
+        """By what a loop's calls are let through, and counted."""
+        return self.spending.account(owner=state.owner, purpose=purpose, run_loop_id=state.id)

@@ -25,7 +25,7 @@ shorter, so it bounds queries: the engine takes a minute for a quarter of a mill
 SMALLEST_PIECE = 0.25
 """A border counts only when the piece before it fills at least this share of a segment. Untuned."""
 
-HNSW = {"ef_search": 100, "ef_construction": 200, "max_neighbors": 32}
+HNSW = {"ef_search": 100, "ef_construction": 200, "max_neighbors": 16}
 """Parameters of Chroma's graph. Measured on 100,000 random vectors of 384 numbers in 2,000 clusters
 around one direction, 200 queries, one core of two that were busy:
 
@@ -37,7 +37,11 @@ around one direction, 200 queries, one core of two that were busy:
     400, 200, 32                                99.9 %       98.9 %        5.1 ms
 
 All find the ten nearest (99.9 % or more), of which `SEEDS` are not many more; when more are asked
-for than `ef_search`, Chroma raises it to that. Embedding a query takes 8 ms, and a passage 11."""
+for than `ef_search`, Chroma raises it to that. Of 44,846 texts of conversations (those that routing
+was trained on), 400 of which were asked for, the fifteen nearest were found to 99.6 % with 16
+neighbours, 99.7 with 24 and 99.8 with 32, added 3,400, 860 and 1,200 a second beside other work.
+Half as many neighbours take 130 bytes less a segment; an index that is there keeps what it was
+built with."""
 
 QUERY_TERMS = 256
 """Most different words of one query that are looked up. Untuned; a dialogue of 250 Chinese
@@ -289,6 +293,11 @@ be found before it counts as damaged. Measured on 2,500 vectors whose files were
 removed, one at a time: an index that lost its graph answers without an error, and misses 40 to 100
 of 100. A sound one misses none of real texts, but up to 2 of 64 that are all equally far from each
 other. It takes 0.2 seconds."""
+
+PROBED_AMONG = 400
+"""Among how many neighbours a vector is looked for that is not the nearest to itself. Of 100,000
+vectors in a thousand clusters far from each other, a sound graph missed 28 of 100 at first, and
+none among 400; Chroma looks no further than at the number that is asked for."""
 
 PROBED_SAME = 0.01
 """Cosine distance within which such a vector has found itself, or one like it. Untuned."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from service.domain.conversation.messages import Message
 from service.domain.conversation.token_estimates import estimate_tokens, prefix_within
 from service.domain.errors import LLMStreamError
-from service.llm.generate import Generated, generate
+from service.domain.usage import Prices
 from service.llm.protocol import LLM
+from service.llm.spending.accounts import Account, Spending
 from service.routing.text.text_reading import Candidate
 from service.tuning import (
     ROUTER_LLM_ANSWER_TOKENS,
@@ -64,7 +65,8 @@ async def judge(
     text: str,
     candidates: Sequence[Candidate],
     *,
-    on_generated: Callable[[Generated], None] = lambda generated: None,
+    account: Account | None = None,
+    prices: Prices | None = None,
 ) -> int | None:
     """Ask the model which topic a message continues.
 
@@ -72,13 +74,16 @@ async def judge(
         llm: a model that honours `response_schema`.
         text: the message.
         candidates: the topics, likeliest first; those that find no room are left out.
-        on_generated: told what the model gave, whether or not it can be used.
+        account: by what the call is let through, and counted, whether or not its answer can be
+            used; None: nobody counts it.
+        prices: of the model.
 
     Returns:
         Which of the candidates, or None for a new topic.
 
     Raises:
         LLMError: the call failed, or the answer is none of those that were offered.
+        BudgetError: a cap on spending does not let it.
     """
     budget = min(ROUTER_LLM_TOKENS, int(llm.context_tokens * ROUTER_LLM_SHARE))
     message = _shortened(
@@ -99,10 +104,15 @@ async def judge(
         "required": ["continues"],
         "additionalProperties": False,
     }
-    generated = await generate(
-        llm, messages, response_schema=schema, max_tokens=ROUTER_LLM_ANSWER_TOKENS, temperature=0.0
+    account = account or Spending(None).account(owner="", purpose="routing")
+    generated = await account.generate(
+        llm,
+        messages,
+        prices=prices,
+        response_schema=schema,
+        max_tokens=ROUTER_LLM_ANSWER_TOKENS,
+        temperature=0.0,
     )
-    on_generated(generated)
     return _read(generated.message.text, labels)
 
 

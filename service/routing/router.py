@@ -17,16 +17,15 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from service.domain.errors import LLMError
+from service.domain.errors import BudgetError, LLMError
 from service.domain.forgetting_terms import FORGOTTEN
-from service.domain.history.events import Usage
 from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.history.state import RunLoopState
 from service.domain.routes import Route, RouteCandidate, RouteMethod, goal_as_named
 from service.domain.run_loops import RESUMABLE
 from service.domain.usage import Prices
-from service.llm.generate import usage_of
 from service.llm.protocol import LLM
+from service.llm.spending.accounts import Account
 from service.memory.journal.change_feed import Change, ChangeFeed, rests
 from service.memory.journal.protocol import Journal
 from service.memory.ledger import terms
@@ -47,9 +46,6 @@ from service.tuning import (
 )
 
 log = logging.getLogger(__name__)
-
-OnUsage = Callable[[Usage], None]
-"""Told what a judgement used, also one that came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ class Router:
         active: Sequence[RunLoopState],
         now: datetime,
         requested: RunLoopState | Literal["new"] | None = None,
-        on_usage: OnUsage = lambda usage: None,
+        account: Account | None = None,
     ) -> Route:
         """Decide where a message belongs.
 
@@ -127,7 +123,8 @@ class Router:
             active: the sender's active loops, those that changed last first.
             now: when it came.
             requested: the loop that the sender named, if any; or that it opens a new topic.
-            on_usage: told what the language model used, where it is asked.
+            account: by what a call of the language model is let through, and counted, also one
+                that came to nothing; None: nobody counts it.
         """
         if requested == NEW_RUN_LOOP:
             reason = "the sender said that it is new"
@@ -142,7 +139,7 @@ class Router:
             return Route(decision="new", confidence=1.0, method="fallback", reason=reason)
         began = anyio.current_time()
         weighed = await self._weigh(text, active[:ROUTER_MOST_CANDIDATES], now)
-        route = await self._decide(text, weighed, on_usage)
+        route = await self._decide(text, weighed, account)
         took = round((anyio.current_time() - began) * 1000, 2)
         route = route.model_copy(update={"latency_ms": took})
         return with_alternatives(route, below=self.options.unsure_below)
@@ -227,16 +224,18 @@ class Router:
         judgement = shipped().judge(text, at, candidates, vector, recalibrated=recalibrated)
         return with_questions(judgement, text, candidates, vector), calibration
 
-    async def _decide(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route:
+    async def _decide(self, text: str, weighed: _Weighed, account: Account | None) -> Route:
         if weighed.confidence >= self.options.sure_above:
             method: RouteMethod = "embedding" if weighed.by_meaning else "words"
             return _likeliest(weighed, method)
-        judged = await self._by_judgement(text, weighed, on_usage)
+        judged = await self._by_judgement(text, weighed, account)
         if isinstance(judged, Route):
             return judged
         return _likeliest(weighed, "fallback", why_not_judged=judged)
 
-    async def _by_judgement(self, text: str, weighed: _Weighed, on_usage: OnUsage) -> Route | str:
+    async def _by_judgement(
+        self, text: str, weighed: _Weighed, account: Account | None
+    ) -> Route | str:
         """The language model's decision, or why there is none, in words."""
         if not self.options.use_llm:
             return "the language model is not asked (router.use_llm)"
@@ -246,15 +245,8 @@ class Router:
         timeout = self.options.llm_timeout_seconds
         try:
             with anyio.fail_after(timeout):
-                chosen = await judge(
-                    self._llm,
-                    text,
-                    offered,
-                    on_generated=lambda generated: on_usage(
-                        usage_of(generated, self._prices, purpose="routing")
-                    ),
-                )
-        except LLMError as error:
+                chosen = await judge(self._llm, text, offered, account=account, prices=self._prices)
+        except (LLMError, BudgetError) as error:
             return f"{error.title[:1].lower()}{error.title[1:]}"
         except TimeoutError:
             return f"the language model did not answer within {timeout:g} s"

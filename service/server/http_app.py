@@ -18,6 +18,7 @@ from service.server.http.request_body import BodyLimit, PlainBodies
 from service.server.http.uvicorn_server import Crowded
 from service.server.problems import add_problem_handlers
 from service.server.routes import (
+    audit_routes,
     event_routes,
     exchange_routes,
     file_routes,
@@ -95,6 +96,7 @@ def create_app(
         settings_routes,
         usage_routes,
         file_routes,
+        audit_routes,
     ):
         app.include_router(module.router)
     app.include_router(run_loop_routes.details_router)

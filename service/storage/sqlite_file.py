@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 class Where:
     """A WHERE clause; conditions without a value are left out."""
 
-    def __init__(self, condition: str, value: Any) -> None:
+    def __init__(self, condition: str = "true", *values: Any) -> None:
         self._conditions = [condition]
-        self.values: list[Any] = [value]
+        self.values: list[Any] = [*values]
 
     def add(self, condition: str, *values: Any) -> None:
         """One more condition, and the values of its question marks; None leaves it out."""

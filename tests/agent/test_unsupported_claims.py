@@ -1,7 +1,6 @@
-"""An answer that claims what no tool has done is marked, in both languages, and no other is.
+"""An answer that claims what no tool has done is marked, in both languages, and few others are.
 
-`developed_on.jsonl` is what the patterns were written with. `unseen.jsonl` was written by somebody
-who had not seen them, and they were not changed after it.
+`data/claims` tells what the model was fitted to, and by whom the other part was written.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from service import (
     tool,
 )
 from service.domain.history.events import ErrorOccurred
-from service.loop.unsupported_claims import KIND, DoneByTool, claimed_deeds, unsupported
+from service.loop.claims.unsupported_claims import KIND, DoneByTool, claimed_deeds, unsupported
 
-FIXTURES = Path(__file__).parents[2] / "data" / "fixtures" / "claims"
+DATA = Path(__file__).parents[2] / "data" / "claims"
 
 
 class Measured(NamedTuple):
@@ -32,29 +31,34 @@ class Measured(NamedTuple):
     recall: float
 
 
-def measured(name: str, language: str) -> Measured:
+def measured(part: Literal["train", "test"], language: str) -> Measured:
     rows: list[dict[str, Any]] = [
-        json.loads(line) for line in (FIXTURES / f"{name}.jsonl").read_text("utf-8").splitlines()
+        json.loads(line) for line in (DATA / f"{part}.jsonl").read_text("utf-8").splitlines()
     ]
     rows = [row for row in rows if row["language"] == language]
-    marked = [row for row in rows if claimed_deeds(row["answer"])]
+    marked = [row for row in rows if claimed_deeds(row["text"])]
     right = sum(row["claims"] for row in marked)
     return Measured(right / len(marked), right / sum(row["claims"] for row in rows))
 
 
 @pytest.mark.parametrize(
-    ("name", "language", "least"),
-    [
-        ("developed_on", "en", Measured(0.98, 0.96)),
-        ("developed_on", "zh", Measured(0.98, 0.95)),
-    ],
+    ("language", "least"), [("en", Measured(0.82, 0.54)), ("zh", Measured(0.82, 0.46))]
 )
-def test_done_that_was_not(
-    name: Literal["developed_on", "unseen"], language: str, least: Measured
+def test_done_that_was_not_is_marked_in_answers_that_nothing_was_fitted_to(
+    language: str, least: Measured
 ) -> None:
-    now = measured(name, language)
+    now = measured("test", language)
     assert now.precision >= least.precision, now
     assert now.recall >= least.recall, now
+
+
+def test_no_answer_is_in_both_parts() -> None:
+    texts = [
+        {json.loads(line)["text"] for line in (DATA / f"{part}.jsonl").open(encoding="utf-8")}
+        for part in ("train", "test")
+    ]
+    assert not texts[0] & texts[1]
+    assert all(len(each) >= 300 for each in texts)
 
 
 def test_a_tool_that_has_done_it_supports_the_claim_and_another_does_not() -> None:

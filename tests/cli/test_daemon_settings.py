@@ -51,6 +51,12 @@ def test_doctor_does_not_claim_a_tool_for_a_key_that_only_the_shell_has(
     assert checks_by_name["web search"]["verdict"] == "note"
 
 
+def test_doctor_tells_of_the_daemons_caps_and_not_of_the_shells(terminal: Terminal) -> None:
+    finding = checks(terminal, RONDO_SPEND__DAILY_COST="1", OPENAI_API_KEY="sk-hush")["spending"]
+    assert finding["verdict"] == "ok"
+    assert "no caps" in finding["words"]
+
+
 def test_the_chat_greets_with_the_daemons_model(terminal: Terminal) -> None:
     screen = Screen(terminal, "chat")  # its environment names no model
     screen.wait_for("Rondo · the script ")

@@ -144,6 +144,19 @@ def test_doctor_notes_a_variable_that_nothing_reads(terminal: Terminal) -> None:
     assert "RONDO_LLM__MODEL" in finding["advice"]
 
 
+def test_caps_on_spending_are_told_and_so_is_what_they_lack(terminal: Terminal) -> None:
+    assert "no caps" in looked_at(terminal, "spending")["words"]
+    caps = {"RONDO_SPEND__DAILY_TOKENS": "100000", "RONDO_SPEND__MONTHLY_COST": "20"}
+    finding = looked_at(terminal, "spending", **caps)  # the embedded model costs no money
+    assert (finding["verdict"], finding["words"]) == (
+        "ok",
+        "daily_tokens is 100,000, monthly_cost is 20.0",
+    )
+    finding = looked_at(terminal, "spending", OPENAI_BASE_URL="http://127.0.0.1:1/v1", **caps)
+    assert finding["verdict"] == "broken"
+    assert "llm has no prices" in finding["words"]
+
+
 def test_an_empty_data_folder_on_the_command_line_is_refused(terminal: Terminal) -> None:
     result = terminal.run("serve", "--data-dir", "")
     assert result.exit_code == 1

@@ -27,6 +27,15 @@ def test_a_date_can_be_words_in_both_languages(words: str) -> None:
     assert (given.hour, given.minute) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "month_and_day"),
+    [("early March 2024", "03-01"), ("Christmas 2023", "12-24"), ("2024年春节", "02-09")],
+)
+def test_a_date_can_be_a_holiday_or_a_part_of_a_month(words: str, month_and_day: str) -> None:
+    given = datetime.fromisoformat(DateParameter().convert(words, None, None))
+    assert f"{given:%m-%d}" == month_and_day
+
+
 def test_a_date_as_a_number_is_still_one() -> None:
     given = datetime.fromisoformat(DateParameter().convert("2026-03-31T17:00", None, None))
     assert (given.month, given.hour) == (3, 17)

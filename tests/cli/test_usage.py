@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from service.domain.spend import Period, SpendStatus, bounds
 from service.domain.usage import LoopUsage, UsageLine, UsageReport, UsageTotals
 from service.wire.run_loop_bodies import RunLoopDetails
 from tests.support.cli.commands import Terminal, answering, write
@@ -109,6 +110,42 @@ def test_what_is_asked_for_is_passed_on_with_its_time_zone(tmp_path: Path) -> No
 def test_json_is_what_the_daemon_says(tmp_path: Path) -> None:
     out, _, _ = shown(tmp_path, report(), "--json")
     assert UsageReport.model_validate(json.loads(out)) == report()
+
+
+def spend(**changes: Any) -> SpendStatus:
+    amounts = {
+        "tokens_used": 12_000,
+        "tokens_reserved": 0,
+        "tokens_cap": None,
+        "cost_used": 0.5,
+        "cost_reserved": 0.0,
+        "cost_cap": None,
+    }
+    now = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    periods: tuple[Period, Period] = ("day", "month")
+    return SpendStatus.model_validate(
+        {
+            period: {**dict(zip(("since", "until"), bounds(period, now), strict=True)), **amounts}
+            | changes.get(period, {})
+            for period in periods
+        }
+    )
+
+
+def test_caps_are_shown_before_the_table_and_say_when_they_are_used_up(tmp_path: Path) -> None:
+    status = spend(day={"tokens_cap": 20_000, "tokens_reserved": 3_000}, month={"cost_cap": 0.5})
+    out, aside, _ = shown(tmp_path, report(spend=status))
+    assert out.splitlines()[:2] == [
+        "today: 12,000 of 20,000 tokens, and 3,000 reserved",
+        "this month: 0.5000 of 0.5000 USD",
+    ]
+    until = datetime(2026, 4, 1, tzinfo=UTC).astimezone()
+    assert f"No model is asked before {until:%Y-%m-%d %H:%M}" in aside
+
+
+def test_without_caps_nothing_is_said_of_them(tmp_path: Path) -> None:
+    out, aside, _ = shown(tmp_path, report(spend=spend()))
+    assert "today" not in out + aside
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from service.domain.anchors import AnchorRef
 from service.memory.memory_tuning import FEEDBACK
 from service.memory.protocol import Vectors
 from service.memory.search.feedback import likeness
+from service.memory.search.passages import Corpus, InContext, Passage
 from service.memory.search.query_terms import read_question
-from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
+from service.memory.search.ranking import Ranked, rank
 
 FIRST = FEEDBACK.first
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
@@ -14,8 +11,7 @@ from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.forgetting_terms import FORGOTTEN, ForgetConflictError, ForgetRequest
 from service.domain.routes import RouteCandidate
 from service.memory.memory import Memory
-from service.memory.protocol import Vectors
-from tests.support.memory.remembering import WordEmbedder
+from tests.support.memory.indexing import NoisyEmbedder, beginning_as_kept
 from tests.support.memory.secrets import (
     Loop,
     archived,
@@ -210,18 +206,6 @@ async def test_other_owners_words_are_not_touched(tmp_path: Path) -> None:
         assert await memory.forgetting.receipts(owner="you") == []
 
 
-class NoisyEmbedder(WordEmbedder):
-    """Gives each text a vector in which no stretch of bytes is like that of another text."""
-
-    identity = "noise dimension=64"
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        seeds = [zlib.crc32(text.encode()) for text in texts]
-        rows = np.stack([np.random.default_rng(seed).normal(size=64) for seed in seeds])
-        unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-        return unit
-
-
 @pytest.mark.slow
 async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None:
     embedder = NoisyEmbedder()
@@ -229,9 +213,7 @@ async def test_vectors_of_forgotten_words_are_in_no_file(tmp_path: Path) -> None
         await record_exchange(memory, "other", "How do I bake rye bread?", "With sourdough.")
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         await archived(memory)
-        half = embedder.embed_passages([QUESTION])[0].astype(np.float16)
-        single = half.astype(np.float32)
-        written = [half.tobytes()[:16], (single / np.linalg.norm(single)).tobytes()[8:16]]
+        written = beginning_as_kept(embedder, QUESTION)
         for each in written:
             assert traces(tmp_path, each), "the vector is nowhere, so the test shows nothing"
         await forget(memory, ForgetRequest(run_loop_ids=("secret",)))

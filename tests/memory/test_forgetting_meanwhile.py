@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
-import numpy as np
 import pytest
 
 from service.domain.anchors import AnchorRef
@@ -21,12 +19,10 @@ from service.domain.history.state import RunLoopState
 from service.memory.exchange.importing import Importing
 from service.memory.journal.imported_loops import Import, Written
 from service.memory.ledger.notes import NewSentence, NewSentences, NoteStore, UnreadSegment
-from service.memory.ledger.terms import terms
 from service.memory.memory import Memory
 from service.memory.protocol import Vectors
-from service.memory.vectors.protocol import as_matrix
 from tests.support.memory.exchanging import counts, lines, loop, pieces, turn
-from tests.support.memory.indexing import assert_whole, rows
+from tests.support.memory.indexing import NoisyEmbedder, assert_whole, beginning_as_kept, rows
 from tests.support.memory.remembering import WordEmbedder
 from tests.support.memory.secrets import (
     archived,
@@ -48,10 +44,10 @@ SECRET = ForgetRequest(run_loop_ids=("secret",))
 # --- a reindex
 
 
-class HeldEmbedder(WordEmbedder):
-    """Another embedder, which stops at a text until it may go on. Its vectors are all different."""
+class HeldEmbedder(NoisyEmbedder):
+    """Another embedder, which stops at a text until it may go on."""
 
-    identity = "held words dimension=1024"
+    identity = "other noise dimension=64"
 
     def __init__(self, at: str) -> None:
         super().__init__()
@@ -66,9 +62,7 @@ class HeldEmbedder(WordEmbedder):
         return super().embed_passages(texts)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        vectors = super().embed(texts) + np.linspace(0.01, 0.02, 1024, dtype=np.float32)
-        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return unit
+        return -super().embed(texts)
 
 
 @pytest.mark.slow
@@ -76,7 +70,7 @@ class HeldEmbedder(WordEmbedder):
 async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
     tmp_path: Path, held_at: str
 ) -> None:
-    async with working_memory(tmp_path) as memory:
+    async with working_memory(tmp_path, NoisyEmbedder()) as memory:
         await record_exchange(memory, "secret", QUESTION, "Nobody knows.")
         for number in range(40):  # more than one batch
             await record_exchange(
@@ -102,10 +96,10 @@ async def test_what_is_forgotten_during_a_reindex_is_in_neither_index(
         response = await memory.long_term.search("question 7", owner="me")
         assert response.mode == "hybrid"
         vectors = []
-        for each in (WordEmbedder(), embedder):
-            vectors += _around_its_word(each, QUESTION, "zwibbelquast")
+        for each in (NoisyEmbedder(), embedder):
+            vectors += beginning_as_kept(each, QUESTION)
         assert traces(tmp_path, *vectors, *WORDS) == []
-        left = _around_its_word(embedder, "late question", "late")
+        left = beginning_as_kept(embedder, "late question")
         assert all(traces(tmp_path, each) for each in left), "vectors are not found like this"
     assert_whole(tmp_path, segments=82)
 
@@ -315,16 +309,6 @@ async def test_no_log_of_the_house_nor_of_its_libraries_holds_the_words(
     assert "service" in heard, "nothing is heard, so the test shows nothing"
     assert logging.getLogger("service").isEnabledFor(logging.DEBUG)
     assert [word for word in WORDS if word in caplog.text] == []
-
-
-def _around_its_word(embedder: WordEmbedder, text: str, term: str) -> list[bytes]:
-    """The numbers of a text's vector about the place of one of its words, as they are stored."""
-    [stemmed] = terms(term)
-    place = zlib.crc32(stemmed.encode()) % 1024
-    half = embedder.embed([text])[0].astype(np.float16)
-    [single] = as_matrix([half.tobytes()])
-    around = slice(max(0, place - 4), place + 4)
-    return [half[around].tobytes(), single[around].tobytes()]
 
 
 async def _nobody(run_loop_id: str) -> None:

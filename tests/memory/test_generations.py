@@ -18,7 +18,7 @@ from service.memory.stores import long_term_memory
 from service.memory.vectors.chroma.chroma_index import ChromaIndex
 from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from service.memory.vectors.embedding_queue import EmbeddingQueue
-from service.memory.vectors.protocol import IndexEntry
+from service.memory.vectors.protocol import IndexEntry, stored_vectors
 from tests.support.memory.indexing import (
     DistinctEmbedder,
     assert_whole,
@@ -137,7 +137,7 @@ async def test_vectors_that_the_ledger_knows_nothing_of_are_dropped_at_the_start
     async with remembering(tmp_path, WordEmbedder(), *LOOPS):
         pass
     with_more = EmbeddedPlace(tmp_path / "chroma").open(1)
-    extra = WordEmbedder().embed_passages(["stray"]).astype("<f2")[0].tobytes()
+    (extra,) = stored_vectors(WordEmbedder().embed_passages(["stray"]))
     with_more.add([IndexEntry(10**6, "me", extra)])
     with_more.delete([5], owner="me")
     with_more.delete([6], owner="me")

@@ -11,8 +11,9 @@ import pytest
 from service.domain.anchors import AnchorRef
 from service.memory.ledger.terms import STOP_WORDS, terms
 from service.memory.memory_tuning import POSTINGS
+from service.memory.search.passages import Corpus, InContext, Passage
 from service.memory.search.query_terms import query_vector, rare_terms, read_question
-from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
+from service.memory.search.ranking import Ranked, rank
 
 
 def passage(

@@ -7,8 +7,9 @@ from dataclasses import replace
 from service.domain.anchors import AnchorRef
 from service.memory.ledger.terms import terms
 from service.memory.memory_tuning import RANKING, RANKING_BY_TOKENS
+from service.memory.search.passages import Corpus, InContext, Passage
 from service.memory.search.query_terms import read_question
-from service.memory.search.ranking import Corpus, InContext, Passage, Ranked, rank
+from service.memory.search.ranking import Ranked, rank
 
 
 def passage(loop: str, text: str, *, cosine: float | None, match: float | None) -> Passage:

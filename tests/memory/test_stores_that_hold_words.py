@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio
-import numpy as np
 import pytest
 
 from service.domain.conversation.messages import Message
@@ -28,8 +27,8 @@ from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.memory.sent_files import FOLDER as SENT_FILES
 from service.storage.sqlite_copy import copy_file
-from tests.memory.test_forgetting import NoisyEmbedder
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
+from tests.support.memory.indexing import NoisyEmbedder, beginning_as_kept
 from tests.support.memory.secrets import Loop, archived, forget, record_exchange, working_memory
 
 WORD = "zwibbelquast"
@@ -143,8 +142,7 @@ class Forgetting(NamedTuple):
 def forgetting(tmp_path_factory: pytest.TempPathFactory) -> Forgetting:
     folder = tmp_path_factory.mktemp("memory")
     embedder = NoisyEmbedder()
-    half = embedder.embed_passages([QUESTION])[0].astype(np.float16).astype(np.float32)
-    vector = (half / np.linalg.norm(half)).tobytes()[8:16]
+    vector = beginning_as_kept(embedder, QUESTION)[1]
 
     async def live() -> Forgetting:
         async with working_memory(folder, embedder) as memory:

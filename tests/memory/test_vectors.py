@@ -9,12 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.domain.errors import ConflictError, IndexDamagedError
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from service.memory.vectors.embedding_store import PendingSegment
-from service.memory.vectors.protocol import IndexEntry, VectorIndex
+from service.memory.vectors.protocol import (
+    IndexEntry,
+    VectorIndex,
+    as_matrix,
+    stored_vectors,
+)
 from tests.support.memory.remembering import WordEmbedder, run_loop
 
 EMBEDDER = WordEmbedder()
@@ -22,8 +29,8 @@ TEXTS = ("apples are red", "pears are green", "plums are blue")
 
 
 def entries(*texts: str, owner: str = "me", first: int = 1) -> list[IndexEntry]:
-    vectors = EMBEDDER.embed_passages(texts).astype("<f2")
-    return [IndexEntry(first + i, owner, row.tobytes()) for i, row in enumerate(vectors)]
+    vectors = stored_vectors(EMBEDDER.embed_passages(texts))
+    return [IndexEntry(first + i, owner, stored) for i, stored in enumerate(vectors)]
 
 
 @pytest.fixture
@@ -173,3 +180,28 @@ def test_a_ledger_of_the_second_schema_loses_its_sums_and_keeps_its_vectors(
     with closing(sqlite3.connect(path)) as db:
         tables = db.execute("SELECT name FROM sqlite_master WHERE name = 'vector_sums'").fetchall()
     assert tables == []
+
+
+@given(
+    st.integers(1, 400), st.integers(1, 6), st.integers(0, 2**32 - 1), st.sets(st.integers(0, 5))
+)
+def test_vectors_come_back_as_they_were_kept_in_either_form(
+    dimension: int, count: int, seed: int, older: set[int]
+) -> None:
+    vectors = np.random.default_rng(seed).standard_normal((count, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    kept = stored_vectors(vectors)
+    assert all(len(each) in (dimension + 1, dimension + 2) for each in kept)
+    for place in older & set(range(count)):
+        kept[place] = vectors[place].astype("<f2").tobytes()
+    matrix = as_matrix(kept)
+    assert matrix.shape == vectors.shape
+    assert np.linalg.norm(matrix, axis=1) == pytest.approx(np.ones(count), abs=1e-5)
+    assert ((matrix * vectors).sum(axis=1) > 0.9998).all()
+
+
+def test_a_vector_with_one_large_number_keeps_its_place() -> None:
+    vectors = np.full((1, 384), 0.01, dtype=np.float32)
+    vectors[0, 7] = 1.0
+    (row,) = as_matrix(stored_vectors(vectors / np.linalg.norm(vectors)))
+    assert float(row @ vectors[0]) / float(np.linalg.norm(vectors)) > 0.999

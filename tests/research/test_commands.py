@@ -52,6 +52,15 @@ def test_what_is_personal_is_fitted_and_written(tmp_path: Path) -> None:
     assert fitted["train"]["right"] > 0.8 * fitted["train"]["messages"]
 
 
+def test_what_claims_a_deed_is_fitted_and_written(tmp_path: Path) -> None:
+    written = tmp_path / "claims.json"
+    measured = run("fit_claims", excerpt("claims", tmp_path, every=4), written)
+    model = json.loads(written.read_text("utf-8"))
+    assert {"en", "zh"} <= model.keys()
+    assert any(model["en"]["weights"].values())
+    assert measured["test"]["en"]["precision"] > 0.5
+
+
 def test_limits_and_where_they_matter_are_fitted_and_written(tmp_path: Path) -> None:
     written = tmp_path / "care.json"
     fitted = run("care.fit_limits", excerpt("care", tmp_path, every=12), written)

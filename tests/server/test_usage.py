@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
 from service.agent.agent_options import AgentOptions
+from service.domain.spend import SpendCaps
 from service.domain.usage import Prices
 from service.loop.brain import Limits
 from tests.support.server.http_daemon import PatientLLM, running
@@ -82,6 +85,36 @@ async def test_without_prices_there_is_no_currency_and_no_cost(tmp_path: Path) -
     assert report["currency"] is None
     assert report["total"]["cost"] is None
     assert report["total"]["calls_without_cost"] == 1
+
+
+async def test_caps_are_told_with_what_is_reserved_and_stop_a_loop_in_words(
+    tmp_path: Path,
+) -> None:
+    caps = SpendCaps(daily_tokens=60_000, monthly_cost=5)
+    options = replace(OPTIONS, spend=caps)
+    llm = PatientLLM("text: One\nusage: 59990 10")
+    async with running(tmp_path, llm=llm, options=options) as house:
+        llm.hold()
+        async with anyio.create_task_group() as group:
+            group.start_soon(house.send, "First")
+            with anyio.fail_after(10):
+                while True:
+                    told = (await house.client.get("/v1/usage")).json()["spend"]
+                    if told["day"]["tokens_reserved"]:
+                        break
+            assert told["day"]["tokens_cap"] == 60_000
+            assert told["day"]["tokens_used"] == 0
+            assert told["month"]["cost_reserved"] > 8192 * 8 / 1e6
+            llm.release()
+        told = (await house.client.get("/v1/usage")).json()["spend"]
+        assert (told["day"]["tokens_used"], told["day"]["tokens_reserved"]) == (60_000, 0)
+        assert told["month"]["cost_used"] == pytest.approx((59_990 * 2 + 10 * 8) / 1e6)
+        assert told["month"]["cost_cap"] == 5
+        refused = await house.client.post("/v1/send", json={"message": "Second"})
+    problem = refused.json()
+    assert problem["type"] == "urn:rondo:budget"
+    assert "60,000 tokens of 60,000" in problem["detail"]
+    assert "spend.daily_tokens" in problem["advice"]
 
 
 async def test_a_loop_that_is_over_its_budget_is_a_problem_that_says_what_to_do(

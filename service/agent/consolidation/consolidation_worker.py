@@ -27,15 +27,18 @@ from service.agent.consolidation.note_prompts import (
 from service.domain.anchors import MemoryNote
 from service.domain.conversation.messages import Message
 from service.domain.conversation.token_estimates import estimate_tokens
-from service.domain.errors import LLMContextError, LLMError, LLMStreamError
+from service.domain.errors import BudgetError, LLMContextError, LLMError, LLMStreamError
+from service.domain.spend import bounds
 from service.domain.usage import Prices
-from service.llm.generate import Generated, generate, usage_of
+from service.llm.generate import Generated
 from service.llm.protocol import LLM
+from service.llm.spending.accounts import Account, Spending
 from service.loop.scheduler import Activity
 from service.loop.unexpected_errors import problem_of
 from service.memory.ledger.notes import UnreadSegment
 from service.memory.ledger.terms import content_terms
 from service.memory.memory import Memory
+from service.storage.clock import local_now
 from service.tuning import NOTES_BATCH_TOKENS, NOTES_KNOWN
 
 log = logging.getLogger(__name__)
@@ -97,6 +100,7 @@ class Consolidator:
         before_asking: BeforeAsking,
         is_busy: Callable[[], bool],
         activity: Activity,
+        spending: Spending,
         answer_tokens: int,
         prices: Prices | None = None,
     ) -> None:
@@ -109,6 +113,7 @@ class Consolidator:
             before_asking: custom code, which may change what the model is shown.
             is_busy: whether a run loop is at work, or a message on its way into one.
             activity: what interrupts it.
+            spending: lets its calls through, and counts them.
             answer_tokens: how long an answer may be.
             prices: of the model.
         """
@@ -119,6 +124,7 @@ class Consolidator:
         self._before_asking = before_asking
         self._is_busy = is_busy
         self._activity = activity
+        self._spending = spending
         self._answer_tokens = answer_tokens
         self._prices = prices
         self._bell = anyio.Event()
@@ -270,12 +276,14 @@ class Consolidator:
             return _LOOK_AGAIN_SECONDS
         self._state = "writing"
         try:
-            generated = await self._ask(owner, question)
+            async with self._spending.account(owner=owner, purpose="consolidation") as account:
+                generated = await self._ask(owner, question, account)
             if generated is None:
                 return 0.0  # interrupted: begin anew when it is quiet
-            used = usage_of(generated, self._prices, purpose="consolidation")
-            await self._memory.journal.usage.add(used, owner=owner, at=datetime.now(UTC))
             proposed = read_answer(generated.message.text)
+        except BudgetError as error:
+            self._state, self._problem = "used up", error.problem().in_words()
+            return _LOOK_AGAIN_SECONDS
         except LLMError as error:
             self._take_fewer(owner, batch, error)
             raise
@@ -284,15 +292,19 @@ class Consolidator:
         self._succeeded(added, counted(dropped), len(batch))
         return None
 
-    async def _ask(self, owner: str, question: Question) -> Generated | None:
+    async def _ask(self, owner: str, question: Question, account: Account) -> Generated | None:
         """The model's answer; None when it was interrupted."""
         generated = None
         with anyio.CancelScope() as scope:
             self._scope = scope
             try:
                 messages = await self._before_asking(owner, list(question.messages))
-                generated = await generate(
-                    self._llm, messages, response_schema=SCHEMA, max_tokens=self._answer_tokens
+                generated = await account.generate(
+                    self._llm,
+                    messages,
+                    prices=self._prices,
+                    response_schema=SCHEMA,
+                    max_tokens=self._answer_tokens,
                 )
             finally:
                 self._scope = None
@@ -327,7 +339,7 @@ class Consolidator:
         )
 
     async def _tokens_today(self) -> int:
-        midnight = datetime.now(UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight, _ = bounds("day", local_now())
         return await self._memory.journal.usage.spent("consolidation", since=midnight)
 
 

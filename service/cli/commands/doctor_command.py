@@ -48,6 +48,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_vectors,
         check_web,
     )
+    from service.cli.spend_check import check_spend
 
     return (
         Check("settings", check_settings),
@@ -63,6 +64,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("tools", check_tools),
         Check("sandbox", check_sandbox),
         Check("notes", check_notes),
+        Check("spending", check_spend),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.cli.terminal.output import aside, one_line, out, plain
+from service.domain.spend import PeriodSpend, SpendStatus
 from service.domain.usage import Grouping, LoopUsage, UsageReport, UsageTotals
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _HEADS: dict[Grouping, str] = {
 
 def print_usage(report: UsageReport) -> None:
     """A line for each day, model, purpose or run loop, and the totals."""
+    if report.spend is not None:
+        _print_caps(report.spend, report.currency)
     if not report.total.calls:
         aside().print("No model was called in that time.", style="dim")
         return
@@ -37,6 +40,42 @@ def print_usage(report: UsageReport) -> None:
         notes.append(f"{_calls(total.calls_without_cost).capitalize()} had no price then.")
     for note in notes:
         aside().print(note, style="dim")
+
+
+def caps_in_words(spend: SpendStatus, currency: str | None) -> list[str]:
+    """How far each day's and month's caps are used up, in a line; none where there are no caps."""
+    periods = (("today", spend.day), ("this month", spend.month))
+    lines = ((name, _cap_in_words(period, currency or "")) for name, period in periods)
+    return [f"{name}: {words}" for name, words in lines if words]
+
+
+def used_up(spend: SpendStatus) -> PeriodSpend | None:
+    """The period that is used up until last, if any is."""
+    for each in (spend.month, spend.day):
+        tokens = each.tokens_cap is not None and each.tokens_used >= each.tokens_cap
+        if tokens or (each.cost_cap is not None and each.cost_used >= each.cost_cap):
+            return each
+    return None
+
+
+def _cap_in_words(period: PeriodSpend, currency: str) -> str:
+    words = []
+    if period.tokens_cap is not None:
+        reserved = f", and {period.tokens_reserved:,} reserved" if period.tokens_reserved else ""
+        words.append(f"{period.tokens_used:,} of {period.tokens_cap:,} tokens{reserved}")
+    if period.cost_cap is not None:
+        reserved = f", and {money(period.cost_reserved)} reserved" if period.cost_reserved else ""
+        cost = f"{money(period.cost_used)} of {money(period.cost_cap)} {plain(currency)}".rstrip()
+        words.append(f"{cost}{reserved}")
+    return "; ".join(words)
+
+
+def _print_caps(spend: SpendStatus, currency: str | None) -> None:
+    for line in caps_in_words(spend, currency):
+        out().print(line, highlight=False)
+    if (period := used_up(spend)) is not None:
+        until = period.until.astimezone()
+        aside().print(f"No model is asked before {until:%Y-%m-%d %H:%M}.", style="yellow")
 
 
 def print_used(usage: LoopUsage) -> None:

@@ -15,6 +15,8 @@ from service.domain.anchors import Anchor
 from service.domain.conversation.messages import FinishReason, Message
 from service.domain.errors import Problem
 from service.domain.history.human_input import InputReceived, InputRequired
+from service.domain.history.tool_events import ToolFinished as ToolFinished
+from service.domain.history.tool_events import ToolStarted as ToolStarted
 from service.domain.json_values import Metadata
 from service.domain.routes import Route
 from service.domain.run_loops import RunLoop, SendMode, Timestamp
@@ -218,33 +220,6 @@ class LLMFallback(_Body):
         return f"The model {self.fallback} is asked instead of {self.model}. " + (
             self.problem.in_words()
         )
-
-
-class ToolStarted(_Body):
-    """A tool begins to run."""
-
-    type: Literal["tool.started"] = "tool.started"
-    call_id: str
-    name: str
-    arguments: str
-    idempotency_key: str
-
-
-class ToolFinished(_Body):
-    """A tool call has its one result."""
-
-    type: Literal["tool.finished"] = "tool.finished"
-    call_id: str
-    name: str
-    content: str
-    """As the model is given it: of an over-long result the beginning and the end."""
-    is_error: bool = False
-    whole: str | None = None
-    """The whole result, where `content` is a part of it."""
-    notice: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether these are Rondo's own words, see `ToolResult`. Older journals do not say."""
-    outside: bool = Field(default=False, exclude_if=lambda outside: not outside)
-    """Whether the words come from outside, such as a page of the web: clients can show it."""
 
 
 class CompactionRequested(_Body):

@@ -37,7 +37,7 @@ def redacted(body: events.EventBody) -> events.EventBody:
             gone = {"message": _message(body.message), "response_id": None}
             return body.model_copy(update=gone)
         case events.ToolStarted():
-            return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS})
+            return body.model_copy(update={"arguments": FORGOTTEN_ARGUMENTS, "about": None})
         case events.ToolFinished():
             return body.model_copy(update={"content": FORGOTTEN, "whole": None})
         case human_input.InputRequired() | human_input.InputReceived():

@@ -212,6 +212,10 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
         self._looking = anyio.Lock()
         self._refused: set[str] = set()
 
+    def most_output_tokens(self, max_tokens: int | None) -> int:
+        """See `service.llm.protocol.most_output_tokens`."""
+        return (max_tokens or self._max_tokens) + (self._thinking_tokens or ROOM)
+
     def stream(
         self,
         messages: Sequence[Message],
@@ -245,7 +249,7 @@ class AnthropicModel(RemoteLLM["anthropic.AsyncAnthropic"]):
             body = self._body(messages, tools, response_schema, bound, asked)
             return await self._post(client, body)
 
-        longest = longest_of(bound + (self._thinking_tokens or ROOM))
+        longest = longest_of(self.most_output_tokens(max_tokens))
         reader = EventReader(self.model, longest=longest)
         return self._play(reader, send)
 

@@ -73,6 +73,7 @@ class EmbeddedLLM:
     """
 
     takes_images = False
+    is_free = True
 
     def __init__(
         self,
@@ -125,6 +126,10 @@ class EmbeddedLLM:
     def context_tokens(self) -> int:
         """How many tokens a call may hold."""
         return self._window
+
+    def most_output_tokens(self, max_tokens: int | None) -> int:
+        """See `service.llm.protocol.most_output_tokens`; with the choice of a tool."""
+        return min(max_tokens or self._max_tokens, self._max_tokens) + _CHOICE_TOKENS
 
     @property
     def process(self) -> ModelProcess | None:

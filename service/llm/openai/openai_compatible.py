@@ -191,6 +191,10 @@ class OpenAIModel(RemoteLLM["openai.AsyncOpenAI"]):
         self._temperature = temperature
         self._max_tokens = max_tokens
 
+    def most_output_tokens(self, max_tokens: int | None) -> int | None:
+        """See `service.llm.protocol.most_output_tokens`."""
+        return max_tokens or self._max_tokens
+
     def stream(
         self,
         messages: Sequence[Message],

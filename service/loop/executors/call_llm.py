@@ -11,7 +11,13 @@ from service.domain.conversation.instructions import CallLLM
 from service.domain.conversation.messages import Message, NotePart, TextPart, ToolCall
 from service.domain.conversation.stream_parts import StreamPart, TextDelta, ThinkDelta
 from service.domain.conversation.tool_definitions import ToolDefinition
-from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
+from service.domain.errors import (
+    BudgetError,
+    ConflictError,
+    LLMContextError,
+    LLMError,
+    Problem,
+)
 from service.domain.history.events import (
     ErrorOccurred,
     EventBody,
@@ -25,20 +31,19 @@ from service.domain.history.events import (
     RunLoopFailed,
 )
 from service.domain.history.state import RunLoopState
-from service.domain.usage import Prices
 from service.llm.generate import (
     CONTINUE,
     Generated,
-    generate,
     given_up,
     repeats,
     retrying,
-    usage_of,
     without_cut,
 )
 from service.llm.named_models import NamedModel, Turn, is_down
 from service.llm.protocol import LLM, size_of, takes_images
+from service.llm.spending.accounts import Account
 from service.llm.stop_notices import GO_ON, STOPPED
+from service.loop.claims.unsupported_claims import DoneByTool, claimed_deeds, unsupported
 from service.loop.context.model_context import build_context, offered_tools
 from service.loop.context.system_prompt import opening_of
 from service.loop.execution import Loop
@@ -47,7 +52,6 @@ from service.loop.executors.call_tools import begin_early, started
 from service.loop.executors.compact import too_long
 from service.loop.recall.personal_messages import is_personal
 from service.loop.recall.recall import recall_for
-from service.loop.unsupported_claims import DoneByTool, claimed_deeds, unsupported
 
 ENHANCE = (
     "[Look over your answer once more, as the person would read it. If something is wrong, missing"
@@ -63,6 +67,14 @@ async def call_llm(deps: ExecutorDeps, instruction: CallLLM, loop: Loop) -> None
     if not await _observe(deps, instruction, loop):
         return  # a message was moved away just now: the brain looks again
     shows_images = any(each.message.images for each in landing)
+    async with deps.account(loop.state, "answer") as account:
+        await _answer(deps, instruction, account, loop, shows_images=shows_images)
+
+
+async def _answer(
+    deps: ExecutorDeps, instruction: CallLLM, account: Account, loop: Loop, *, shows_images: bool
+) -> None:
+    """Ask the model, or those that stand in for it, and record what came."""
     tools = offered_tools(deps, loop.state) if instruction.last_answer is None else ()
     asked, error = "", None
     for turn in deps.models.turns(loop.state.model):
@@ -75,16 +87,19 @@ async def call_llm(deps: ExecutorDeps, instruction: CallLLM, loop: Loop) -> None
             await loop.emit(ErrorOccurred(problem=_unseen(llm)))
         messages = await _prompt(deps, instruction, tools, turn.model, loop)
         try:
-            generated = await _ask(deps, turn, messages, tools, loop)
+            generated = await _ask(deps, turn, messages, tools, account, loop)
+        except BudgetError as refused:
+            await fail(deps, refused, account, loop)
+            return
         except LLMError as failed:
             deps.models.failed(turn.name, failed)
             asked, error = turn.name, failed
             if turn.is_last or not is_down(failed):
-                await _fail(deps, failed, loop)
+                await fail(deps, failed, account, loop)
                 return
         else:
             deps.models.answered(turn.name)
-            await _record(deps, instruction, generated, turn.model.prices, loop)
+            await _record(deps, instruction, generated, account, loop)
             return
 
 
@@ -114,7 +129,7 @@ async def _record(
     deps: ExecutorDeps,
     instruction: CallLLM,
     generated: Generated,
-    prices: Prices | None,
+    account: Account,
     loop: Loop,
 ) -> None:
     message = await deps.hooks.after_model_call(loop, generated.message)
@@ -122,7 +137,7 @@ async def _record(
         message = _without_calls(message)
     loop.early_calls.keep(message.tool_calls)
     if repeats(loop.state, message):
-        await loop.emit(usage_of(generated, prices), *given_up(loop.state))
+        await loop.emit(*account.take_usage(), *given_up(loop.state))
         return
     has_own_words = bool(message.tool_calls or generated.message.text.strip())
     completed = MessageCompleted(
@@ -130,10 +145,10 @@ async def _record(
         finish_reason=generated.finish_reason if has_own_words else None,
         response_id=generated.response_id,
     )
-    begun = [started(call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
+    begun = [started(deps, call, loop.state) for call in loop.early_calls.begun(message.tool_calls)]
     cut = without_cut(message.tool_calls, generated)
     claims = _unsupported_claims(deps, message, loop.state)
-    await loop.emit(completed, usage_of(generated, prices), *begun, *cut, *claims)
+    await loop.emit(completed, *account.take_usage(), *begun, *cut, *claims)
 
 
 def _unsupported_claims(
@@ -235,6 +250,7 @@ async def _ask(
     turn: Turn,
     messages: Sequence[Message],
     tools: Sequence[ToolDefinition],
+    account: Account,
     loop: Loop,
 ) -> Generated:
     showing = _Showing(loop)
@@ -249,9 +265,10 @@ async def _ask(
     whole = len(messages) == 1 + len(state.history)  # nothing was left out
     try:
         return await retrying(
-            lambda: generate(
+            lambda: account.generate(
                 turn.model.llm,
                 messages,
+                prices=turn.model.prices,
                 tools=tools,
                 size=messages[0].size + state.history_size if whole else None,
                 on_part=showing.part,
@@ -262,7 +279,7 @@ async def _ask(
             backoff=turn.model.backoff,
             on_retry=showing.again,
         )
-    except LLMError:
+    except (LLMError, BudgetError):
         loop.early_calls.drop()
         raise
     except anyio.get_cancelled_exc_class():
@@ -270,18 +287,22 @@ async def _ask(
         raise
 
 
-async def _fail(deps: ExecutorDeps, error: LLMError, loop: Loop) -> None:
+async def fail(
+    deps: ExecutorDeps, error: LLMError | BudgetError, account: Account, loop: Loop
+) -> None:
+    """The model has not answered, or may not be asked: the loop fails, unless it can do without."""
+    used = account.take_usage()
     if _was_answered(loop.state):
         abandoned = IterationAbandoned(index=loop.state.iteration_count - 1)
-        await loop.emit(ErrorOccurred(problem=error.problem()), abandoned)
+        await loop.emit(*used, ErrorOccurred(problem=error.problem()), abandoned)
         return
     if not isinstance(error, LLMContextError):
-        await loop.emit(RunLoopFailed(problem=error.problem()))
+        await loop.emit(*used, RunLoopFailed(problem=error.problem()))
     elif deps.compaction != "off" and not loop.state.compacted:
         # The brain has the history compacted, and the model is asked again.
-        await loop.emit(ErrorOccurred(problem=error.problem()))
+        await loop.emit(*used, ErrorOccurred(problem=error.problem()))
     else:
-        await loop.emit(RunLoopFailed(problem=too_long(deps, error)))
+        await loop.emit(*used, RunLoopFailed(problem=too_long(deps, error)))
 
 
 def _was_answered(state: RunLoopState) -> bool:

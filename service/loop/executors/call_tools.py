@@ -14,6 +14,7 @@ from service.domain.conversation.tool_definitions import ToolContext
 from service.domain.errors import RondoError
 from service.domain.history.events import ToolFinished, ToolStarted
 from service.domain.history.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
+from service.domain.history.tool_events import Grant
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.tools.approval import subject
@@ -56,14 +57,39 @@ def begin_early(deps: ExecutorDeps, loop: Loop, call: ToolCall) -> None:
         loop.early_calls.start(call, run, loop.tasks)
 
 
-def started(call: ToolCall, state: RunLoopState) -> ToolStarted:
-    """That a call of the newest answer begins to run."""
+def started(
+    deps: ExecutorDeps, call: ToolCall, state: RunLoopState, *, asked: bool = False
+) -> ToolStarted:
+    """That a call of the newest answer begins to run.
+
+    Args:
+        deps: know its tool, and what is allowed.
+        call: as it runs.
+        state: of its run loop.
+        asked: whether a person has just said yes to it.
+    """
+    tool = deps.tools.get(call.name)
+    about = subject(call, deps.tools)
     return ToolStarted(
         call_id=call.id,
         name=call.name,
         arguments=call.arguments,
         idempotency_key=_key(state, call),
+        effect=None if tool is None else tool.effect,
+        about=None if about == call.name else about,
+        grant=_grant(deps, call, state, about, asked=asked),
     )
+
+
+def _grant(
+    deps: ExecutorDeps, call: ToolCall, state: RunLoopState, about: str | None, *, asked: bool
+) -> Grant:
+    if asked:  # a call that was allowed runs before anything else is asked
+        answer = state.last_answer
+        return Grant(kind="asked", request_id=None if answer is None else answer.request_id)
+    if deps.allowed(state, call) is None:
+        return Grant(kind="not_needed")
+    return Grant(kind="run_loop" if about in state.allowed else "always")
 
 
 async def execute(
@@ -107,7 +133,10 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
     if not waiting.started:
-        await loop.emit(started(call, loop.state), durable=has_side_effects)
+        begin = partial(started, deps, call, loop.state, asked=bool(waiting.approved))
+        # What a call with side effects is about may take a look at files.
+        began = await anyio.to_thread.run_sync(begin) if has_side_effects else begin()
+        await loop.emit(began, durable=has_side_effects)
     result = await loop.early_calls.take(call) or await execute(deps, call, loop, approved)
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"

@@ -13,7 +13,13 @@ import anyio
 
 from service.domain.conversation.instructions import Compact
 from service.domain.conversation.messages import Message
-from service.domain.errors import ConflictError, LLMContextError, LLMError, Problem
+from service.domain.errors import (
+    BudgetError,
+    ConflictError,
+    LLMContextError,
+    LLMError,
+    Problem,
+)
 from service.domain.history.events import (
     CompactionFinished,
     CompactionStarted,
@@ -21,7 +27,7 @@ from service.domain.history.events import (
     LLMRetry,
 )
 from service.domain.history.state import RunLoopState
-from service.llm.generate import generate, retrying, usage_of
+from service.llm.generate import retrying
 from service.loop.context.compaction_plan import (
     Piece,
     Room,
@@ -179,7 +185,7 @@ class _Writer:
         if self._ask_model:
             try:
                 text = await self._asked(messages, max_tokens)
-            except LLMError as error:
+            except (LLMError, BudgetError) as error:
                 await self._do_without(error)
         self.by_model = self.by_model or bool(text)
         return brief(text, max_tokens) if text else extract(messages, max_tokens=max_tokens)
@@ -189,20 +195,21 @@ class _Writer:
         asked = request(messages, max_tokens=max_tokens, material_tokens=self._material_tokens)
         asked = await deps.hooks.before_model_call(loop, asked)
         model = next(deps.models.turns(loop.state.next_model)).model
-        generated = await retrying(
-            lambda: generate(model.llm, asked),
-            max_retries=model.max_retries,
-            backoff=model.backoff,
-            on_retry=self._again,
-        )
-        await loop.emit(usage_of(generated, model.prices, purpose="compaction"))
+        async with deps.account(loop.state, "compaction") as account:
+            generated = await retrying(
+                lambda: account.generate(model.llm, asked, prices=model.prices),
+                max_retries=model.max_retries,
+                backoff=model.backoff,
+                on_retry=self._again,
+            )
+            await loop.emit(*account.take_usage())
         return generated.message.text.strip()
 
     async def _again(self, attempt: int, delay: float, error: LLMError) -> None:
         problem = error.problem()
         await self._loop.emit(LLMRetry(attempt=attempt, delay_seconds=delay, problem=problem))
 
-    async def _do_without(self, error: LLMError) -> None:
+    async def _do_without(self, error: LLMError | BudgetError) -> None:
         if not self._ask_model:
             return  # another one has told it
         # One piece may be too long for the model; any other failure would meet the next one too.

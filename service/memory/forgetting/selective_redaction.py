@@ -56,7 +56,7 @@ def _texts(body: events.EventBody) -> list[str]:
     """The words of an event that go together or not at all."""
     match body:
         case events.ToolStarted():
-            return [body.arguments]
+            return [body.arguments, body.about or ""]
         case events.ToolFinished():  # a notice is in words of Rondo's own
             return [] if body.notice else [body.content, body.whole or ""]
         case human_input.InputRequired():

@@ -15,6 +15,7 @@ from service.domain.history.events import EventBody, Usage, UsagePurpose
 from service.domain.history.state import RunLoopState
 from service.domain.usage import Grouping, UsageLine, UsageTotals
 from service.memory.journal.appends import Append
+from service.memory.journal.audit_trail import AuditTrail
 from service.memory.journal.change_feed import Change, ChangeFeed, Commit
 from service.memory.journal.event_reader import EventReader
 from service.memory.journal.imported_loops import Imports
@@ -32,8 +33,14 @@ the states of active loops are those after it. MUST neither block nor raise."""
 class UsageLedger(Protocol):
     """What model calls used; those of run loops are counted with their events."""
 
-    async def add(self, usage: Usage, *, owner: str, at: datetime) -> None:
-        """Count a call that belongs to no run loop.
+    async def add(self, usage: Usage, *, owner: str, at: datetime, run_loop_id: str = "") -> None:
+        """Count a call of which no run loop has an event.
+
+        Args:
+            usage: what it used.
+            owner: for whom.
+            at: when.
+            run_loop_id: the loop that it was made for; empty where it belongs to none.
 
         Raises:
             StorageError: the disk refuses; it is not counted.
@@ -72,9 +79,9 @@ class UsageLedger(Protocol):
         ...
 
     async def total(
-        self, *, owner: str, since: datetime | None = None, until: datetime | None = None
+        self, *, owner: str | None, since: datetime | None = None, until: datetime | None = None
     ) -> UsageTotals:
-        """All usage of an owner in a time.
+        """All usage of an owner (None: of all together) in a time.
 
         Raises:
             StorageError: the file cannot be read.
@@ -103,6 +110,11 @@ class Journal(EventReader, Protocol):
     @property
     def usage(self) -> UsageLedger:
         """What model calls used."""
+        ...
+
+    @property
+    def audit(self) -> AuditTrail:
+        """What tools have done."""
         ...
 
     @property

@@ -121,6 +121,10 @@ class Passing(Protocol):
         """Segments that pass, at most so many (-1: all), in no order."""
         ...
 
+    def by_time(self, limit: int, *, newest: bool) -> list[int]:
+        """The oldest segments that pass, or the newest, at most so many; these first."""
+        ...
+
     def among(self, numbers: Iterable[int]) -> frozenset[int]:
         """Which of these pass."""
         ...

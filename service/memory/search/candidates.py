@@ -20,8 +20,8 @@ from service.domain.text import script_of
 from service.memory.ledger.protocol import Around, Ledger, Passing, SegmentRow
 from service.memory.memory_tuning import CONTEXT, FILTERED_EXACTLY, SIFTED_AT_FIRST, SIFTED_AT_MOST
 from service.memory.protocol import Embedded, SearchFilters, Vectors
+from service.memory.search.passages import Corpus
 from service.memory.search.query_terms import Question, query_vector, rare_terms
-from service.memory.search.ranking import Corpus
 from service.memory.search.time.calendar_spans import TimeRange
 from service.memory.search.token_matches import TokenMatches
 from service.memory.vectors.dense_search import DenseSide
@@ -156,8 +156,23 @@ class CandidateSource:
         more = max(len(of_words.bm25), len(nearest)) >= scope.count and not (
             few and len(few) <= len(numbers)
         )
+        if words and (asked is None or question.asks != "topic"):
+            said_then = self._said_then(scope, newest=question.asks == "newest")
+            more = more or len(said_then - numbers) >= scope.count
+            numbers |= said_then
         vector = None if asked is None else query_vector(asked.vectors)
         return Candidates(numbers, vector, tokens, of_words, reason, more)
+
+    def _said_then(self, scope: SearchScope, *, newest: bool) -> frozenset[int]:
+        """What was said in the stretches of time that are named, whatever its words."""
+        segments = self._ledger.segments
+        return frozenset(
+            number
+            for each in scope.within_times
+            for number in segments.passing(each.owner, each.filters).by_time(
+                each.count, newest=newest
+            )
+        )
 
     def nearest(self, vectors: Vectors, scope: SearchScope) -> dict[int, NDArray[np.float32]]:
         """The segments nearest to any of some vectors, with their own vectors.

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-from service.memory.ledger.terms import STOP_WORDS, query_terms
+from service.memory.ledger.terms import STOP_WORDS, query_terms, terms
 from service.memory.memory_tuning import POSTINGS
 
 if TYPE_CHECKING:
     from service.memory.protocol import Vectors
 
+Asks = Literal["topic", "named time", "oldest", "newest"]
+
+_OF_TIME = frozenset(terms("since till during between around"))
 _LABEL = re.compile(r"\s*([^\s:：][^:：]{0,39}?)\s*(?::\s|：)\s*\S")
 
 
@@ -30,13 +33,28 @@ class Question:
     terms: tuple[str, ...]
     """What to look up, each once, as `lexical.query_terms` gives them, without words that say
     nothing (unless there are no others)."""
+    of_time: frozenset[str] = frozenset()
+    """Of these, what only names a time; none where nothing else is asked."""
+    asks: Asks = "topic"
+    """``oldest`` and ``newest``: for what was said at a time, whatever it was, from its beginning
+    or from its end on; ``named time``: for that, or for what speaks of it: "Christmas"."""
+
+    @property
+    def by_time(self) -> bool:
+        """Whether what was said at a time is to come first, in its order."""
+        return self.asks in ("oldest", "newest")
+
+    @property
+    def topic(self) -> tuple[str, ...]:
+        """The terms but for those of a time."""
+        return tuple(term for term in self.terms if term not in self.of_time)
 
 
 def read_question(query: str) -> Question:
     """Read a query. Pure.
 
-    >>> read_question("When did Ann see the whale?")
-    Question(texts=('When did Ann see the whale?',), terms=('ann', 'see', 'whale'))
+    >>> read_question("When did Ann see the whale?").terms
+    ('ann', 'see', 'whale')
     >>> read_question("Ann: A whale!\\nBob: Where?\\nAnn: At sea.").texts
     ('Ann: A whale!\\nAnn: At sea.', 'Bob: Where?\\nAnn: At sea.')
     """
@@ -46,11 +64,29 @@ def read_question(query: str) -> Question:
         own = "\n".join(asking)
         last = "\n".join(text for _, text in turns[-2:])
         texts = (own,) if own == last else (own, last)
-        terms = query_terms(own)
+        looked_up = query_terms(own)
     else:
-        texts, terms = (query,), query_terms(query)
-    telling = [term for term in terms if term not in STOP_WORDS]
-    return Question(texts, tuple(telling or terms))
+        texts, looked_up = (query,), query_terms(query)
+    telling = [term for term in looked_up if term not in STOP_WORDS]
+    return Question(texts, tuple(telling or looked_up))
+
+
+def about_a_time(question: Question, rest: str, *, asks: Asks) -> Question:
+    """The same question, where it is known that it names a time.
+
+    Args:
+        question: as it was read.
+        rest: what it says beside its time expressions.
+        asks: whether that is a topic.
+
+    >>> about_a_time(read_question("a whale in May"), "a whale in ", asks="topic").topic
+    ('whale',)
+    """
+    topic = {term for term in query_terms(rest) if term not in _OF_TIME}
+    of_time = frozenset(question.terms) - topic
+    if len(of_time) == len(question.terms):
+        of_time = frozenset()
+    return replace(question, of_time=of_time, asks=asks)
 
 
 def query_vector(vectors: Vectors) -> Vectors:

@@ -14,7 +14,8 @@ score depends on which unit an index counts in:
 - A passage without a vector (it waits for it, or there is no embedder) gets the meaning that
   passages of as many shared words usually have: words decide alone, and it is not buried.
 
-The parts are added, each with a weight of `memory_tuning`.
+The parts are added, each with a weight of `memory_tuning`. Of a question that asks for a time and
+nothing else, what was said then comes first, in the order in which it was said.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from service.memory.memory_tuning import (
 )
 from service.memory.protocol import Vectors
 from service.memory.search.feedback import likeness
+from service.memory.search.passages import Corpus, InContext, Passage
 from service.memory.search.query_terms import Question, count_terms
 from service.memory.search.relevance import RelevanceHit, judge
 from service.memory.vectors.unrelated_cosines import Unrelated
@@ -50,42 +52,8 @@ SCORE_DIGITS = 3
 """To how many decimals a score is reckoned, so that equal passages are equal: what is the same in
 two of them differs by a millionth where their vectors were multiplied in another order."""
 
-
-class Passage(NamedTuple):
-    """A segment, as something to rank or as the context of another."""
-
-    ref: AnchorRef
-    content: str
-    terms: str
-    """As they are indexed, separated by spaces."""
-    cosine: float | None
-    """Of its vector and the question's; None when it has none."""
-    match: float | None = None
-    """How well its tokens match the question's, see `TokenMatches`; None when it has no codes."""
-    time: float = 0.0
-    """How well its moment fits a time that the question names, 0 to 1; 0 when it names none."""
-    eligible: bool = True
-    """Whether it may be found: filters exclude some that are still context."""
-
-
-class InContext(NamedTuple):
-    """A passage and those beside it in its run loop, whatever their type."""
-
-    passage: Passage
-    before: Sequence[Passage] = ()
-    """Nearest first, without gaps; `tuned.CONTEXT` of them where there are so many."""
-    after: Sequence[Passage] = ()
-    """Nearest first, without gaps; `tuned.CONTEXT` of them where there are so many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """What the question's words are measured against."""
-
-    segments: int
-    """How many are indexed."""
-    frequency: Mapping[str, int]
-    """In how many of them each term of the question stands; a term may be missing for none."""
+_SAID_THEN = 100.0
+"""More than all parts together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +65,8 @@ class Ranked:
     """0 to 1, growing with `score`: how sure it is that this is about what was asked, see
     `relevance`."""
     related: bool
-    """Whether it is sure enough, or holds all words of the question."""
+    """Whether it is sure enough, or holds all words of the question, or was said at the time that
+    the question asks for and names nothing besides."""
     score: float
     """The sum of the parts, to `SCORE_DIGITS`; 0 without words in common is the average passage of
     the search."""
@@ -136,7 +105,8 @@ def rank(
 ) -> list[Ranked]:
     """All eligible passages that are given, in context or as context, best first. Pure.
 
-    A passage beside a good one is a candidate itself. The order is by score, then by place.
+    A passage beside a good one is a candidate itself. The order is by score, then by place; where a
+    time alone is asked for, what was said then comes first, by time.
 
     Args:
         question: what is looked for.
@@ -164,16 +134,19 @@ def rank(
     """
     pool = _Pool(candidates, weights)
     words = _words(question, corpus, pool)
-    table = _Table(_parts(pool, words), words.held, words.total)
-    placed = table.placed(pool.passages)
-    placed = _with_feedback(placed, vectors or {})
+    table = _Table(_parts(question, pool, words), words.held, words.total)
+    placed = table.placed(pool.passages, question)
+    if not question.by_time:
+        placed = _with_feedback(placed, vectors or {})
+    order = [each.place for each in placed]
     judged = judge(
         question,
         [words.hit(pool.passages[each.place], each.place) for each in placed[:RELEVANCE_LOOKED_AT]],
-        [each.score for each in placed],
-        table.held[[each.place for each in placed]],
+        _as_of_topic(placed, pool, words),
+        table.held[order],
         corpus.segments,
         unrelated,
+        certain=_said_then(question, pool)[order],
     )
     return [
         Ranked(each.ref, *verdict, each.score, each.likeness, table, each.place)
@@ -201,15 +174,16 @@ class _Table:
     total: float
     """The idf of all of them together."""
 
-    def placed(self, passages: Sequence[Passage]) -> list[_Placed]:
+    def placed(self, passages: Sequence[Passage], question: Question) -> list[_Placed]:
         """The passages that may be found, best first."""
+        forwards = {"oldest": 1, "newest": -1}.get(question.asks, 0)
         scores = np.round(np.sum([*self.parts.values()], axis=0), SCORE_DIGITS).tolist()
         placed = [
             _Placed(place, passage.ref, score)
             for place, (passage, score) in enumerate(zip(passages, scores, strict=True))
             if passage.eligible
         ]
-        placed.sort(key=lambda each: (-each.score, each.ref))
+        placed.sort(key=lambda each: (-each.score, forwards * passages[each.place].at, each.ref))
         return placed
 
 
@@ -278,14 +252,16 @@ class _Words:
     rarity: _Array
     """Of each term, as a share: all together are 1."""
     total: float
-    """What that share is of: the idf of all terms together."""
+    """The idf of all terms of the topic together."""
+    topic_share: float
+    """Which share the topic's terms are of all."""
     strength: _Array
     """How much each passage has of each term, shape (passages, terms); saturated, 1 for one in a
     passage of average length."""
     lengths: Sequence[int]
     """Terms in each passage."""
     held: _Array
-    """Which share of the question's words each passage holds."""
+    """Which share of the topic's words each passage holds, by their idf."""
 
     def hit(self, passage: Passage, place: int) -> RelevanceHit:
         """What says that a passage is about the question."""
@@ -304,6 +280,8 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     terms = {term: column for column, term in enumerate(question.terms)}
     idf = np.array([_idf(corpus.frequency.get(term, 0), corpus.segments) for term in terms])
     total = float(idf.sum()) or 1.0
+    of_topic = idf * np.array([term not in question.of_time for term in terms], dtype=float)
+    topic_total = float(of_topic.sum()) or 1.0
     lengths = [passage.terms.count(" ") + bool(passage.terms) for passage in pool.passages]
     counts = np.zeros((len(pool.passages), len(terms)))
     for place, passage in enumerate(pool.passages):
@@ -314,7 +292,8 @@ def _words(question: Question, corpus: Corpus, pool: _Pool) -> _Words:
     counts /= relative[:, None]
     k1 = pool.weights.saturation
     strength = counts * (k1 + 1) / (counts + k1)
-    return _Words(idf / total, total, strength, lengths, (counts > 0) @ idf / total)
+    held = (counts > 0) @ of_topic / topic_total
+    return _Words(idf / total, topic_total, topic_total / total, strength, lengths, held)
 
 
 def _idf(frequency: int, segments: int) -> float:
@@ -322,12 +301,30 @@ def _idf(frequency: int, segments: int) -> float:
     return math.log(1 + (max(segments, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def _parts(pool: _Pool, words: _Words) -> dict[str, _Array]:
+def _as_of_topic(placed: Sequence[_Placed], pool: _Pool, words: _Words) -> list[float]:
+    """The scores, with what lacks the topic's words as far behind the first as if the question had
+    named no time: 8 chairs are not the boat of 8 May."""
+    lacking = [
+        pool.weights.words * (1 - words.topic_share) * (1 - float(words.held[each.place]))
+        for each in placed
+    ]
+    return [
+        each.score - max(0.0, lack - lacking[0]) for each, lack in zip(placed, lacking, strict=True)
+    ]
+
+
+def _said_then(question: Question, pool: _Pool) -> npt.NDArray[np.bool_]:
+    """Whether a time alone is asked for, and each passage was said then."""
+    alone = question.asks != "topic"
+    return np.array([alone and passage.then for passage in pool.passages], dtype=bool)
+
+
+def _parts(question: Question, pool: _Pool, words: _Words) -> dict[str, _Array]:
     """What each part adds to the score of each passage, by the names of `Ranked.scores`."""
     weights = pool.weights
     meaning = _meaning(pool, words)
     held = pool.by_loop((words.strength > 0).astype(float), 0.0)
-    return {
+    parts = {
         "meaning": weights.meaning * meaning,
         "meaning_nearby": _meaning_nearby(pool, meaning),
         "meaning_of_loop": weights.meaning_of_loop * pool.by_loop(meaning, -np.inf),
@@ -336,6 +333,11 @@ def _parts(pool: _Pool, words: _Words) -> dict[str, _Array]:
         "question": weights.question * pool.asking,
         "time": weights.time * np.array([passage.time for passage in pool.passages]),
     }
+    if not question.by_time:
+        return parts
+    then = _said_then(question, pool)
+    parts = {name: np.where(then, 0.0, values) for name, values in parts.items()}
+    return {**parts, "time": np.where(then, _SAID_THEN, parts["time"])}
 
 
 def _meaning(pool: _Pool, words: _Words) -> _Array:

@@ -7,7 +7,8 @@ three segments and of a hundred thousand:
 - how near the nearest lies, counted from where texts of its script and the question's lie that
   have nothing to do with each other; short texts lie near to anything, and count less;
 - how well the tokens of the best match the question's;
-- which share of the question's words the best of them holds, and how rare these are;
+- which share of the question's words the best of them holds, and how rare these are; but for the
+  words of a time that it names: what was said on 8 May says nothing of "8 May";
 - how many words were asked for, and how much is remembered: among much, something comes near by
   chance.
 
@@ -86,6 +87,8 @@ def judge(
     held: Sequence[float] | npt.NDArray[np.float64],
     segments: int,
     unrelated: Unrelated | None,
+    *,
+    certain: npt.NDArray[np.bool_] | None = None,
 ) -> list[Judged]:
     """How relevant each hit is. Pure; the order stays.
 
@@ -96,12 +99,15 @@ def judge(
         held: which share of the question's words each of them holds.
         segments: how many are remembered.
         unrelated: where cosines of unrelated texts lie; None when that is not known.
+        certain: what is asked for beyond doubt: said at the time that is all the question names.
     """
     if not best:
         return []
     falls = RELEVANCE_FALLS * (np.array(scores) - scores[0])
     logits = _best(question, best, segments, unrelated) + falls
     relevance = 1 / (1 + np.exp(-np.clip(logits, -500, 500)))
+    if certain is not None:
+        relevance[certain] = 1.0
     # What holds all words is what somebody looks for who quotes.
     related = (relevance >= RELATED_FROM) | (np.array(held) >= _ALL)
     return [Judged(*each) for each in zip(relevance.tolist(), related.tolist(), strict=True)]

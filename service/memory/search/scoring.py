@@ -17,8 +17,9 @@ from service.memory.memory_tuning import CONTEXT
 from service.memory.protocol import SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, SearchScope, all_rows
+from service.memory.search.passages import InContext, Passage
 from service.memory.search.query_terms import Question
-from service.memory.search.ranking import InContext, Passage, Ranked, rank
+from service.memory.search.ranking import Ranked, rank
 from service.memory.search.time.time_expressions import Timeliness
 from service.memory.vectors.dense_search import DenseSide
 from service.memory.vectors.embedding_store import KnownVectors
@@ -116,7 +117,9 @@ class Scorer:
         timeliness: Timeliness,
         scope: SearchScope,
     ) -> dict[int, Passage]:
-        fits = dict(zip(rows, timeliness.fits(row.at for row in rows.values()), strict=True))
+        moments = [row.at for row in rows.values()]
+        fits = dict(zip(rows, timeliness.fits(moments), strict=True))
+        then = dict(zip(rows, timeliness.covers(moments), strict=True))
         passing: Iterable[int] = rows
         if scope.filters != _EVERYTHING:
             passing = self._ledger.segments.passing(scope.owner, scope.filters).among(rows)
@@ -129,6 +132,8 @@ class Scorer:
                 cosine=cosines.get(number),
                 match=matches.get(number),
                 time=fits[number],
+                then=then[number],
+                at=row.at,
                 eligible=number in eligible,
             )
             for number, row in rows.items()

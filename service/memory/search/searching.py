@@ -45,7 +45,7 @@ from service.memory.memory_tuning import (
 from service.memory.protocol import NearSegment, SearchFilters, Vectors
 from service.memory.rerankers.protocol import Reranker
 from service.memory.search.candidates import Candidates, CandidateSource, SearchScope
-from service.memory.search.query_terms import read_question
+from service.memory.search.query_terms import about_a_time, read_question
 from service.memory.search.scoring import ScoredRow, Scorer, reranked
 from service.memory.search.time.time_expressions import Timeliness
 from service.memory.vectors.dense_search import DenseSide
@@ -194,6 +194,8 @@ class Searcher:
             seeds = max(seeds, self._reranker.most)
         # A dialogue speaks of the days on which it is held.
         ranges = timeliness.ranges if len(question.texts) == 1 else ()
+        if ranges:
+            question = about_a_time(question, timeliness.rest, asks=timeliness.asks)
         scope = SearchScope(search.owner, search.filters, times * seeds, ranges)
         candidates = self._source.gather(question, scope, words=search.words)
         try:

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from service.domain.errors import IndexDamagedError, StorageError
-from service.memory.memory_tuning import PROBED_SAME, PROBED_VECTORS, PROBED_VECTORS_LOST
+from service.memory.memory_tuning import (
+    PROBED_AMONG,
+    PROBED_SAME,
+    PROBED_VECTORS,
+    PROBED_VECTORS_LOST,
+)
 from service.memory.vectors.embedding_store import EmbeddingStore, Generation, Purpose
 from service.memory.vectors.protocol import IndexEntry, IndexPlace, VectorIndex, as_matrix
 
@@ -341,9 +346,16 @@ class IndexKeeper:
 
 
 def _finds(index: VectorIndex, entry: IndexEntry) -> bool:
-    """Whether a search for a vector finds it: a graph that is lost finds none."""
-    (nearest,) = index.search(as_matrix([entry.vector]), owner=entry.owner, limit=1)
-    return bool(nearest) and 1.0 - nearest[0].cosine < PROBED_SAME
+    """Whether a search for a vector finds it: a graph that is lost finds none.
+
+    One that is whole but crowded may miss it at first, and finds it when it looks further.
+    """
+    vector = as_matrix([entry.vector])
+    for limit in (1, PROBED_AMONG):
+        (nearest,) = index.search(vector, owner=entry.owner, limit=limit)
+        if nearest and 1.0 - nearest[0].cosine < PROBED_SAME:
+            return True
+    return False
 
 
 def _close_damaged(opened: OpenGeneration) -> None:

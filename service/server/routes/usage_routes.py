@@ -28,7 +28,7 @@ async def usage(
     ] = "day",
     limit: Annotated[int, Query(ge=1, le=1000, description="At most so many lines.")] = 100,
 ) -> UsageReport:
-    """The model calls of a time: days newest first, all else most tokens first."""
+    """The model calls of a time: days newest first, all else most tokens first; and the caps."""
     agent = await daemon.agent()
     table, prices = agent.memory.journal.usage, agent.options.prices
     lines = await table.lines(owner=owner, by=by, since=since, until=until, limit=limit + 1)
@@ -40,4 +40,5 @@ async def usage(
         lines=tuple(lines[:limit]),
         more=len(lines) > limit,
         total=await table.total(owner=owner, since=since, until=until),
+        spend=await agent.spend_status(),
     )

@@ -228,8 +228,13 @@ async def test_usage_is_counted_with_its_events(journal: Journal) -> None:
     total = await journal.usage.total(owner="me")
     assert (total.calls, total.input_tokens, total.output_tokens) == (3, 9, 12)
     assert (await journal.usage.total(owner="她")).calls == 0
+    await journal.usage.add(used, owner="她", at=datetime.now(UTC), run_loop_id="theirs")
+    together = await journal.usage.total(owner=None)
+    assert together.calls == total.calls + 1
+    (theirs,) = await journal.usage.lines(owner="她", by="run_loop")
+    assert theirs.key == "theirs"
     hour_ago = datetime.now(UTC) - timedelta(hours=1)
-    assert await journal.usage.spent("answer", since=hour_ago) == 21
+    assert await journal.usage.spent("answer", since=hour_ago) == 28
     lines = await journal.usage.lines(owner="me", by="run_loop")
     assert {line.key: line.calls for line in lines} == {"a": 2, "": 1}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from service.memory.ledger.segmenter import segment
 from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.protocol import SearchFilters
 from tests.support.memory.killed_store import killed_after
-from tests.support.memory.remembering import run_loop, tool_turn
+from tests.support.memory.remembering import NOON, run_loop, tool_turn
 
 Open = Callable[[], Ledger]
 """Opens the ledger of a folder, as often as it is called; each is closed before the next."""
@@ -65,6 +66,17 @@ def test_an_empty_ledger(ledger: Ledger) -> None:
     assert not ledger.notes.any()
     assert ledger.pending.all() == []
     assert ledger.pending.checkpoint() is None
+
+
+def test_segments_are_read_by_their_time(ledger: Ledger) -> None:
+    for name, days in (("b", 1), ("c", 2), ("a", 0)):
+        ledger.archive(run_loop(name, (f"ask {name}", f"tell {name}"), at=NOON + timedelta(days)))
+    ledger.archive(run_loop("theirs", ("x", "y"), at=NOON, owner="them"))
+    answers = SearchFilters(types=frozenset({"response"}), since=NOON, until=NOON + timedelta(9))
+    for newest, expected in ((False, ["tell a", "tell b"]), (True, ["tell c", "tell b"])):
+        numbers = ledger.segments.passing("me", answers).by_time(2, newest=newest)
+        pieces = ledger.segments.numbered(numbers, owner="me")
+        assert [pieces[number].content for number in numbers] == expected
 
 
 def test_a_run_loop_is_read_back_equal_at_once_and_after_a_restart(open_ledger: Open) -> None:

@@ -14,7 +14,12 @@ from service.memory.ledger.sqlite.sqlite_ledger import SqliteLedger
 from service.memory.long_term import LongTermMemory
 from service.memory.vectors.chroma.chroma_places import EmbeddedPlace
 from service.memory.vectors.index_worker import IndexWorker
-from service.memory.vectors.protocol import IndexEntry, IndexPlace, VectorIndex
+from service.memory.vectors.protocol import (
+    IndexEntry,
+    IndexPlace,
+    VectorIndex,
+    stored_vectors,
+)
 from tests.support.memory.exact_index import ExactPlace
 from tests.support.memory.remembering import WordEmbedder, run_loop
 
@@ -34,8 +39,8 @@ def index(place: IndexPlace) -> Iterator[VectorIndex]:
 
 
 def entries(*texts: str, owner: str = "me", first: int = 1) -> list[IndexEntry]:
-    vectors = EMBEDDER.embed_passages(texts).astype("<f2")
-    return [IndexEntry(first + i, owner, row.tobytes()) for i, row in enumerate(vectors)]
+    vectors = stored_vectors(EMBEDDER.embed_passages(texts))
+    return [IndexEntry(first + i, owner, stored) for i, stored in enumerate(vectors)]
 
 
 def nearest_numbers(
@@ -93,9 +98,9 @@ def test_adding_again_changes_nothing_and_deleting_what_is_gone_is_fine(
 
 def test_more_vectors_than_go_in_one_batch(index: VectorIndex) -> None:
     count = 6_000
-    rows = np.random.default_rng(0).standard_normal((count, 8))
+    rows = np.random.default_rng(0).standard_normal((count, 8)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    index.add([IndexEntry(n, "me", row.tobytes()) for n, row in enumerate(rows.astype("<f2"), 1)])
+    index.add([IndexEntry(n, "me", each) for n, each in enumerate(stored_vectors(rows), 1)])
     assert index.count() == count
     assert len(index.numbers()) == count
     index.delete(range(1, count), owner="me")
@@ -185,3 +190,21 @@ async def test_long_term_memory_needs_no_more_than_this(tmp_path: Path, place: I
     hits = (await memory.search("red apples", owner="me")).hits
     assert "red apples" not in {each.content for each in hits}
     await memory.aclose()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("sees_from", "is_kept"), [(100, True), (100_000, False)])
+async def test_an_index_is_damaged_only_where_looking_further_finds_no_more(
+    tmp_path: Path, sees_from: int, is_kept: bool
+) -> None:
+    place = ExactPlace(sees_from=sees_from)
+    for _ in range(2):
+        ledger = SqliteLedger(tmp_path / "memory.sqlite3")
+        memory = LongTermMemory(ledger, IndexWorker(ledger.embedding, EMBEDDER, [place]), EMBEDDER)
+        await memory.start()
+        await memory.warm_up()
+        turns = [(f"apple{number} pear{number}", f"tower{number}") for number in range(40)]
+        await memory.archive(run_loop("fruit", *turns))
+        await memory.embed_pending()
+        await memory.aclose()
+    assert (1 in place.generations) is is_kept

@@ -16,10 +16,18 @@ Held = dict[int, tuple[str, bytes]]
 
 
 class ExactIndex:
-    """A `VectorIndex` that finds the nearest without fail."""
+    """A `VectorIndex` that finds the nearest without fail, or only when it is asked for many."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: Held, *, sees_from: int = 1) -> None:
+        """Look at `held`.
+
+        Args:
+            held: what is in it.
+            sees_from: a search for fewer misses the nearest, as a graph of crowds far from each
+                other does.
+        """
         self._held = held
+        self._sees_from = sees_from
         self._lock = threading.Lock()
         self._closed = False
 
@@ -39,7 +47,8 @@ class ExactIndex:
             return [[] for _ in vectors]
         numbers, nearest = list(mine), []
         for cosines in vectors @ as_matrix(list(mine.values())).T:
-            best = np.argsort(-cosines, kind="stable")[:limit].tolist()
+            missed = 0 if limit >= self._sees_from else 1
+            best = np.argsort(-cosines, kind="stable")[missed : missed + limit].tolist()
             nearest.append([Nearest(numbers[row], float(cosines[row])) for row in best])
         return nearest
 
@@ -76,12 +85,15 @@ class ExactPlace:
 
     name = "in memory"
 
-    def __init__(self) -> None:
+    def __init__(self, *, sees_from: int = 1) -> None:
+        """See `ExactIndex`."""
         self.generations: dict[int, Held] = {}
+        self._sees_from = sees_from
 
     def open(self, generation: int) -> VectorIndex:
         """See `IndexPlace.open`."""
-        return ExactIndex(self.generations.setdefault(generation, {}))
+        held = self.generations.setdefault(generation, {})
+        return ExactIndex(held, sees_from=self._sees_from)
 
     def exists(self, generation: int) -> bool:
         """See `IndexPlace.exists`."""

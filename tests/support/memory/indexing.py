@@ -13,6 +13,7 @@ import numpy as np
 
 from service.memory.long_term import LongTermMemory
 from service.memory.protocol import IndexStats, Vectors
+from service.memory.vectors.protocol import as_matrix, stored_vectors
 from tests.support.memory.remembering import WordEmbedder
 
 OTHER_IDENTITY = "other-words v2 dimension=1024"
@@ -29,6 +30,24 @@ class DistinctEmbedder(WordEmbedder):
             row += np.random.default_rng(zlib.crc32(text.encode())).standard_normal(32)
         unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
+
+
+class NoisyEmbedder(WordEmbedder):
+    """Gives each text a vector in which no stretch of bytes is like that of another text."""
+
+    identity = "noise dimension=64"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        seeds = [zlib.crc32(text.encode()) for text in texts]
+        rows = np.stack([np.random.default_rng(seed).normal(size=64) for seed in seeds])
+        unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+
+def beginning_as_kept(embedder: WordEmbedder, text: str) -> list[bytes]:
+    """How a text's vector begins in the ledger's file, and in those of the index."""
+    [stored] = stored_vectors(embedder.embed([text]))
+    return [stored[:16], as_matrix([stored])[0, :4].tobytes()]
 
 
 def other_embedder() -> WordEmbedder:

@@ -21,7 +21,8 @@ _OF_RUN_LOOP = {
     "events": "DELETE FROM events WHERE run_loop_id = ?",
     # The idempotency key and the hash of a message tell of its words.
     "messages": "DELETE FROM inbox WHERE run_loop_id = ?",
-    "usage": "DELETE FROM usage WHERE run_loop_id = ?",
+    # What was spent stays spent: a cap is not lifted by forgetting.
+    "usage": "UPDATE usage SET run_loop_id = '' WHERE run_loop_id = ?",
     "approvals": "DELETE FROM standing_approvals WHERE run_loop_id = ?",
 }
 

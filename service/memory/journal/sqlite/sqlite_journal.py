@@ -32,6 +32,7 @@ from service.memory.journal.protocol import Listener
 from service.memory.journal.rewriting import Rewriter
 from service.memory.journal.sqlite import (
     approval_table,
+    audit_query,
     change_table,
     inbox_table,
     journal_form,
@@ -41,6 +42,7 @@ from service.memory.journal.sqlite import (
 )
 from service.memory.journal.sqlite import event_table as event_rows
 from service.memory.journal.sqlite.approval_table import ApprovalTable
+from service.memory.journal.sqlite.audit_query import AuditQuery
 from service.memory.journal.sqlite.change_table import ChangeTable
 from service.memory.journal.sqlite.event_table import EventReads, write
 from service.memory.journal.sqlite.import_rows import ImportRows
@@ -59,7 +61,7 @@ T = TypeVar("T")
 COMMITS_BETWEEN_LOOKS = 64  # at the length of the write-ahead log
 _ENDED_HELD = 8
 _TABLES = (
-    *(event_rows, run_loop_table, usage_table, inbox_table),
+    *(event_rows, audit_query, run_loop_table, usage_table, inbox_table),
     *(approval_table, change_table, receipt_table, journal_form),
 )
 
@@ -99,6 +101,7 @@ class SqliteJournal(EventReads):
         self._closing = False
         self._tidying: asyncio.Task[None] | None = None
         self.usage = UsageTable(self._file, self._lock, self._threads)
+        self.audit = AuditQuery(self._file, self.words, self.state, self._threads)
         self.inbox = InboxTable(self._file, self._lock, self._threads)
         self.standing_approvals = ApprovalTable(self._file, self._lock, self._threads)
         self.imports = ImportRows(self._file, self._lock, self._threads, self)

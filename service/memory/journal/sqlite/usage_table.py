@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS usage (
     estimated INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS usage_of_owner ON usage (owner, at);
+CREATE INDEX IF NOT EXISTS usage_of_all ON usage (at);
 """
 
 _INSERT = "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -97,18 +98,20 @@ class UsageTable:
                 db.executemany(_INSERT, lines)
             last = page[-1][0]
 
-    async def add(self, usage: Usage, *, owner: str, at: datetime) -> None:
+    async def add(self, usage: Usage, *, owner: str, at: datetime, run_loop_id: str = "") -> None:
         """See `UsageLedger.add`."""
-        await run_to_end(self._add_in_turn(usage, owner, at))
+        await run_to_end(self._add_in_turn(usage, owner, at, run_loop_id))
 
-    async def _add_in_turn(self, usage: Usage, owner: str, at: datetime) -> None:
+    async def _add_in_turn(self, usage: Usage, owner: str, at: datetime, run_loop_id: str) -> None:
         async with self._lock:
-            await to_thread.run_sync(self._add, usage, owner, at, limiter=self._threads)
+            await to_thread.run_sync(
+                self._add, usage, owner, at, run_loop_id, limiter=self._threads
+            )
 
-    def _add(self, usage: Usage, owner: str, at: datetime) -> None:
+    def _add(self, usage: Usage, owner: str, at: datetime, run_loop_id: str) -> None:
         with self._file.transaction(durable=False) as db:
             lowest = db.execute("SELECT min(coalesce(min(seq), 0), 0) FROM usage").fetchone()[0]
-            db.execute(_INSERT, _row(lowest - 1, owner, millis_of(at), "", usage))
+            db.execute(_INSERT, _row(lowest - 1, owner, millis_of(at), run_loop_id, usage))
 
     async def spent(self, purpose: UsagePurpose, *, since: datetime) -> int:
         """See `UsageLedger.spent`."""
@@ -147,7 +150,7 @@ class UsageTable:
         return [UsageLine(key=key, goal=goals.get(key), **_totals(totals)) for key, *totals in rows]
 
     async def total(
-        self, *, owner: str, since: datetime | None = None, until: datetime | None = None
+        self, *, owner: str | None, since: datetime | None = None, until: datetime | None = None
     ) -> UsageTotals:
         """See `UsageLedger.total`."""
         where = _within(owner, since, until)
@@ -158,8 +161,9 @@ class UsageTable:
         return await to_thread.run_sync(self._file.select, query, values, limiter=self._threads)
 
 
-def _within(owner: str, since: datetime | None, until: datetime | None) -> Where:
-    where = Where("owner = ?", owner)
+def _within(owner: str | None, since: datetime | None, until: datetime | None) -> Where:
+    where = Where()
+    where.add("owner = ?", owner)
     where.add("at >= ?", None if since is None else millis_of(since))
     where.add("at < ?", None if until is None else millis_of(until))
     return where

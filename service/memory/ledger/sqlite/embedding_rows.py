@@ -32,12 +32,11 @@ from service.memory.protocol import (
     Vectors,
 )
 from service.memory.vectors.embedding_store import KnownVectors, PendingSegment
-from service.memory.vectors.protocol import STORED, IndexEntry, as_matrix
+from service.memory.vectors.protocol import IndexEntry, as_matrix, stored_vectors
 from service.storage.sqlite_file import SqliteFile
 
-# A vector is its numbers as 16-bit floats, little-endian, of length 1 as nearly as these allow. Its
-# key joins embedder and segment, since a table of long rows is read twice as fast by an integer
-# key as by a pair.
+# A vector is kept as `stored_vectors` tells. Its key joins embedder and segment, since a table of
+# long rows is read twice as fast by an integer key as by a pair.
 EMBEDDING_SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS embedders (
@@ -107,7 +106,7 @@ class SqliteEmbeddings:
                 other += 1
                 name = f"{identity} other={other}"
             if probe is not None:
-                stored = probe.astype(STORED).tobytes()
+                (stored,) = stored_vectors(probe)
                 db.execute("INSERT OR IGNORE INTO embedder_probes VALUES (?, ?)", (number, stored))
         return number
 
@@ -127,16 +126,13 @@ class SqliteEmbeddings:
 
     def store(self, embedder: int, pending: Sequence[PendingSegment], vectors: Vectors) -> None:
         """See `EmbeddingStore.store`."""
-        rows = vectors.astype(STORED)
+        rows = stored_vectors(vectors)
         first = embedder << SHIFT
         with self._writing:
             with self._file.transaction(durable=False) as db:
                 db.executemany(
                     "INSERT OR IGNORE INTO vectors SELECT ? + id, ? FROM segments WHERE id = ?",
-                    [
-                        (first, row.tobytes(), piece.number)
-                        for piece, row in zip(pending, rows, strict=True)
-                    ],
+                    [(first, row, piece.number) for piece, row in zip(pending, rows, strict=True)],
                 )
             self._file.checkpoint()
 

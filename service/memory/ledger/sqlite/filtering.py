@@ -80,11 +80,16 @@ class PassingRows:
         Raises:
             StorageError: the ledger cannot be read.
         """
-        condition, values = self._by_known_metadata() or (self._conditions, self._values)
-        rows = self._file.select(
-            f"SELECT s.id FROM segments s WHERE {condition} LIMIT ?", (*values, limit)
-        )
-        return [row[0] for row in rows]
+        return self._select("", limit)
+
+    def by_time(self, limit: int, *, newest: bool) -> list[int]:
+        """Numbers of the oldest segments that pass, or of the newest, at most so many.
+
+        Raises:
+            StorageError: the ledger cannot be read.
+        """
+        direction = "DESC" if newest else "ASC"
+        return self._select(f" ORDER BY s.at {direction}, s.id {direction}", limit)
 
     def among(self, numbers: Iterable[int]) -> frozenset[int]:
         """Which of these pass.
@@ -98,6 +103,13 @@ class PassingRows:
             (json.dumps([*numbers]), *self._values),
         )
         return frozenset(row[0] for row in rows)
+
+    def _select(self, order: str, limit: int) -> list[int]:
+        condition, values = self._by_known_metadata() or (self._conditions, self._values)
+        rows = self._file.select(
+            f"SELECT s.id FROM segments s WHERE {condition}{order} LIMIT ?", (*values, limit)
+        )
+        return [row[0] for row in rows]
 
     def _by_known_metadata(self) -> tuple[str, list[SqlValue]] | None:
         """The same conditions, with the metadata that pass named one by one.

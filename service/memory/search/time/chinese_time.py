@@ -1,121 +1,79 @@
-"""Chinese time expressions: patterns, and what each means on a calendar."""
+"""Chinese time expressions: patterns, and what each means on a calendar. Holidays stand apart."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import date, timedelta
 
 from service.memory.search.time.calendar_spans import (
     Calendar,
     Match,
-    Meaning,
+    Portion,
     Rule,
     TimeRange,
     day_or_part,
 )
+from service.memory.search.time.chinese_words import (
+    BEFORE_A_DAY,
+    DAY,
+    DAYS_BACK,
+    MONTH,
+    NEXT_IS_A_DAY,
+    NO_DIGIT_BEFORE,
+    NO_TIMES,
+    NOT_A_MONTH,
+    NOT_AHEAD,
+    NUMBER,
+    ON_WEEKDAY,
+    PART,
+    PARTS,
+    SEASONS,
+    SMALL,
+    UNITS,
+    WEEK,
+    WEEK_UNITS,
+    WEEKDAYS,
+    YEAR,
+    YEAR_BACK,
+    number,
+    rule,
+    year_of,
+)
 
-_DIGITS = {character: value for value, character in enumerate("零一二三四五六七八九")} | {
-    "〇": 0,
-    "两": 2,
-    "兩": 2,
-    "几": 3,
-    "幾": 3,
-    "数": 3,
+_PORTIONS: dict[str, Portion] = {
+    "初": "early",
+    "上旬": "early",
+    "中旬": "mid",
+    "下旬": "late",
+    "底": "late",
+    "末": "late",
 }
-_WEEKDAYS = {character: day for day, character in enumerate("一二三四五六日")} | {"天": 6}
-_DAYS_BACK = {"今": 0, "昨": 1, "前": 2, "大前": 3}
-_YEARS_BACK = {"今": 0, "去": 1, "昨": 1, "前": 2, "大前": 3}
-_PARTS = {
-    "早上": "morning",
-    "早晨": "morning",
-    "清晨": "morning",
-    "上午": "morning",
-    "早": "morning",
-    "晨": "morning",
-    "中午": "noon",
-    "下午": "afternoon",
-    "傍晚": "evening",
-    "晚上": "night",
-    "夜里": "night",
-    "深夜": "night",
-    "晚": "night",
-    "夜": "night",
-    "凌晨": "small hours",
-}
-_SEASONS = {"春": "spring", "夏": "summer", "秋": "autumn", "冬": "winter"}
-_UNITS = {
-    "分钟": "minute",
-    "小时": "hour",
-    "钟头": "hour",
-    "天": "day",
-    "日": "day",
-    "周": "week",
-    "星期": "week",
-    "礼拜": "week",
-    "月": "month",
-    "年": "year",
-}
-
-_NUMBER = r"(?:\d{1,4}|[零〇一二两兩三四五六七八九十百几幾数]{1,4})"
-_SMALL = r"(?:\d{1,2}|[一二三四五六七八九十]{1,3})"
-_NO_DIGIT_BEFORE = r"(?<![\d一二两兩三四五六七八九十百千几幾数每第半.])"
-_YEAR = r"(?P<year>(?:19|20)\d\d|[一二][零〇一二三四五六七八九]{3})年"
-_MONTH = rf"(?P<month>{_SMALL})月(?:份)?"
-_DAY = rf"(?P<day>{_SMALL})[日号號]"
-_PART = r"(?P<part>早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|深夜|凌晨|早|晨|晚|夜)"
-_WEEK = r"(?:周|週|个?星期|個?星期|个?礼拜|個?禮拜)"
-_WEEK_UNITS = r"(?:天|日|周|个?星期|个?礼拜|个?月|年|个?小时|个?钟头|分钟)"
-_NO_TIMES = r"(?![次个個回遍场場])"
-_NOT_AHEAD = r"(?![端后後台沿途往面景提言缀锋线排辈任夫妻女男])"
-_NOT_A_MONTH = r"(?![薪租票费供球亮饼光经經刊度怀嫂历])"
-
-
-def _rule(pattern: str, meaning: Meaning) -> Rule:
-    return re.compile(pattern), meaning
-
-
-def _number(text: str) -> int:
-    """A number as people write it up to some thousands: 12, 十二, 二十, 一百, 两, 二〇二三.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if text.isdigit() and text.isascii():
-        return int(text)
-    if "百" in text or "十" in text:
-        hundreds, _, rest = text.rpartition("百")
-        tens, ten, ones = rest.rpartition("十")
-        total = _number(hundreds) * 100 if hundreds else (100 if "百" in text else 0)
-        total += (_number(tens) if tens else 1) * 10 if ten else 0
-        return total + (_number(ones) if ones else 0)
-    value = 0
-    for character in text:
-        if character not in _DIGITS:
-            raise ValueError(f"{text!r} is no number")
-        value = value * 10 + _DIGITS[character]
-    return value
+_MONTHS_OF_EDGE = {"初": (1, 2), "中": (6, 2), "底": (11, 2), "末": (11, 2)}
+_SOME = ("几", "幾", "数")
 
 
 def _part(match: Match, day: TimeRange, calendar: Calendar) -> Sequence[TimeRange]:
-    return day_or_part(match, day, calendar, _PARTS)
+    return day_or_part(match, day, calendar, PARTS)
 
 
 def _day_back(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    back = timedelta(days=_DAYS_BACK[match["back"]])
+    back = timedelta(days=DAYS_BACK[match["back"]])
     return _part(match, calendar.days(calendar.today - back), calendar)
 
 
 def _ago(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    return [calendar.ago(_number(match["count"]), _unit(match))]
+    unit = _unit(match)
+    if match["count"] in _SOME:
+        return [calendar.some_ago(2, 5, unit)]
+    return [calendar.ago(number(match["count"]), unit)]
 
 
 def _past(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    return [calendar.past(_number(match["count"]), _unit(match))]
+    return [calendar.past(number(match["count"]), _unit(match))]
 
 
 def _unit(match: Match) -> str:
-    return _UNITS[match["unit"].lstrip("个個")]
+    return UNITS[match["unit"].lstrip("个個")]
 
 
 def _week_offset(match: Match) -> int:
@@ -127,7 +85,7 @@ def _week(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
 
 
 def _week_day(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    day = calendar.weekday(_WEEKDAYS[match["weekday"]], _week_offset(match))
+    day = calendar.weekday(WEEKDAYS[match["weekday"]], _week_offset(match))
     return _part(match, day, calendar)
 
 
@@ -137,92 +95,180 @@ def _weekend(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
 
 
 def _bare_week_day(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    day = calendar.latest_weekday(_WEEKDAYS[match["weekday"]], or_today=True)
+    day = calendar.latest_weekday(WEEKDAYS[match["weekday"]], or_today=True)
     return _part(match, day, calendar)
 
 
 def _month_back(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
     month = calendar.month_from_now(_week_offset(match))
     if match["day"]:
-        return [calendar.days(month.since.date().replace(day=_number(match["day"])))]
+        return [calendar.days(month.since.date().replace(day=number(match["day"])))]
     return [_of_a_month(match, month, calendar)]
 
 
 def _of_a_month(match: Match, month: TimeRange, calendar: Calendar) -> TimeRange:
     third = match.groupdict().get("third")
-    first = month.since.date()
-    if third is None:
-        return month
-    if third in ("初", "上旬"):
-        return calendar.days(first, 10)
-    if third == "中旬":
-        return calendar.days(first + timedelta(days=10), 10)
-    return TimeRange(calendar.days(first + timedelta(days=20)).since, month.until)
+    return calendar.portion(month, _PORTIONS[third]) if third else month
 
 
-def _year_back(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    return _within_year(match, calendar.today.year - _YEARS_BACK[match["back"]], calendar)
-
-
-def _year(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    return _within_year(match, _number(match["year"]), calendar)
-
-
-def _within_year(match: Match, year: int, calendar: Calendar) -> Sequence[TimeRange]:
-    """The year, or its season, month, day, beginning or end."""
+def _in_year(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """The year, or its season, month, day, beginning, half, quarter or end."""
+    year = year_of(match, calendar)
+    if year is None:
+        return []
     if match["season"]:
-        return [calendar.season(_SEASONS[match["season"][0]], year)]
+        return [calendar.season(SEASONS[match["season"]], year)]
     if match["month"] and match["day"]:
-        day = calendar.days(date(year, _number(match["month"]), _number(match["day"])))
+        day = calendar.days(date(year, number(match["month"]), number(match["day"])))
         return _part(match, day, calendar)
     if match["month"]:
-        return [_of_a_month(match, calendar.month(year, _number(match["month"])), calendar)]
+        return [_of_a_month(match, calendar.month(year, number(match["month"])), calendar)]
+    if match["half"]:
+        return [calendar.month(year, 1 if match["half"] == "上" else 7, 6)]
+    if match["quarter"]:
+        return [calendar.month(year, number(match["quarter"]) * 3 - 2, 3)]
     if match["edge"]:
-        early = match["edge"][-1] == "初"
-        return [calendar.month(year, 1 if early else 11, 2)]
+        return [calendar.month(year, *_MONTHS_OF_EDGE[match["edge"][-1]])]
     return [calendar.year(year)]
 
 
 def _date(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    month = _number(match["month"])
+    month = number(match["month"])
     if match["day"]:
-        return _part(match, calendar.latest_day(month, _number(match["day"])), calendar)
-    return [_of_a_month(match, calendar.latest_month(month), calendar)]
+        return _part(match, calendar.latest_day(month, number(match["day"])), calendar)
+    stretch = _of_a_month(match, calendar.latest_month(month), calendar)
+    if stretch.since > calendar.now:  # 5月下旬, in the middle of May
+        stretch = _of_a_month(match, calendar.month(calendar.today.year - 1, month), calendar)
+    return [stretch]
+
+
+def _days(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """5月3日到7日."""
+    month, year = number(match["month"]), year_of(match, calendar)
+    if year is None:
+        first = calendar.latest_day(month, number(match["first"]))
+    else:
+        first = calendar.days(date(year, month, number(match["first"])))
+    last = calendar.days(first.since.date().replace(day=number(match["day"])))
+    return [TimeRange(first.since, last.until)] if first < last else []
+
+
+def _months(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """3到5月."""
+    first, last, year = number(match["first"]), number(match["month"]), year_of(match, calendar)
+    if not 1 <= first < last <= 12:
+        return []
+    if year is None:
+        year = calendar.latest_month(first).since.year
+    return [calendar.month(year, first, last - first + 1)]
+
+
+def _day_alone(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    return _part(match, calendar.latest_day_of_month(number(match["day"])), calendar)
+
+
+def _edge_alone(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """年底, 月初, 下旬: the last that has begun."""
+    edge = match["edge"]
+    if edge.startswith("年"):
+        months = _MONTHS_OF_EDGE[edge[-1]]
+        stretch = calendar.month(calendar.today.year, *months)
+        return [calendar.a_year_before(stretch) if stretch.since > calendar.now else stretch]
+    portion = _PORTIONS[edge.removeprefix("月")]
+    stretch = calendar.portion(calendar.month_from_now(0), portion)
+    if stretch.since > calendar.now:
+        stretch = calendar.portion(calendar.month_from_now(-1), portion)
+    return [stretch]
+
+
+def _half_alone(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    stretch = calendar.month(calendar.today.year, 1 if match["half"] == "上" else 7, 6)
+    return [calendar.a_year_before(stretch) if stretch.since > calendar.now else stretch]
+
+
+def _season_alone(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    present = match["which"] in "这這"
+    return [calendar.latest_season(SEASONS[match["season"]], or_present=present)]
+
+
+def _this_time(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    unit = {"月": "month", "年": "year"}.get(match["unit"], "week")
+    stretch = calendar.this_time(unit)
+    return [calendar.a_year_before(stretch) if match["last"] == "前" else stretch]
 
 
 _THIRD = r"(?:(?P<third>初|底|末|上旬|中旬|下旬))?"
 _IN_YEAR = (
-    rf"(?:的?(?:(?P<season>[春夏秋冬](?:天|季)?)|{_MONTH}(?:{_DAY}(?:的?{_PART})?|{_THIRD})"
-    r"|(?P<edge>年?[初底末])))?"
+    rf"(?:的?(?:(?P<season>[春夏秋冬])(?:天|季)?|{MONTH}(?:{DAY}(?:的?{PART})?{ON_WEEKDAY}|{_THIRD})"
+    r"|(?P<half>[上下])半年|第?(?P<quarter>[一二三四1-4])季度"
+    r"|(?P<edge>年?[初底末](?![一二三四五六七八九十])|年中(?![国國央学期文间秋考]))))?"
 )
 _WHICH = r"(?P<which>上+|本|这|這)"
+_TO = r"(?:到|至|-|–|~)"
+_OF_YEAR = rf"(?:(?:{YEAR}|{YEAR_BACK})的?)?"
+_NOT_IN_ANOTHER = r"(?<![\d一二两三四五六七八九十个個今去明后前昨本上下这這每几半年月])"
 
 CHINESE: tuple[Rule, ...] = (
-    _rule(rf"(?P<back>大前|今|昨|前)[天日](?:的?{_PART})?", _day_back),
-    _rule(r"(?P<back>今|昨|前)(?P<part>早|晨|晚|夜)上?", _day_back),
-    _rule(rf"(?P<count>{_NUMBER})多?(?P<unit>{_WEEK_UNITS})(?:之|以)?前{_NOT_AHEAD}", _ago),
-    _rule(r"半年(?:之|以)?前", lambda match, calendar: [calendar.ago(6, "month")]),
-    _rule(r"半个?月(?:之|以)?前", lambda match, calendar: [calendar.ago(2, "week")]),
-    _rule(r"半个?小时(?:之|以)?前", lambda match, calendar: [calendar.ago(30, "minute")]),
-    _rule(
-        rf"(?:最近|过去|過去|近|这|這)(?:的)?(?P<count>{_NUMBER})(?P<unit>{_WEEK_UNITS})(?!前)",
+    rule(rf"(?P<back>大前|今|昨|前)[天日](?:的?{PART})?", _day_back),
+    rule(r"(?P<back>今|昨|前)(?P<part>早|晨|晚|夜)上?", _day_back),
+    rule(
+        # 三月前 is before March, and 2023年前 before that year.
+        rf"(?<!\d)(?!(?:19|20)\d\d年)(?P<count>{NUMBER})多?(?!月)(?P<unit>{WEEK_UNITS})(?:之|以)?前"
+        rf"{NOT_AHEAD}",
+        _ago,
+    ),
+    rule(r"半年(?:之|以)?前", lambda match, calendar: [calendar.ago(6, "month")]),
+    rule(r"半个?月(?:之|以)?前", lambda match, calendar: [calendar.ago(2, "week")]),
+    rule(r"半个?小时(?:之|以)?前", lambda match, calendar: [calendar.ago(30, "minute")]),
+    rule(r"前(?:几|幾|些|两|兩)天", lambda match, calendar: [calendar.before_today(7)]),
+    rule(r"前些日子", lambda match, calendar: [calendar.before_today(30)]),
+    rule(r"前一?(?:阵子?|段时间)", lambda match, calendar: [calendar.before_today(60)]),
+    rule(
+        rf"(?:最近|过去|過去|近|这|這)(?:的)?(?P<count>{NUMBER})(?P<unit>{WEEK_UNITS})(?!前)",
         _past,
     ),
-    _rule(rf"{_WHICH}{_WEEK}(?!末)", _week),
-    _rule(rf"{_WHICH}{_WEEK}(?P<weekday>[一二三四五六日天]){_NO_TIMES}(?:的?{_PART})?", _week_day),
-    _rule(rf"{_WHICH}个?(?:周|週)末", _weekend),
-    _rule(r"(?<![每个個上本这這下])(?P<which>)(?:周|週)末", _weekend),
-    _rule(
+    rule(rf"{_WHICH}{WEEK}(?!末)", _week),
+    rule(rf"{_WHICH}{WEEK}(?P<weekday>[一二三四五六日天]){NO_TIMES}(?:的?{PART})?", _week_day),
+    rule(rf"{_WHICH}个?(?:周|週)末", _weekend),
+    rule(r"(?<![每个個上本这這下])(?P<which>)(?:周|週)末", _weekend),
+    rule(
         r"(?<![每上下本这這一二两兩三四五六七八九十几幾半\d个個])(?:周|週|星期|礼拜|禮拜)"
-        rf"(?P<weekday>[一二三四五六日天]){_NO_TIMES}(?:的?{_PART})?",
+        rf"(?P<weekday>[一二三四五六日天]){NO_TIMES}(?:的?{PART})?",
         _bare_week_day,
     ),
-    _rule(rf"{_WHICH}个?個?月份?(?:{_DAY}|{_THIRD})", _month_back),
-    _rule(rf"(?P<back>大前|今|去|昨|前)年{_IN_YEAR}", _year_back),
-    _rule(rf"(?<!\d){_YEAR}{_IN_YEAR}", _year),
-    _rule(rf"{_NO_DIGIT_BEFORE}{_MONTH}{_DAY}(?P<third>)?(?:的?{_PART})?", _date),
-    _rule(
-        rf"{_NO_DIGIT_BEFORE}{_MONTH}(?!天){_NOT_A_MONTH}{_THIRD}(?P<day>)?",
+    rule(rf"{_WHICH}个?個?月份?(?:{DAY}|{_THIRD})", _month_back),
+    rule(
+        r"(?P<last>上个?|上個|去|前)(?P<unit>周|週|星期|月|年)的?(?:(?:这个?|這個?)(?:时候|時候|时间)"
+        r"|这会儿|此时|同期)",
+        _this_time,
+    ),
+    rule(rf"{YEAR_BACK}{_IN_YEAR}", _in_year),
+    rule(rf"{YEAR}{_IN_YEAR}", _in_year),
+    rule(
+        rf"{NO_DIGIT_BEFORE}(?:(?:周|星期)[一二三四五六日天][,\s]*)?{MONTH}{DAY}(?P<third>)?"
+        rf"(?:的?{PART})?{ON_WEEKDAY}",
         _date,
     ),
+    rule(
+        rf"{NO_DIGIT_BEFORE}{MONTH}(?!天){NOT_A_MONTH}{_THIRD}(?P<day>)?",
+        _date,
+    ),
+    rule(
+        rf"{NO_DIGIT_BEFORE}{_OF_YEAR}{MONTH}(?P<first>{SMALL})[日号號]?{_TO}{DAY}",
+        _days,
+    ),
+    rule(
+        rf"{NO_DIGIT_BEFORE}{_OF_YEAR}(?P<first>{SMALL})(?:月份?)?{_TO}{MONTH}(?![\d一二三四五六七八九十])",
+        _months,
+    ),
+    rule(
+        rf"{BEFORE_A_DAY}(?P<day>{SMALL})[号號](?:的?{PART})?{NEXT_IS_A_DAY}",
+        _day_alone,
+    ),
+    rule(
+        rf"{_NOT_IN_ANOTHER}(?P<edge>[年月][初底末]|[上中下]旬)(?![一二三四五六七八九十])",
+        _edge_alone,
+    ),
+    rule(rf"{_NOT_IN_ANOTHER}(?P<half>[上下])半年", _half_alone),
+    rule(r"(?P<which>这|這|上)一?[个個]?(?P<season>[春夏秋冬])[天季]", _season_alone),
 )

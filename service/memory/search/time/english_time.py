@@ -1,98 +1,50 @@
-"""English time expressions: patterns, and what each means on a calendar.
-
-"May", "march", "second", "fall" and "Sunday best" are words first: a bare name is a time only
-after a preposition, beside a number or at an end. Where a pattern has to hold the preposition, the
-group ``core`` is the expression itself.
-"""
+"""English time expressions: patterns, and what each means on a calendar. Holidays stand apart."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import date, timedelta
 
 from service.memory.search.time.calendar_spans import (
-    DAY_PARTS,
     Calendar,
     Match,
-    Meaning,
     Rule,
     TimeRange,
     day_or_part,
 )
-
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_NUMBERS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "couple of": 2,
-    "a couple of": 2,
-    "three": 3,
-    "few": 3,
-    "a few": 3,
-    "four": 4,
-    "several": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-}
-_PARTS = {part: part for part in DAY_PARTS}
-_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4}
-
-_MONTH = (
-    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
-    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?(?!\w)"
-)
-_WEEKDAY = (
-    r"(?P<weekday>mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|"
-    r"sat(?:urday)?|sun(?:day)?)(?!\w)"
-)
-_FULL_WEEKDAY = r"(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?!\w)"
-_DAY = r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)?(?!\w)"
-_YEAR = r"(?P<year>(?:19|20)\d\d)(?!\w|[.,]\d)"
-_COUNT = (
-    r"(?P<count>\d{1,4}|a\s+couple\s+of|couple\s+of|a\s+few|few|several|an?|one|two|three|four|"
-    r"five|six|seven|eight|nine|ten|eleven|twelve)"
-)
-_UNIT = r"(?P<unit>minute|hour|day|week|month|year)s?"
-_SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
-_PART = r"(?P<part>morning|noon|afternoon|evening|night)"
-_BOUNDS = r"(?:since|until|till|before|after|by|from|between|to|and|through)"
-_WHEN = rf"(?:{_BOUNDS}|on|in|during|of|around)"
-_END = r"(?=['’]s\b|\s*(?:[?.!,;:)]|$|and\b|or\b|in\b|at\b|on\b|to\b|until\b|till\b|-|–))"
-_COUNTED = (  # "in 2000 words" names no year
-    r"(?!\s*(?:words?|steps?|miles?|km|m|kg|g|ms|s|seconds?|minutes?|hours?|days?|people|pieces?|"
-    r"dollars?|euros?|yuan|lines?|tokens?|bytes?|[kmg]b|%|calories|meters?|feet|pages?|items?)\b)"
+from service.memory.search.time.english_words import (
+    BOUNDS,
+    COUNT,
+    COUNTED,
+    DAY,
+    END,
+    FULL_WEEKDAY,
+    MONTH,
+    MONTH_NAMES,
+    NOT_LAST_WEEK,
+    ORDINALS,
+    PART,
+    PARTS,
+    SEASON,
+    UNIT,
+    WEEKDAY,
+    WEEKDAY_NAMES,
+    WHEN,
+    YEAR,
+    YEAR_OR_LAST,
+    count_of,
+    is_past,
+    month_of,
+    rule,
+    weekday_of,
+    year_of,
 )
 
-
-def _rule(pattern: str, meaning: Meaning) -> Rule:
-    return re.compile(rf"(?<![\w-]){pattern}", re.IGNORECASE), meaning
-
-
-def _count(match: Match) -> int:
-    word = " ".join(match["count"].lower().split())
-    return int(word) if word.isdigit() else _NUMBERS[word]
-
-
-def _month(match: Match) -> int:
-    return _MONTHS.index(match["month"].lower()[:3]) + 1
-
-
-def _weekday(match: Match) -> int:
-    return _WEEKDAYS.index(match["weekday"].lower()[:3])
+_FEWEST_AND_MOST = {"few": (2, 5), "a few": (2, 5), "several": (3, 7)}
 
 
 def _in_part(match: Match, day: TimeRange, calendar: Calendar) -> Sequence[TimeRange]:
-    return day_or_part(match, day, calendar, _PARTS)
+    return day_or_part(match, day, calendar, PARTS)
 
 
 def _today(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
@@ -102,6 +54,33 @@ def _today(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
     return [calendar.part(day, "night")] if word == "tonight" else _in_part(match, day, calendar)
 
 
+def _ago(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    unit = match["unit"].lower()
+    about = _FEWEST_AND_MOST.get(" ".join(match["count"].lower().split()))
+    return [calendar.some_ago(*about, unit) if about else calendar.ago(count_of(match), unit)]
+
+
+def _named_ago(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """two weekends ago, three Tuesdays ago, two summers ago."""
+    return [_last_of(match, calendar, count_of(match) - 1)]
+
+
+def _before_last(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """the week before last, the Tuesday before last, the summer before last."""
+    what = (match["what"] or "").lower()
+    return [calendar.ago(2, what) if what else _last_of(match, calendar, 1)]
+
+
+def _last_of(match: Match, calendar: Calendar, back: int) -> TimeRange:
+    """The last weekend, weekday or season, or that so many before."""
+    if match["season"]:
+        season = calendar.latest_season(match["season"].lower(), or_present=False)
+        return calendar.season(match["season"].lower(), season.since.year - back)
+    if match["weekday"]:
+        return calendar.latest_weekday(weekday_of(match), or_today=False, weeks=back)
+    return calendar.weekends_ago(1 + back)
+
+
 def _relative(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
     """last week, this month, past year, last weekend."""
     offset = 0 if match["which"].lower() in ("this", "current") else -1
@@ -109,10 +88,7 @@ def _relative(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
         case "week":
             return [calendar.week(offset)]
         case "weekend":
-            if offset == 0:
-                return [calendar.latest_weekend()]
-            begun = calendar.today.weekday() >= 5
-            return [calendar.weekend(-1) if begun else calendar.latest_weekend()]
+            return [calendar.weekends_ago(1) if offset else calendar.latest_weekend()]
         case "month":
             return [calendar.month_from_now(offset)]
         case "quarter":
@@ -122,27 +98,53 @@ def _relative(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
             return [calendar.year(calendar.today.year + offset)]
 
 
+def _earlier(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    (whole,) = _relative(match, calendar)
+    return [TimeRange(whole.since, calendar.now)]
+
+
 def _named_weekday(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    which = (match.groupdict().get("which") or "").lower()
-    day = calendar.latest_weekday(_weekday(match), or_today=which not in ("last", "past"))
+    day = calendar.latest_weekday(weekday_of(match), or_today=not is_past(match))
     return _in_part(match, day, calendar)
 
 
 def _named_month(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    last = (match.groupdict().get("which") or "").lower() in ("last", "past")
-    return [calendar.latest_month(_month(match), or_present=not last)]
+    return [calendar.latest_month(month_of(match), or_present=not is_past(match))]
+
+
+def _month_of_year(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    year = year_of(match, calendar)
+    return [calendar.month(year, month_of(match))] if year is not None else []
 
 
 def _season(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    last = (match.groupdict().get("which") or "").lower() in ("last", "past", "previous")
-    return [calendar.latest_season(match["season"].lower(), or_present=not last)]
+    name, year = match["season"].lower(), year_of(match, calendar)
+    if year is not None:
+        return [calendar.season(name, year)]
+    return [calendar.latest_season(name, or_present=not is_past(match))]
 
 
 def _day_of_month(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
-    month, day, year = _month(match), int(match["day"]), match.groupdict().get("year")
-    if year:
-        return [calendar.days(date(int(year), month, day))]
+    month, day, year = month_of(match), int(match["day"]), year_of(match, calendar)
+    if year is not None:
+        return [calendar.days(date(year, month, day))]
     return [calendar.latest_day(month, day)]
+
+
+def _days_of_month(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """3 to 9 May 2024."""
+    (last,) = _day_of_month(match, calendar)
+    first = last.since.date().replace(day=int(match["first"]))
+    return [TimeRange(calendar.days(first).since, last.until)] if first < last.since.date() else []
+
+
+def _day_alone(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    """the 8th, the 8th of last month."""
+    day, which = int(match["day"]), (match.groupdict().get("which") or "").lower()
+    if not which:
+        return [calendar.latest_day_of_month(day)]
+    month = calendar.month_from_now(-1 if which == "last" else 0)
+    return [calendar.days(month.since.date().replace(day=day))]
 
 
 def _slashes(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
@@ -163,66 +165,143 @@ def _iso(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
 
 def _quarter(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
     number = match["number"].lower()
-    quarter = int(number) if number.isdigit() else _ORDINALS[number]
+    quarter = int(number) if number.isdigit() else ORDINALS[number]
     return [calendar.month(int(match["year"]), quarter * 3 - 2, 3)]
 
 
+def _half(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    year = year_of(match, calendar)
+    if year is None:
+        return []
+    return [calendar.month(year, 1 if match["half"].lower() == "first" else 7, 6)]
+
+
+def _year(match: Match, calendar: Calendar) -> Sequence[TimeRange]:
+    return [calendar.year(int(match["year"]))]
+
+
 _LAST = r"(?P<which>last|past|previous|this|current)"
+_LAST_OR_THIS = r"(?P<which>last|this)"
+_UNIT_OR_NAMED = rf"(?:(?P<what>week|month|year)|weekend|{SEASON}|{FULL_WEEKDAY})"
+_WEEKENDS = rf"(?:weekend|{SEASON}|(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day))s?"
+_NO_SPRING_ROLL = (  # nor the fall of Rome, nor what is called after a season
+    r"(?!-|\s+(?:rolls?|boot|onions?|water|mattress|sale|coats?|boots?|tires?|tyres?|olympics|"
+    rf"in\s+love|asleep|of\s+(?!{YEAR})))"
+)
+_TO = r"\s*(?:-|–|to|until|till|through)\s*(?:the\s+)?"
+_WITH_WEEKDAY = rf"(?:(?:last\s+)?{WEEKDAY_NAMES}\.?,?\s+(?:the\s+)?)?"
+_AND_WEEKDAY = rf"(?:,?\s*\(?\b{WEEKDAY_NAMES}\b\)?)?"
+_THIS_DAY = (  # a day of any month, and not the 8th floor
+    r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)"
+    r"(?=\s*(?:[?.!,;:)]|$)|\s+(?:about|at|in|with|when|and|or|to|until|till|for|from|by|after|"
+    r"before|that|we|i|you|he|she|they|it|of\s+(?:the|this)\s+month|did|was|were|had|morning|"
+    r"afternoon|evening)\b)"
+)
+
+_DATES: tuple[str, ...] = (
+    rf"{DAY}[\s-]+(?:of\s+)?{MONTH},?[\s-]+(?:of\s+)?{YEAR_OR_LAST}",
+    rf"{MONTH}[\s-]+(?:the\s+)?{DAY},?[\s-]+(?:of\s+)?{YEAR_OR_LAST}",
+    rf"{YEAR},?\s+{MONTH}\s+{DAY}",
+    rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}",
+    r"(?:(?=(?!may|mar)\w)|(?<=\bon\s)|(?=\w+\s+(?:the\s+)?\d+(?:st|nd|rd|th)\b))"
+    rf"{MONTH}\s+(?:the\s+)?{DAY}",
+    rf"{MONTH}\s+{DAY}{END}",
+)
 
 ENGLISH: tuple[Rule, ...] = (
-    _rule(r"(?P<word>today|tonight|yesterday)(?!\w)", _today),
-    _rule(rf"(?P<word>yesterday)\s+{_PART}\b", _today),
-    _rule(r"(?:the\s+)?(?P<word>day)\s+before\s+yesterday\b", _today),
-    _rule(rf"(?P<word>this)\s+{_PART}\b", _today),
-    _rule(r"earlier\s+(?P<word>today)\b", _today),
-    _rule(r"last\s+night\b", lambda match, calendar: [calendar.last_night()]),
-    _rule(rf"{_COUNT}\s+{_UNIT}\s+ago\b", lambda m, c: [c.ago(_count(m), m["unit"].lower())]),
-    _rule(r"half\s+an?\s+hour\s+ago\b", lambda m, c: [c.ago(30, "minute")]),
-    _rule(r"half\s+a\s+year\s+ago\b", lambda m, c: [c.ago(6, "month")]),
-    _rule(
-        rf"(?:last|past|previous)\s+{_COUNT}\s+{_UNIT}\b",
-        lambda m, c: [c.past(_count(m), m["unit"].lower())],
+    rule(r"(?P<word>today|tonight|yesterday)(?!\w)", _today),
+    rule(rf"(?P<word>yesterday)\s+{PART}\b", _today),
+    rule(r"(?:the\s+)?(?P<word>day)\s+before\s+yesterday\b", _today),
+    rule(rf"(?P<word>this)\s+{PART}\b", _today),
+    rule(r"earlier\s+(?P<word>today)\b", _today),
+    rule(r"last\s+night\b", lambda match, calendar: [calendar.last_night()]),
+    rule(rf"{COUNT}\s+{UNIT}\s+ago\b", _ago),
+    rule(rf"{COUNT}\s+{_WEEKENDS}\s+ago\b", _named_ago),
+    rule(r"half\s+an?\s+hour\s+ago\b", lambda match, calendar: [calendar.ago(30, "minute")]),
+    rule(r"half\s+a\s+year\s+ago\b", lambda match, calendar: [calendar.ago(6, "month")]),
+    rule(r"a\s+fortnight\s+ago\b", lambda match, calendar: [calendar.ago(2, "week")]),
+    rule(r"the\s+other\s+day\b", lambda match, calendar: [calendar.before_today(14)]),
+    rule(
+        r"(?:around\s+|about\s+)?this\s+time\s+last\s+(?P<unit>week|month|year)\b",
+        lambda match, calendar: [calendar.this_time(match["unit"].lower())],
     ),
-    _rule(rf"{_LAST}\s+(?P<what>week|weekend|month|quarter|year)\b", _relative),
-    _rule(r"(?:at|on|over|during)\s+the\s+weekend\b", lambda m, c: [c.latest_weekend()]),
-    _rule(rf"(?P<which>last|past|this)\s+{_WEEKDAY}(?:\s+{_PART}\b)?", _named_weekday),
-    _rule(
-        rf"(?<=\b[oO]n\s){_WEEKDAY}(?:\s+{_PART}\b)?(?!\s+(?:best|nights|league)\b)", _named_weekday
+    rule(
+        rf"(?:last|past|previous)\s+{COUNT}\s+{UNIT}\b",
+        lambda match, calendar: [calendar.past(count_of(match), match["unit"].lower())],
     ),
-    _rule(rf"{_BOUNDS}\s+(?P<core>{_FULL_WEEKDAY})", _named_weekday),
-    _rule(rf"{_FULL_WEEKDAY}\s+{_PART}\b(?!\s+(?:lights|live))", _named_weekday),
-    _rule(rf"{_FULL_WEEKDAY}{_END}", _named_weekday),
-    _rule(rf"(?<=\b[iI]n\s){_MONTH}(?!['’]|\s+\d)", _named_month),
-    _rule(rf"(?<=\b[oO]f\s){_MONTH}(?=\s*[?.!,]|\s*$)", _named_month),
-    _rule(
-        rf"(?:{_BOUNDS}|during|early|late|mid)[\s-]+(?P<core>{_MONTH}){_END}",
+    rule(rf"{_LAST}\s+(?P<what>week|weekend|month|quarter|year)\b", _relative),
+    rule(r"earlier\s+(?P<which>this)\s+(?P<what>week|month|quarter|year)\b", _earlier),
+    rule(rf"(?:the\s+)?{_UNIT_OR_NAMED}\s+before\s+last{NOT_LAST_WEEK}", _before_last),
+    rule(
+        r"(?:at|on|over|during)\s+the\s+weekend\b",
+        lambda match, calendar: [calendar.latest_weekend()],
+    ),
+    rule(rf"(?P<which>last|past|this)\s+{WEEKDAY}(?:\s+{PART}\b)?", _named_weekday),
+    rule(
+        rf"(?<=\b[oO]n\s){WEEKDAY}(?:\s+{PART}\b)?(?!\s+(?:best|nights|league)\b)", _named_weekday
+    ),
+    rule(rf"{BOUNDS}\s+(?P<core>{FULL_WEEKDAY})", _named_weekday),
+    rule(rf"{FULL_WEEKDAY}\s+{PART}\b(?!\s+(?:lights|live))", _named_weekday),
+    rule(rf"{FULL_WEEKDAY}{END}", _named_weekday),
+    rule(rf"(?<=\b[iI]n\s){MONTH}(?!['’]|\s+\d)", _named_month),
+    rule(rf"(?<=\b[oO]f\s){MONTH}(?=\s*[?.!,]|\s*$)", _named_month),
+    rule(rf"(?:{BOUNDS}|during)[\s-]+(?P<core>{MONTH}){END}", _named_month),
+    rule(
+        rf"(?:(?:early|late|mid)[\s-]+|(?:beginning|start|middle|end)\s+of\s+)(?P<core>{MONTH})"
+        r"(?!['’]|\s+\d)",
         _named_month,
     ),
-    _rule(rf"(?P<which>last|past|this)\s+{_MONTH}(?!['’])", _named_month),
-    _rule(rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", lambda m, c: [c.month(int(m["year"]), _month(m))]),
-    _rule(rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}", _day_of_month),
-    _rule(rf"{_MONTH}\s+(?:the\s+)?{_DAY},?\s+{_YEAR}", _day_of_month),
-    _rule(rf"(?:the\s+)?{_DAY}\s+(?:of\s+)?{_MONTH}", _day_of_month),
-    _rule(
-        r"(?:(?=(?!may|mar)\w)|(?<=\bon\s)|(?=\w+\s+(?:the\s+)?\d+(?:st|nd|rd|th)\b))"
-        rf"{_MONTH}\s+(?:the\s+)?{_DAY}",
-        _day_of_month,
+    rule(
+        rf"(?:between|from)\s+(?:early\s+|late\s+|mid[\s-])?{MONTH_NAMES}(?:\s+of)?(?:\s+\d{{4}})?"
+        rf"\s+(?:and|to|until|till|through)\s+(?:early\s+|late\s+|mid[\s-])?(?P<core>{MONTH})"
+        r"(?!['’]|\s+\d)",
+        _named_month,
     ),
-    _rule(rf"{_MONTH}\s+{_DAY}{_END}", _day_of_month),
-    _rule(rf"(?P<which>last|past|previous|this)\s+{_SEASON}\b", _season),
-    _rule(rf"(?:in|over|during)\s+the\s+{_SEASON}\b", _season),
-    _rule(
-        rf"{_SEASON}\s+(?:of\s+)?{_YEAR}",
-        lambda m, c: [c.season(m["season"].lower(), int(m["year"]))],
+    rule(rf"(?P<which>last|past|this)\s+{MONTH}(?!['’])", _named_month),
+    rule(rf"{MONTH},?[\s-]+(?:of\s+)?{YEAR_OR_LAST}", _month_of_year),
+    rule(rf"(?P<year_back>last|this)\s+year,?\s+in\s+{MONTH}", _month_of_year),
+    *(rule(_WITH_WEEKDAY + pattern + _AND_WEEKDAY, _day_of_month) for pattern in _DATES),
+    rule(rf"{WEEKDAY_NAMES}\.?,?\s+{MONTH}\s+(?:the\s+)?{DAY}", _day_of_month),
+    rule(
+        rf"(?P<first>[0-3]?\d)(?:st|nd|rd|th)?{_TO}{DAY}\s+(?:of\s+)?{MONTH}"
+        rf"(?:,?\s+(?:of\s+)?{YEAR_OR_LAST})?",
+        _days_of_month,
     ),
-    _rule(
-        rf"{_WHEN}\s+(?:the\s+year\s+)?(?P<core>{_YEAR}){_COUNTED}",
-        lambda m, c: [c.year(int(m["year"]))],
+    rule(
+        rf"{MONTH}\s+(?:the\s+)?(?P<first>[0-3]?\d)(?:st|nd|rd|th)?{_TO}{DAY}"
+        rf"(?:,?\s+(?:of\s+)?{YEAR_OR_LAST})?",
+        _days_of_month,
     ),
-    _rule(rf"q(?P<number>[1-4])\s+{_YEAR}", _quarter),
-    _rule(rf"(?P<number>first|second|third|fourth)\s+quarter\s+of\s+{_YEAR}", _quarter),
-    _rule(
-        r"(?P<year>(?:19|20)\d\d)(?P<s>[-/.])(?P<m>\d\d?)(?:(?P=s)(?P<day>\d\d?))?(?![\d-])", _iso
+    rule(
+        rf"(?:on|since|by|until|till|before|after|from|to)\s+(?P<core>the\s+{_THIS_DAY})",
+        _day_alone,
     ),
-    _rule(r"(?P<one>\d\d?)[/.](?P<two>\d\d?)[/.](?P<year>(?:19|20)\d\d)(?!\d)", _slashes),
+    rule(
+        rf"(?:the\s+)?(?P<day>[0-3]?\d)(?:st|nd|rd|th)\s+of\s+{_LAST_OR_THIS}\s+month\b", _day_alone
+    ),
+    rule(rf"(?P<which>last|past|previous|this)\s+{SEASON}\b", _season),
+    rule(
+        rf"(?:in|over|during|since|before|after|until|till|by)\s+(?P<core>(?:the\s+)?{SEASON}\b)"
+        rf"{_NO_SPRING_ROLL}",
+        _season,
+    ),
+    rule(rf"(?:early|mid|late)\s+(?P<core>{SEASON}\b){_NO_SPRING_ROLL}", _season),
+    rule(rf"{SEASON}(?:\s+(?:of\s+)?|,\s+){YEAR_OR_LAST}", _season),
+    rule(rf"(?P<year_back>last|this)\s+year,?\s+in\s+(?:the\s+)?{SEASON}\b", _season),
+    rule(rf"(?:the\s+)?(?P<half>first|second|last)\s+half\s+of\s+{YEAR_OR_LAST}", _half),
+    rule(rf"{WHEN}\s+(?:the\s+year\s+)?(?P<core>{YEAR}){COUNTED}", _year),
+    rule(rf"(?:early|mid|late)[\s-]+(?:in\s+)?(?P<core>{YEAR}){COUNTED}", _year),
+    rule(rf"\A\s*(?P<core>{YEAR})\s*\Z", _year),
+    rule(rf"q(?P<number>[1-4])\s+{YEAR}", _quarter),
+    rule(rf"(?P<number>first|second|third|fourth)\s+quarter\s+of\s+{YEAR}", _quarter),
+    rule(
+        rf"{_WITH_WEEKDAY}(?P<year>(?:19|20)\d\d)(?P<s>[-/.])(?P<m>\d\d?)(?:(?P=s)(?P<day>\d\d?))?"
+        rf"(?![\d-]){_AND_WEEKDAY}",
+        _iso,
+    ),
+    rule(
+        rf"{_WITH_WEEKDAY}(?P<one>\d\d?)(?P<s>[-/.])(?P<two>\d\d?)(?P=s)(?P<year>(?:19|20)\d\d)"
+        rf"(?!\d){_AND_WEEKDAY}",
+        _slashes,
+    ),
 )

@@ -22,13 +22,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from service.memory.memory_tuning import DATES_READ, DATES_READ_IN, LATEST_FIT, TIME_FIT_LEAST_SPAN
-from service.memory.search.time.calendar_spans import Calendar, TimeRange
+from service.memory.search.query_terms import Asks
+from service.memory.search.time.calendar_spans import Calendar, Portion, Rule, TimeRange
+from service.memory.search.time.chinese_holidays import CHINESE_HOLIDAYS
 from service.memory.search.time.chinese_time import CHINESE
+from service.memory.search.time.english_holidays import ENGLISH_HOLIDAYS
 from service.memory.search.time.english_time import ENGLISH
+from service.memory.search.time.time_questions import asks_for_nothing
 
 
 class Timeliness:
@@ -36,13 +40,26 @@ class Timeliness:
 
     def __init__(self, query: str, now: datetime) -> None:
         """Read the question, asked at `now`."""
-        self.ranges = times(query, now)
+        text, stretches = _read(query, now)
+        self.ranges = _ranges(stretches)
         """The stretches that it names."""
+        behind = query[DATES_READ_IN:]
+        self.rest = _without(text, [each for each in stretches if not each.named]) + behind
+        """What it says besides; the name of a holiday is a topic, too."""
+        # "Recently" is told by places: what was said last may be years old.
+        exact = [] if all(each.vague for each in stretches) else self.ranges
         self._seconds = [
             (max(since.astimezone(UTC).timestamp(), 0.0), until.astimezone(UTC).timestamp())
-            for since, until in self.ranges
+            for since, until in exact
         ]
-        self._latest = not self.ranges and asks_for_latest(query)
+        self._latest = not exact and asks_for_latest(query)
+        self._covered = [(each.since.timestamp(), each.until.timestamp()) for each in self.ranges]
+        self.asks: Asks = "topic"
+        """For a topic; or for whatever was said then, the newest of it where that goes on still."""
+        if stretches and asks_for_nothing(_without(text, stretches) + behind):
+            self.asks = "newest" if any(each.until >= now for each in self.ranges) else "oldest"
+            if any(each.named for each in stretches):
+                self.asks = "named time"
 
     def fits(self, moments: Iterable[float]) -> list[float]:
         """How well each moment fits, 0 to 1.
@@ -62,6 +79,10 @@ class Timeliness:
             max((_nearness(at, *each) for each in self._seconds), default=0.0) for at in moments
         ]
 
+    def covers(self, moments: Iterable[float]) -> list[bool]:
+        """Whether each moment lies in a stretch that is named; in seconds since 1970."""
+        return [any(since <= at < until for since, until in self._covered) for at in moments]
+
 
 def _nearness(at: float, since: float, until: float) -> float:
     away = max(since - at, at - until, 0.0)
@@ -75,6 +96,7 @@ def _places(moments: list[float]) -> list[float]:
     return [LATEST_FIT * ordered[at] / last if len(ordered) > 1 else 0.0 for at in moments]
 
 
+_A_MONTH = timedelta(days=28)
 _MOST_DISTANT = datetime(1900, 1, 1, tzinfo=UTC)
 
 _LATEST = re.compile(
@@ -83,20 +105,63 @@ _LATEST = re.compile(
     r"|最近|最新|近来|近日|近期|上次|上一次|上回|刚才|刚刚|目前|现在",
     re.IGNORECASE,
 )
+_RECENTLY_DAYS = 30
+_RECENTLY = re.compile(
+    r"\b(?:recently|lately|these\s+days|nowadays)\b|最近(?!的|[\d一二两三四五六七八九十几半]|"
+    r"一?次)|近来|近日|近期|这阵子|这段时间",
+    re.IGNORECASE,
+)
+_AHEAD = 40
+"""How many characters before an expression may say what is meant of it."""
+_RULES: tuple[tuple[Rule, bool], ...] = (
+    *((rule, False) for rule in (*ENGLISH, *CHINESE)),
+    *((rule, True) for rule in (*ENGLISH_HOLIDAYS, *CHINESE_HOLIDAYS)),
+)
+"""And whether each is of holidays."""
+_NOT_ONE_IN_THE_PAST = re.compile(
+    r"\b(?:next|coming|upcoming|every|each)\s+$"
+    r"|(?:明年|后年|来年|每逢?|每[年月周]|每个[月周]|下一?[个次]|下个?月|下一?个?(?:周|星期|礼拜)"
+    r"|农历|阴历|旧历)的?$",
+    re.IGNORECASE,
+)
+_WISHED = re.compile(r"\b(?:merry|happy|blessed)\s+$", re.IGNORECASE)
+_PORTION = re.compile(
+    r"\b(?:(?P<adjective>early|mid|late)(?:[\s-]+(?:in\s+)?|-)"
+    r"|(?:the\s+)?(?P<noun>beginning|start|middle|end)\s+of\s+)(?:the\s+)?$",
+    re.IGNORECASE,
+)
+_PORTIONS: dict[str, Portion] = {
+    "early": "early",
+    "mid": "mid",
+    "middle": "mid",
+    "late": "late",
+    "beginning": "beginning",
+    "start": "beginning",
+    "end": "end",
+}
+_OF_A_YEAR = re.compile(r"(?:19|20)\d\d|\b(?:this|last|past)\b", re.IGNORECASE)
 _TO = re.compile(r"\s*(?:-|–|—|~|to|until|till|through|and|到|至|和)\s*(?:the\s+)?", re.IGNORECASE)
 _FROM = re.compile(r"\b(?:from|between)\s+(?:the\s+)?$|[从自]$", re.IGNORECASE)
+_BETWEEN_BEHIND = re.compile(r"\s*之?间")
 _SINCE = re.compile(r"\b(?:ever\s+)?since\s+(?:the\s+)?$|[自从]$", re.IGNORECASE)
 _AFTER = re.compile(r"\bafter\s+(?:the\s+)?$", re.IGNORECASE)
-_BEFORE = re.compile(r"\b(?:before|until|till|up\s+to|prior\s+to)\s+(?:the\s+)?$", re.IGNORECASE)
+_BEFORE = re.compile(
+    r"\b(?:before|until|till|up\s+to|prior\s+to)\s+(?:the\s+)?$|(?:直到|截至|截止到?)$",
+    re.IGNORECASE,
+)
 _SINCE_BEHIND = re.compile(r"(?:以来|起|开始)")
-_AFTER_BEHIND = re.compile(r"(?:之后|以后)")
-_BEFORE_BEHIND = re.compile(r"(?:之前|以前)")
+_AFTER_BEHIND = re.compile(r"(?:之后|以后|后(?![天来面台期端备续果悔半]))")
+_BEFORE_BEHIND = re.compile(r"(?:之前|以前|为止|前(?![天年面后端台往几两些半任夫妻女男]))")
 
 
 class _Match(NamedTuple):
     start: int
     end: int
     range: TimeRange
+    vague: bool = False
+    """Whether it is "recently", and no more."""
+    named: bool = False
+    """Whether it is a holiday, of which people speak by its name."""
 
 
 def times(query: str, now: datetime) -> list[TimeRange]:
@@ -109,11 +174,7 @@ def times(query: str, now: datetime) -> list[TimeRange]:
     Raises:
         ValueError: `now` has no time zone.
     """
-    if now.tzinfo is None:
-        raise ValueError("`now` has no time zone")
-    text = unicodedata.normalize("NFKC", query[:DATES_READ_IN])
-    stretches = _joined(text, _apart(_all(text, Calendar(now))))
-    return list(dict.fromkeys(_bounded(text, each, now) for each in stretches))[:DATES_READ]
+    return _ranges(_read(query, now)[1])
 
 
 def asks_for_latest(query: str) -> bool:
@@ -121,22 +182,62 @@ def asks_for_latest(query: str) -> bool:
     return _LATEST.search(unicodedata.normalize("NFKC", query[:DATES_READ_IN])) is not None
 
 
+def _read(query: str, now: datetime) -> tuple[str, list[_Match]]:
+    """A question's beginning, and its time expressions: those that say no more than "recently"
+    only where there are no others."""
+    if now.tzinfo is None:
+        raise ValueError("`now` has no time zone")
+    text = unicodedata.normalize("NFKC", query[:DATES_READ_IN])
+    calendar = Calendar(now)
+    whole = (_portion(text, each, calendar) for each in _apart(_all(text, calendar)))
+    stretches = [_bounded(text, each, now) for each in _joined(text, [*whole])]
+    return text, stretches or _recently(text, calendar)
+
+
+def _ranges(stretches: Iterable[_Match]) -> list[TimeRange]:
+    return list(dict.fromkeys(each.range for each in stretches))[:DATES_READ]
+
+
+def _recently(text: str, calendar: Calendar) -> list[_Match]:
+    recent = calendar.past(_RECENTLY_DAYS, "day")
+    return [
+        _Match(match.start(), match.end(), recent, vague=True) for match in _RECENTLY.finditer(text)
+    ][:1]
+
+
+def _without(text: str, stretches: Iterable[_Match]) -> str:
+    """What a question says beside its time expressions."""
+    end, rest = 0, list[str]()
+    for each in stretches:
+        rest.append(text[end : each.start])
+        end = max(end, each.end)
+    return " ".join((*rest, text[end:]))
+
+
 def _all(text: str, calendar: Calendar) -> Iterator[_Match]:
-    for pattern, meaning in (*ENGLISH, *CHINESE):
+    for (pattern, meaning), named in _RULES:
         for match in pattern.finditer(text):
+            core = "core" if "core" in pattern.groupindex else 0
+            ahead = _ahead(text, match.start(core))
+            if _NOT_ONE_IN_THE_PAST.search(ahead) or (named and _WISHED.search(ahead)):
+                continue
             try:
                 meant = meaning(match, calendar)
             except (ValueError, OverflowError):  # 31 June; a million years ago
                 continue
-            core = "core" if "core" in pattern.groupindex else 0
             for each in meant:
-                yield _Match(match.start(core), match.end(core), each)
+                yield _Match(match.start(core), match.end(core), each, named=named)
+
+
+def _ahead(text: str, start: int) -> str:
+    return text[max(0, start - _AHEAD) : start]
 
 
 def _apart(stretches: Iterator[_Match]) -> list[_Match]:
     """Of those that overlap the longest, in the order of the text."""
     kept: list[_Match] = []
-    for each in sorted(stretches, key=lambda one: (one.start - one.end, one.start)):
+    by_length = sorted(set(stretches), key=lambda one: (one.start - one.end, one))
+    for each in by_length:
         if all(
             each.end <= other.start
             or other.end <= each.start
@@ -148,6 +249,19 @@ def _apart(stretches: Iterator[_Match]) -> list[_Match]:
     return sorted(kept, key=lambda one: one.start)
 
 
+def _portion(text: str, stretch: _Match, calendar: Calendar) -> _Match:
+    """What "early", "the end of" and the like before a stretch make of it."""
+    ahead = _PORTION.search(_ahead(text, stretch.start))
+    if ahead is None:
+        return stretch
+    which = _PORTIONS[(ahead["adjective"] or ahead["noun"]).lower()]
+    part = calendar.portion(stretch.range, which)
+    named = _OF_A_YEAR.search(text[stretch.start : stretch.end])
+    if part.since > calendar.now and not named:  # late May, in the middle of May
+        part = calendar.portion(calendar.a_year_before(stretch.range), which)
+    return stretch._replace(start=stretch.start - len(ahead[0]), range=part)
+
+
 def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
     """With "from … to …", "between … and …", "…到…" made one."""
     joined: list[_Match] = []
@@ -156,31 +270,38 @@ def _joined(text: str, stretches: list[_Match]) -> list[_Match]:
         if before and before.end <= each.start:
             between = text[before.end : each.start]
             both = "and" in between.lower() or "和" in between
-            from_there = _FROM.search(text[: before.start]) is not None
+            bounds = (
+                _FROM.search(_ahead(text, before.start)) is not None
+                or _BETWEEN_BEHIND.match(text[each.end : each.end + 4]) is not None
+            )
             since = _of_the_same_year(before.range.since, each.range)
-            if _TO.fullmatch(between) and (from_there or not both) and since is not None:
+            if _TO.fullmatch(between) and (bounds or not both) and since is not None:
                 whole = TimeRange(since, each.range.until)
-                joined[-1] = _Match(before.start, each.end, whole)
+                named = before.named or each.named
+                joined[-1] = _Match(before.start, each.end, whole, named=named)
                 continue
         joined.append(each)
     return joined
 
 
 def _of_the_same_year(since: datetime, last: TimeRange) -> datetime | None:
-    """A beginning before its end: the year is often said once, "between 3 May and 9 May 2024"."""
+    """A beginning before its end: the year is often said once, "between 3 May and 9 May 2024".
+    "Between October and July" begins in the year before."""
     if since >= last.until and (since.month, since.day) != (2, 29):
         since = since.replace(year=last.since.year)
+        if since >= last.until and last.until - last.since >= _A_MONTH:
+            since = since.replace(year=last.since.year - 1)
     return since if since < last.until else None
 
 
-def _bounded(text: str, stretch: _Match, now: datetime) -> TimeRange:
+def _bounded(text: str, stretch: _Match, now: datetime) -> _Match:
     """What "since", "before" and "after" make of a stretch."""
-    ahead, behind = text[: stretch.start], text[stretch.end : stretch.end + 4]
+    ahead, behind = _ahead(text, stretch.start), text[stretch.end : stretch.end + 4]
     since, until = stretch.range
     if (_AFTER.search(ahead) or _AFTER_BEHIND.match(behind)) and until < now:
-        return TimeRange(until, now)
+        return stretch._replace(range=TimeRange(until, now))
     if (_SINCE.search(ahead) or _SINCE_BEHIND.match(behind)) and since < now:
-        return TimeRange(since, now)
+        return stretch._replace(range=TimeRange(since, now))
     if _BEFORE.search(ahead) or _BEFORE_BEHIND.match(behind):
-        return TimeRange(_MOST_DISTANT, since)
-    return stretch.range
+        return stretch._replace(range=TimeRange(_MOST_DISTANT, since))
+    return stretch

@@ -1,9 +1,10 @@
 """Whether an answer claims to have done something that no tool of its run loop has done.
 
-Told without a model, by the form of sentences, English and Chinese: somebody who says "I have sent
-it" or 已发送 speaks of a change in the world; "I can send it", "you sent it" and "last week I sent
-it" do not. It is made to be right when it speaks, and misses what is said in unusual words. How
-often it is right is measured on sentences of our own, see `docs/run-loops.md`.
+Told without a language model, English and Chinese: somebody who says "I have sent it" or 已发送
+speaks of a change in the world; "I can send it", "you sent it" and "last week I sent it" do not.
+Patterns know the usual forms, and `claim_model` has learned from examples what claims sound like:
+a sentence counts where that is sure of it, or where a pattern fits and it does not object. How
+often both are right is told in `docs/run-loops.md`.
 
 >>> claimed_deeds("Done! I've sent the email to Anna.")
 ['send']
@@ -21,98 +22,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from service.domain.errors import Problem
+from service.loop.claims.claim_model import claim_probability
+from service.loop.claims.deeds import DEEDS, Deed
+from service.tuning import CLAIM_LIKELY, CLAIM_POSSIBLE
 
 KIND = "unsupported-claim"
 """Of the problem that tells it."""
 
-
-class Deed(NamedTuple):
-    """A kind of change in the world, and the words for it."""
-
-    name: str
-    """Its verb, as in "nothing was sent": see `_IN_WORDS`."""
-    participles: str
-    """In English, as a pattern."""
-    chinese: str
-    """As a pattern."""
-    needs_object: bool = False
-    """Whether the same words are said of the answer's own text: then something outside of it must
-    be named in the sentence, such as a file."""
-    tools: str = ""
-    """Words in the name or description of a tool that does so, as a pattern."""
-
-
-_DEEDS = (
-    Deed(
-        "send",
-        "sent|e-?mailed|texted|forwarded|replied to|messaged|submitted|posted|published|shared|"
-        "delivered|mailed|shipped|invited",
-        "发送|发出|发给|发布|发表|转发|寄出|寄给|回复|提交|群发|邀请|分享|共享|发",
-        tools="send|mail|message|post|publish|submit|notif|share|invite|发|寄|通知",
-    ),
-    Deed(
-        "save",
-        "saved|stored|backed up|archived|uploaded|downloaded|exported|imported|synced|"
-        "synchroni[sz]ed",
-        "保存|存储|存到|存入|备份|归档|上传|下载|导出|导入|同步|存",
-        tools="save|stor|writ|back|archiv|upload|download|export|import|sync|file|存|写|备份|上传"
-        "|下载",
-    ),
-    Deed(
-        "delete",
-        "deleted|erased|wiped|uninstalled|unsubscribed|trashed|emptied",
-        "删除|删掉|清空|卸载|退订|移除|清除|删",
-        tools="delet|remov|eras|clear|clean|wipe|uninstall|forget|trash|删|清|卸",
-    ),
-    Deed(
-        "cancel",
-        "cancell?ed|declined|revoked|rejected",
-        "取消|撤销|撤回|退掉|退订",
-        tools="cancel|revok|declin|delet|remov|取消|撤",
-    ),
-    Deed(
-        "book",
-        "booked|reserved|ordered|purchased|bought|paid|transferred|refunded|rebooked|renewed|"
-        "charged|signed you up|registered you|enrolled you|checked you in",
-        "预订|预定|预约|订购|下单|购买|支付|付款|转账|付清|续费|缴费|报名|挂号|订|买|付|转",
-        tools="book|reserv|order|buy|purchas|pay|transfer|refund|register|sign|订|买|付|转|约",
-    ),
-    Deed(
-        "schedule",
-        "scheduled|rescheduled|set up|postponed|set",
-        "安排|设置|设定|设|定|改到|推迟|加入日历|加到日历",
-        needs_object=True,
-        tools="schedul|remind|calendar|event|alarm|timer|appointment|meeting|日程|提醒|闹钟|日历",
-    ),
-    Deed(
-        "call",
-        "called|phoned|rang|notified|contacted|informed|alerted|told",
-        "打电话|致电|联系|通知|告知|告诉",
-        tools="call|phone|notif|contact|inform|alert|message|send|mail|电话|通知|联系|发",
-    ),
-    Deed(
-        "run",
-        "installed|deployed|restarted|rebooted|executed|launched|turned (?:on|off|up|down)|"
-        "switched (?:on|off)|shut down|locked|unlocked|enabled|disabled|activated|deactivated|"
-        "updated|upgraded|started|stopped|closed|opened|blocked|muted|paused|connected|reset|"
-        "changed|adjusted|configured|fixed|turned .{1,30}? (?:on|off|up|down)",
-        "安装|部署|重启|执行|启动|打开|关闭|关掉|开启|停止|锁上|锁好|启用|禁用|升级|更新|运行|"
-        "调到|调成|调高|调低|调|改成|改为|修改|更改|重置|修复|屏蔽|静音|暂停|连接|配置|锁",
-        needs_object=True,
-        tools="run|exec|script|shell|install|deploy|restart|turn|switch|lock|enabl|updat|start|stop"
-        "|light|device|home|set|运行|执行|装|开|关|设",
-    ),
-    Deed(
-        "write",
-        "created|written|wrote|added|recorded|logged|edited|renamed|moved|copied|filed|removed|"
-        "printed|put|placed|marked|entered|cleared|merged|committed|pushed|replaced",
-        "创建|新建|建立|写入|添加|加入|加到|记录|编辑|重命名|移动|移到|复制|打印|标记|填写|填好|"
-        "录入|合并|推送|替换|放进|放到|建|加|移",
-        needs_object=True,
-        tools="creat|writ|add|record|log|edit|renam|mov|cop|fil|note|print|mark|enter|append|remov|"
-        "updat|commit|push|建|写|加|记|改|移|复制|打印",
-    ),
-)
 
 _IN_WORDS = {
     "send": "something was sent",
@@ -257,8 +173,12 @@ def _chinese(deed: Deed) -> re.Pattern[str]:
     )
 
 
-_ENGLISH = tuple((deed, _english(deed)) for deed in _DEEDS)
-_CHINESE = tuple((deed, _chinese(deed)) for deed in _DEEDS)
+_ENGLISH = tuple((deed, _english(deed)) for deed in DEEDS)
+_CHINESE = tuple((deed, _chinese(deed)) for deed in DEEDS)
+_WORDS = tuple(
+    (deed.name, re.compile(rf"\b(?:{deed.participles})\b|{deed.chinese}", re.IGNORECASE))
+    for deed in DEEDS
+)
 _OUTSIDE = re.compile(rf"\b(?:{_THINGS})", re.IGNORECASE)
 _CHINESE_OUTSIDE = re.compile(_CHINESE_THINGS)
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -273,13 +193,24 @@ def claimed_deeds(answer: str) -> list[str]:
         plain = pattern.sub(" ", plain)
     if _DONE.fullmatch(plain.strip()):
         return ["do"]
-    found: dict[str, None] = {}
+    kinds: dict[str, None] = {}
     for sentence in filter(None, (each.strip() for each in _END.split(plain))):
-        found.update(dict.fromkeys(_in_sentence(sentence)))
-    return [*found]
+        kinds.update(dict.fromkeys(_in_sentence(sentence)))
+    return [kind for kind in kinds if kind != "do" or len(kinds) == 1]
 
 
-def _in_sentence(sentence: str) -> Iterable[str]:
+def _in_sentence(sentence: str) -> list[str]:
+    probability = claim_probability(sentence)
+    if probability < CLAIM_POSSIBLE:
+        return []
+    if by_patterns := [*_by_patterns(sentence)]:
+        return by_patterns
+    if probability < CLAIM_LIKELY or sentence.endswith("?"):
+        return []
+    return [name for name, words in _WORDS if words.search(sentence)] or ["do"]
+
+
+def _by_patterns(sentence: str) -> Iterable[str]:
     chinese = bool(_HAN.search(sentence))
     if sentence.endswith("?") or _PAST.search(sentence):
         return
@@ -345,5 +276,5 @@ def unsupported(answer: str, done: Sequence[DoneByTool]) -> Problem | None:
 def _supported(name: str, done: Sequence[DoneByTool]) -> bool:
     if name == "do":
         return bool(done)
-    tools = re.compile(next(each.tools for each in _DEEDS if each.name == name), re.IGNORECASE)
+    tools = re.compile(next(each.tools for each in DEEDS if each.name == name), re.IGNORECASE)
     return any(tools.search(f"{each.name} {each.words}") for each in done)

@@ -1,0 +1,1 @@
+"""What model calls may use: reserved before each, within caps, and counted after it."""

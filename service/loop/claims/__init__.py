@@ -1,0 +1,1 @@
+"""Answers that claim to have done what no tool has done."""
