@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         SearchResult,
         Segment,
     )
+    from service.domain.conversation.file_attachments import NewFile
     from service.domain.conversation.instructions import (
         CallLLM,
         CallTools,
@@ -231,6 +232,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "McpServerSettings", "McpToolSettings", "Memory", "MemoryHit", "MemoryNote", "MemoryRecalled",
     "MemorySettings", "Message", "MessageCompleted",
     "MessageDelta", "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel",
+    "NewFile",
     "NotFoundError", "NoteMention", "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel",
     "OwnCodeError", "PendingCall", "PeriodSpend", "PlaceThatSaw", "PriceSettings", "Prices",
     "Problem", "PullProgress", "Question", "Reader", "ReasoningDelta", "Recalled", "Receipt",
@@ -297,6 +299,7 @@ NAMES_IN = {
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
     "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
+    "service.domain.conversation.file_attachments": "NewFile",
     "service.domain.history.tool_events": "Grant",
     "service.domain.conversation.instructions":
         "CallLLM CallTools Compact Finish Instruction RequestHumanApprove RequestHumanPrompt "

@@ -375,6 +375,8 @@ class ToolsSettings(_Section):
     """Whether the model is told of the skills that there are, and may read them."""
     files_read: Folders = ()
     """Folders of yours in which the assistant may read, list and search."""
+    files_write: Folders = ()
+    """Folders of yours in which it may do that, and change files, each time with your yes."""
     sandbox: SandboxSetting = "auto"
     """In what scripts run. ``auto``: the best that this machine has; without any, each run asks."""
     script_read: Folders = ()

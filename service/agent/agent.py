@@ -18,11 +18,19 @@ from service.agent.agent_options import AgentOptions
 from service.agent.callbacks import Callbacks, tell
 from service.agent.consolidation.consolidation_worker import ConsolidationStatus
 from service.agent.engine import Engine, start_engine
+from service.agent.file_acceptance import accept_with_files
 from service.agent.following import follow
 from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Question
 from service.agent.loop_actions import LoopActions
 from service.agent.message_check import check_message
+from service.domain.conversation.file_attachments import (
+    NewFile,
+    check_files,
+    metadata_of,
+    named,
+    with_files,
+)
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, Problem
@@ -131,6 +139,7 @@ class Agent(LoopActions):
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
         model: str | None = None,
+        files: Sequence[NewFile] = (),
     ) -> AsyncGenerator[Event]:
         """Send a message, and follow its run loop until it rests, ends, or waits for a person.
 
@@ -145,6 +154,7 @@ class Agent(LoopActions):
             metadata: kept with the message.
             model: the name of the model that answers it, and what follows it in its loop until a
                 message names another one. None: the loop's; in a new one the default.
+            files: go with it; `read_file` reads copies of them in the loop.
 
         Raises:
             InvalidInputError: the message is empty or too long, or there is no such model.
@@ -159,6 +169,7 @@ class Agent(LoopActions):
                 owner=owner,
                 metadata=metadata,
                 model=model,
+                files=files,
             )
             async with aclosing(self.follow(receipt.message_id, reader=reader)) as events:
                 async for event in events:
@@ -174,6 +185,7 @@ class Agent(LoopActions):
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
         model: str | None = None,
+        files: Sequence[NewFile] = (),
     ) -> str:
         """Send a message as `send` does, call back as its answer comes, and give the last words.
 
@@ -195,6 +207,7 @@ class Agent(LoopActions):
                 owner=owner,
                 metadata=metadata,
                 model=model,
+                files=files,
             )
             called = callbacks or Callbacks()
             return await tell(
@@ -210,6 +223,7 @@ class Agent(LoopActions):
         owner: str = "me",
         metadata: dict[str, Any] | None = None,
         model: str | None = None,
+        files: Sequence[NewFile] = (),
         idempotency_key: str | None = None,
         request_hash: str | None = None,
     ) -> Receipt:
@@ -217,16 +231,22 @@ class Agent(LoopActions):
 
         With an idempotency key, the same request (`request_hash`) is accepted once. With
         `RouterOptions.split_matters` it may become several messages: the receipt names them.
+        `files` go with it: `read_file` reads copies of them in its run loop.
 
         Raises:
-            InvalidInputError: the message is empty or too long, or there is no such model.
+            InvalidInputError: the message is empty or too long, there is no such model, or the
+                files are too large.
             NotFoundError: the owner has no such run loop.
             ConflictError: the idempotency key was used for another request.
             StorageError: the disk refuses; the message was not accepted.
         """
         if isinstance(message, str):
             message = Message.user(message)
-        check_message(message, metadata or {})
+        check_files(files)
+        sent = named(files, owner)
+        message = with_files(message, sent)
+        metadata = {**(metadata or {}), **metadata_of(sent)}
+        check_message(message, metadata)
         if model is not None:
             self.models.check(model)
         if run_loop_id not in (None, NEW_RUN_LOOP):
@@ -236,12 +256,17 @@ class Agent(LoopActions):
             owner=owner,
             message=message,
             requested_run_loop_id=run_loop_id,
-            metadata=metadata or {},
+            metadata=metadata,
             mode=mode,
             model=model,
         )
-        return await self.engine.reception.accept(
-            entry, idempotency_key=idempotency_key, request_hash=request_hash
+        return await accept_with_files(
+            self.engine.reception,
+            self.memory.sent_files,
+            entry,
+            tuple(zip(sent, files, strict=True)),
+            idempotency_key=idempotency_key,
+            request_hash=request_hash,
         )
 
     def reader(self, *, owner: str = "me") -> Reader:

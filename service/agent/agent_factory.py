@@ -27,7 +27,7 @@ from service.loop.custom_brain import check_brain
 from service.loop.execution import Executor
 from service.loop.executors.custom_executors import check_executors
 from service.memory.memory import Memory
-from service.tools.builtins import builtin_tools
+from service.tools.builtins import ToolOffer, builtin_tools
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
@@ -116,7 +116,7 @@ def agent_from_settings(
     """
     settings = settings or load_settings()
     memory = memory_from_settings(settings)
-    offer = builtin_tools(settings, memory.long_term, memory.load)
+    offer = builtin_tools(settings, memory.long_term, memory.load, memory.files)
     own = load_tools(settings.tools.modules, entry_points=settings.tools.entry_points)
     registry = ToolRegistry(offer.tools, unavailable={**offer.withheld, **own.unavailable})
     for where, tool in own.tools:
@@ -128,7 +128,7 @@ def agent_from_settings(
         llm or create_llm(settings),
         registry,
         memory,
-        _asking_each_time(options_from_settings(settings), offer.asks_each_time),
+        _asking_as(options_from_settings(settings), offer),
         models=models_from_settings(settings),
     )
 
@@ -149,7 +149,11 @@ def _add_servers(registry: ToolRegistry, settings: Settings) -> None:
         registry.sources.append(ServerConnection(name, server, registry))
 
 
-def _asking_each_time(options: AgentOptions, names: Iterable[str]) -> AgentOptions:
-    always: dict[str, ApprovalMode] = dict.fromkeys(names, "always")
-    per_tool = {**options.approval.per_tool, **always}
-    return replace(options, approval=replace(options.approval, per_tool=per_tool))
+def _asking_as(options: AgentOptions, offer: ToolOffer) -> AgentOptions:
+    """With what the built-in tools ask for: some of it the settings can change, some not."""
+    approval = options.approval
+    declared = offer.remembers_no_yes if approval.mode == "tool-declared" else ()
+    before: dict[str, ApprovalMode] = dict.fromkeys(declared, "always")
+    always: dict[str, ApprovalMode] = dict.fromkeys(offer.asks_each_time, "always")
+    per_tool = {**before, **approval.per_tool, **always}
+    return replace(options, approval=replace(approval, per_tool=per_tool))

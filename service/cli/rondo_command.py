@@ -90,6 +90,7 @@ SUBCOMMANDS = (
     Subcommand(
         "approvals", "service.cli.commands.approvals_command:approvals", "What runs without asking."
     ),
+    Subcommand("files", "service.cli.commands.files_command:files", "Take back changes of files."),
     Subcommand(
         "enhance",
         "service.cli.commands.chat_commands:enhance",

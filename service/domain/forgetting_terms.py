@@ -199,6 +199,10 @@ class Removed(_Words):
     notes: int = 0
     journal_copies: int = 0
     """Files that held the journal as it was before its form changed."""
+    file_changes: int = 0
+    """What files of the person's held before tool calls changed them."""
+    sent_files: int = 0
+    """Files that were sent with messages."""
 
 
 class ForgetReceipt(_Words):

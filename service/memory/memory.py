@@ -27,8 +27,11 @@ from service.domain.history.state import RunLoopState
 from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import ArchivingHooks, Archivist
 from service.memory.archive.journal_recovery import bring_back
+from service.memory.file_changes import FOLDER as FILE_CHANGES
+from service.memory.file_changes import FileChanges
 from service.memory.forgetting.forgetting import Forgetting
 from service.memory.forgetting.just_forgotten import JustForgotten
+from service.memory.forgetting.kept_files import KeptFiles
 from service.memory.journal import event_log
 from service.memory.journal.change_feed import Change, Commit
 from service.memory.journal.event_feed import Feed
@@ -36,6 +39,8 @@ from service.memory.journal.imported_loops import Import, Written
 from service.memory.journal_migration import migrate
 from service.memory.protocol import Embedder, SearchFilters, Unit
 from service.memory.rerankers.protocol import Reranker
+from service.memory.sent_files import FOLDER as SENT_FILES
+from service.memory.sent_files import SentFiles
 from service.memory.short_term import ShortTermMemory
 from service.memory.stores import (
     JOURNAL_FILE,
@@ -83,7 +88,12 @@ class Memory:
             folder, embedder, chroma=chroma, reranker=reranker, live=self
         )
         self.archivist = Archivist(self.long_term, self.journal)
-        self.forgetting = Forgetting(self.journal, late, self.long_term, self.archivist)
+        self.file_changes = FileChanges(folder / FILE_CHANGES)
+        """What files held before the assistant changed them."""
+        self.sent_files = SentFiles(folder / SENT_FILES)
+        """What persons have sent with messages."""
+        self.files = KeptFiles(self.file_changes, self.sent_files)
+        self.forgetting = Forgetting(self.journal, late, self.long_term, self.archivist, self.files)
         self._importing = anyio.Lock()  # what a later import has archived is not written over
         self._warm = anyio.Event()
         self._patience_ends = math.inf
@@ -199,6 +209,7 @@ class Memory:
             group.start_soon(self.archivist.run, hooks)
             group.start_soon(self._trim_changes)
             group.start_soon(self.forgetting.run)
+            group.start_soon(self.sent_files.sweep_once, self.journal)
             await self.long_term.warm_up()
             await self.archivist.rid_of_lost_words()
             self._warm.set()

@@ -21,6 +21,7 @@ from service.server.routes import (
     audit_routes,
     event_routes,
     exchange_routes,
+    file_routes,
     health_routes,
     memory_routes,
     run_loop_routes,
@@ -96,6 +97,7 @@ def create_app(
         settings_routes,
         script_routes,
         usage_routes,
+        file_routes,
         audit_routes,
     ):
         app.include_router(module.router)

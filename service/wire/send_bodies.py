@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from service.domain.conversation.file_attachments import NewFile
 from service.domain.conversation.messages import FinishReason, ImageUrlPart, Message, TextPart
-from service.domain.errors import Problem
+from service.domain.errors import InvalidInputError, Problem
 from service.domain.history.human_input import InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
@@ -46,7 +49,46 @@ class ImageContent(BaseModel):
         return {name: value for name, value in read.items() if name != "image_url"} | inner
 
 
-MessagePart = Annotated[TextContent | ImageContent, Field(discriminator="type")]
+class FileContent(BaseModel):
+    """A file that goes with a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["file"]
+    name: str = Field(max_length=1000)
+    data: str
+    """Base64, or a ``data:`` URL with it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unnested(cls, read: Any) -> Any:
+        """OpenAI's form: ``"file": {"filename": …, "file_data": …}``."""
+        nested = read.get("file") if isinstance(read, dict) else None
+        if not isinstance(nested, dict):
+            return read
+        names = {"filename": "name", "file_data": "data"}
+        inner = {names.get(name, name): value for name, value in nested.items()}
+        return {name: value for name, value in read.items() if name != "file"} | inner
+
+    def file(self) -> NewFile:
+        """The file that is sent.
+
+        Raises:
+            InvalidInputError: its data is not in base64.
+        """
+        head, comma, data = self.data.rpartition(",")
+        if comma and not head.lower().endswith(";base64"):
+            data = self.data
+        try:
+            return NewFile(self.name, base64.b64decode(data, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise InvalidInputError(
+                f"the base64 of the file {self.name[:200]!r} cannot be read: {error}",
+                advice="Encode the whole file, without line breaks.",
+            ) from error
+
+
+MessagePart = Annotated[TextContent | ImageContent | FileContent, Field(discriminator="type")]
 
 
 class SendRequest(BaseModel):
@@ -57,7 +99,8 @@ class SendRequest(BaseModel):
     message: str | list[MessagePart]
     """The words; or parts, where images go with them: ``{"type": "text", "text": …}`` and
     ``{"type": "image_url", "url": …}``, whose address is ``https:`` or a ``data:`` URL. OpenAI's
-    form, ``"image_url": {"url": …}``, is taken too."""
+    form, ``"image_url": {"url": …}``, is taken too. Or files: ``{"type": "file", "name": …,
+    "data": …}`` with base64, of which the tool `read_file` reads copies in the run loop."""
     run_loop_id: str | None = None
     """The loop it belongs to: one that was cancelled or has failed goes on, a completed one is
     taken up by a new one that remembers it. ``new``: it opens a new one, whatever the router would
@@ -80,8 +123,18 @@ class SendRequest(BaseModel):
             if isinstance(part, TextContent)
             else ImageUrlPart(url=part.url, id=part.id)
             for part in self.message
+            if not isinstance(part, FileContent)
         )
         return Message(role="user", content=tuple(parts))
+
+    def files(self) -> tuple[NewFile, ...]:
+        """The files that go with it.
+
+        Raises:
+            InvalidInputError: the data of one cannot be read.
+        """
+        parts = () if isinstance(self.message, str) else self.message
+        return tuple(part.file() for part in parts if isinstance(part, FileContent))
 
     def digest(self) -> str:
         """The same for the same request, however its JSON was written."""

@@ -20,6 +20,7 @@ ASKING = (
     ("loops", "show", "01jd"),
     ("loops", "watch"),
     ("loops", "cancel", "01jd"),
+    ("files",),
     ("memory", "search", "tomatoes"),
     ("memory", "expand", "01jd3v6k2m9x4q8w:0.1"),
     ("memory", "stats"),

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,15 @@ from service.domain.conversation.messages import Message
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.forgetting_terms import ForgetRequest
 from service.domain.history.events import MessageReceived
+from service.domain.ids import new_id
 from service.llm.embedded.prompt_states import FOLDER as PROMPT_STATES
+from service.memory.file_changes import FOLDER as FILE_CHANGES
+from service.memory.file_changes import FileChange
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.sqlite.journal_form import VERSION
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
+from service.memory.sent_files import FOLDER as SENT_FILES
 from service.storage.sqlite_copy import copy_file
 from service.tools.skills.skill_settings import VERSIONS
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
@@ -60,6 +65,8 @@ class Snapshot(NamedTuple):
     """All files of the vector index."""
     copy: bytes
     """The journal as an older version had left it; nothing where it is gone."""
+    changes: bytes
+    """What files held before they were changed."""
 
 
 def snapshot(folder: Path) -> Snapshot:
@@ -73,7 +80,23 @@ def snapshot(folder: Path) -> Snapshot:
         {name: b"".join(map(Path.read_bytes, folder.glob(f"{name}*"))) for name in HOLD_WORDS},
         b"\n".join(each.read_bytes() for each in folder.rglob("chroma/**/*") if each.is_file()),
         (folder / COPY).read_bytes() if (folder / COPY).exists() else b"",
+        b"".join(each.read_bytes() for each in (folder / FILE_CHANGES).glob("*")),
     )
+
+
+def keep_change(memory: Memory, run_loop_id: str, call_key: str) -> None:
+    """As if a tool call had changed a file."""
+    change = FileChange(
+        id=new_id(),
+        owner="me",
+        run_loop_id=run_loop_id,
+        call_key=call_key,
+        path=f"/home/me/{WORD}.txt",
+        at=datetime.now(UTC),
+        before="0" * 64,
+        after="1" * 64,
+    )
+    memory.file_changes.keep(change, f"the {WORD} was in the barn".encode())
 
 
 async def fill(memory: Memory, folder: Path) -> None:
@@ -88,6 +111,8 @@ async def fill(memory: Memory, folder: Path) -> None:
     await loop.add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
     await loop.end()
     await record_exchange(memory, "other", "how do tulips grow?", "they like sun")
+    keep_change(memory, "source", "source/0/call")
+    keep_change(memory, "other", "of the same file, later")
     await archived(memory)
     notes = memory.long_term.notes
     [cited] = [
@@ -154,6 +179,11 @@ def test_the_copy_of_an_older_journal_goes(forgetting: Forgetting) -> None:
     assert forgetting.after.copy == b""
 
 
+def test_what_files_held_before_a_call_changed_them_goes(forgetting: Forgetting) -> None:
+    assert WORD.encode() in forgetting.before.changes
+    assert forgetting.after.changes == b""
+
+
 def test_the_vector_index_keeps_no_vector_of_it(forgetting: Forgetting) -> None:
     assert forgetting.vector in forgetting.before.vectors
     assert forgetting.vector not in forgetting.after.vectors
@@ -171,7 +201,7 @@ def test_every_table_and_file_is_listed(forgetting: Forgetting) -> None:
     tables = {table for _, table in forgetting.before.tables if not shadow.fullmatch(table)}
     assert tables - listed == set()
     files = {"journal.sqlite3", "memory.sqlite3", "chroma", PROMPT_STATES, "script-runs", VERSIONS}
-    files |= {".agents", "scripts"}
+    files |= {".agents", "scripts", FILE_CHANGES, SENT_FILES}
     files |= {"rondo.lock", "rondo.pid", "rondo.toml", "token", COPY}
     assert files - listed == set()
 

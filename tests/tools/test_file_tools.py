@@ -13,6 +13,8 @@ import pytest
 
 from service.tools.builtins.file_tools import NAMES, file_tools
 from service.tools.files.granted_folders import GrantedFolders
+from service.tools.protocol import Tool
+from tests.support.tools.reading import reading
 from tests.support.tools.tool_calls import result_of
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +37,8 @@ def home(tmp_path: Path) -> Path:
 
 async def told(home: Path, name: str, /, **arguments: object) -> tuple[str, bool]:
     granted = GrantedFolders((home,), hidden=(home / "data",))
-    by_name = dict(zip(NAMES, file_tools(granted), strict=True))
+    by_name: dict[str, Tool] = dict(zip(NAMES, file_tools(granted), strict=True))
+    by_name["read_file"] = reading(granted)
     result = await result_of(by_name[name], **arguments)
     return result.content, result.is_error
 
@@ -170,7 +173,7 @@ async def test_links_within_stay_usable_or_are_refused_in_words(
 async def test_a_grant_that_is_a_link_works_by_both_names(tmp_path: Path, home: Path) -> None:
     (tmp_path / "Documents").symlink_to(home)
     granted = GrantedFolders((tmp_path / "Documents",))
-    read_file = file_tools(granted)[0]
+    read_file = reading(granted)
     for path in ("a.txt", str(tmp_path / "Documents" / "a.txt"), str(home / "a.txt")):
         result = await result_of(read_file, path=path)
         assert not result.is_error, result.content

@@ -21,6 +21,7 @@ BETWEEN_ANSWERS: Mapping[str, str] = {
     "/enhance [on|off]": "have each answer looked over once more, or not",
     "/model [NAME]": "which model answers from now on; alone: which there are",
     "/image FILE …": "send an image, with or without words behind it",
+    "/file FILE …": "send a file for the assistant to read, likewise",
     "/quit": "leave (or Ctrl-D)",
 }
 WHILE_AN_ANSWER_COMES: Mapping[str, str] = {

@@ -21,6 +21,7 @@ from service.cli.chat.interjections import ELSEWHERE, MODES, CancelOnInterrupt, 
 from service.cli.chat.route_corrections import KEYS, Mending, is_mend
 from service.cli.chat.turn import Turn
 from service.cli.chat.turn_view import TurnView
+from service.cli.daemon.attached_files import file_content
 from service.cli.daemon.daemon_client import Broken, Daemon, patiently
 from service.cli.daemon.daemon_requests import loop_path
 from service.cli.daemon.daemon_settings import enhance_in_words, settings_told_by, switched
@@ -37,7 +38,7 @@ from service.domain.history.events import CompactionFinished
 from service.domain.history.human_input import NEW_RUN_LOOP
 from service.domain.run_loops import DEFAULT_MODEL_NAME, SendMode
 from service.wire.run_loop_bodies import Fork, ForkRequest, RunLoopDetails
-from service.wire.send_bodies import Accepted
+from service.wire.send_bodies import Accepted, FileContent
 
 _PATH_AND_WORDS = re.compile(
     r"""(?:"(?P<quoted>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>(?:\\.|[^\s"'])+))"""
@@ -153,11 +154,11 @@ class ChatSession:
                 aside().print("What you say next opens a new run loop.\n", style="dim")
             case _ if is_mend(name):
                 self._mend(line)
-            case "/image" if rest:
-                self._show_image(rest)
+            case "/image" | "/file" if rest:
+                self._attach(rest, as_image=name == "/image")
             case "/stop":
                 aside().print("No answer is coming just now.\n", style="dim")
-            case "/help" | "/then" | "/instead" | "/route" | "/image":
+            case "/help" | "/then" | "/instead" | "/route" | "/image" | "/file":
                 show_help(meanwhile=False)
             case _:
                 aside().print(f"{unknown(name, meanwhile=False)}\n", style="dim")
@@ -169,11 +170,12 @@ class ChatSession:
         to: str | None,
         mode: SendMode = "steer",
         images: Sequence[ImageUrlPart] = (),
+        files: Sequence[FileContent] = (),
     ) -> None:
         self._opens_new = False
         with self._interrupts:
             turn = self._conversation.send(
-                text, run_loop_id=to, mode=mode, images=images, model=self._model
+                text, run_loop_id=to, mode=mode, images=images, files=files, model=self._model
             )
         if self._pinned is not None and to is not None and turn.run_loop_id:
             if to == NEW_RUN_LOOP:
@@ -210,18 +212,21 @@ class ChatSession:
         if loop.status == "running":
             self._follow(loop.id, after=self._newest_event(loop.id))
 
-    def _show_image(self, rest: str) -> None:
+    def _attach(self, rest: str, *, as_image: bool) -> None:
         from service.agent.message_check import image_from_file
 
         match = _PATH_AND_WORDS.fullmatch(rest)
         if match is None:
+            command = '/image "my photo.png"' if as_image else '/file "my report.pdf"'
             raise InvalidInputError(
-                "the path of the image has a quotation mark too few",
-                advice='Write /image "my photo.png" What is this?',
+                f"the path of the {'image' if as_image else 'file'} has a quotation mark too few",
+                advice=f"Write {command} What is this?",
             )
         to = NEW_RUN_LOOP if self._opens_new else self._pinned
         path = match["quoted"] or match["single"] or re.sub(r"\\(.)", r"\1", match["plain"])
-        self._say(match["words"] or "", to=to, images=[image_from_file(path)])
+        images = [image_from_file(path)] if as_image else []
+        files = [] if as_image else [file_content(path)]
+        self._say(match["words"] or "", to=to, images=images, files=files)
 
     def _resume(self, beginning: str) -> None:
         loop = resolve(self._daemon, beginning) if beginning else self._last_loop("/resume ID")

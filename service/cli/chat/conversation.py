@@ -28,7 +28,7 @@ from service.cli.terminal.output import aside, out, plain, short_id
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.history.events import MessageMoved
 from service.domain.run_loops import SendMode
-from service.wire.send_bodies import Accepted
+from service.wire.send_bodies import Accepted, FileContent
 
 _LOOK_EVERY_SECONDS = 2.0
 Item = Accepted | SeenEvent | Note
@@ -126,6 +126,7 @@ class Conversation:
         key: str | None = None,
         after: int = -1,
         images: Sequence[ImageUrlPart] = (),
+        files: Sequence[FileContent] = (),
         model: str | None = None,
     ) -> Turn:
         """Send a message and see it through until it is answered, its loop ends, or waits in vain.
@@ -137,6 +138,7 @@ class Conversation:
             key: of a message that was handed over before, see `Daemon.hand_over`.
             after: leave out events up to this number.
             images: what goes with the words.
+            files: the same.
             model: the name of the model that answers; None: the loop's.
 
         Raises:
@@ -150,6 +152,7 @@ class Conversation:
                 key=key,
                 after=after,
                 images=images,
+                files=files,
                 model=model,
                 on_break=self._on_break,
             )

@@ -54,6 +54,13 @@ def chat(loop: str | None) -> None:
     help="A PNG, JPEG, GIF or WebP image that goes with it; may be given several times.",
 )
 @click.option(
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="A file that goes with it, for the assistant to read; may be given several times.",
+)
+@click.option(
     "--model",
     metavar="NAME",
     help="Who answers it, and what follows in its run loop: `default`, or one of the setting"
@@ -66,6 +73,7 @@ def send(
     new: bool,
     mode: SendMode,
     images: tuple[str, ...],
+    files: tuple[str, ...],
     model: str | None,
     as_json: bool,
 ) -> None:
@@ -78,6 +86,7 @@ def send(
     """
     from service.agent.message_check import image_from_file
     from service.cli.chat.conversation import Conversation
+    from service.cli.daemon.attached_files import file_content
     from service.cli.views.run_loop_ids import resolve
     from service.domain.history.human_input import NEW_RUN_LOOP
 
@@ -85,9 +94,10 @@ def send(
         raise click.UsageError("Give either --loop ID or --new.")
     if text == "-":
         text = _standard_input()
-    if not text and not images:
+    if not text and not images and not files:
         raise click.UsageError("Missing argument 'TEXT'.")
     shown = [image_from_file(each) for each in images]
+    given = [file_content(each) for each in files]
     with connect() as daemon:
         conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
         try:
@@ -95,7 +105,12 @@ def send(
             if loop is not None:
                 run_loop_id = resolve(daemon, loop)
             turn = conversation.send(
-                text, run_loop_id=run_loop_id, mode=mode, images=shown, model=model
+                text,
+                run_loop_id=run_loop_id,
+                mode=mode,
+                images=shown,
+                files=given,
+                model=model,
             )
         except KeyboardInterrupt:
             raise SystemExit(conversation.leave()) from None

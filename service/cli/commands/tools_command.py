@@ -67,9 +67,11 @@ def run(name: str, arguments: str, yes: bool) -> None:
     from service.agent.agent_factory import agent_from_settings
     from service.agent.tool_listing import listed_tools
     from service.cli.terminal.output import aside, out, plain
+    from service.cli.views.difference_view import show_difference
     from service.domain.conversation.messages import ToolCall
     from service.domain.conversation.tool_definitions import QUOTING_TOOLS, REMEMBER, ToolContext
     from service.domain.ids import new_id
+    from service.tools.approval import asked_about
 
     if name in QUOTING_TOOLS | {REMEMBER}:
         raise click.UsageError(f"{name} works within a run loop only; see rondo memory --help")
@@ -78,10 +80,17 @@ def run(name: str, arguments: str, yes: bool) -> None:
     if tool is None or agent.tools.asking(name) is not None:
         _no_such_tool(name, listed_tools(agent))
         return
-    if agent.options.approval.asks_for(tool) and not yes:
-        click.confirm(f"{name} {plain(arguments)}\nRun it?", abort=True, err=True)
     call = ToolCall(id=new_id(), name=name, arguments=arguments)
-    context = ToolContext(owner="me", run_loop_id="", idempotency_key=call.id)
+    approved: frozenset[str] | None = None
+    if not yes and agent.options.approval.needs_approval(call, agent.tools):
+        about = asked_about((call,), agent.tools)
+        preview = about.previews.get(call.id)
+        if preview is not None:
+            show_difference(preview)
+            approved = frozenset(filter(None, about.scopes.values()))
+        shown = f"{name} {plain(arguments)}\n" if preview is None else ""
+        click.confirm(f"{shown}Run it?", abort=True, err=True)
+    context = ToolContext(owner="me", run_loop_id="", idempotency_key=call.id, approved=approved)
     result = anyio.run(agent.tools.execute, call, context)
     if result.is_error:
         aside().print(plain(result.content), style="red", soft_wrap=True)

@@ -17,7 +17,7 @@ from service.config import Settings, load_settings
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.ids import new_id
 from service.domain.run_loops import SendMode
-from service.wire.send_bodies import Accepted
+from service.wire.send_bodies import Accepted, FileContent
 
 Broken = ConnectionLostError | DaemonNotRunningError
 OnBreak = Callable[[Broken, int], None]
@@ -36,6 +36,7 @@ class Daemon(DaemonRequests):
         key: str | None = None,
         after: int = -1,
         images: Sequence[ImageUrlPart] = (),
+        files: Sequence[FileContent] = (),
         model: str | None = None,
         on_break: OnBreak | None = None,
     ) -> Generator[Accepted | SeenEvent]:
@@ -51,6 +52,7 @@ class Daemon(DaemonRequests):
             key: the idempotency key; of a message that was handed over before, to follow it now.
             after: leave out events up to this number.
             images: what goes with the words.
+            files: the same.
             model: the name of the model that answers; None: the loop's.
             on_break: called when the connection broke after the message was accepted; the request
                 is made again when it returns. None: the error is raised.
@@ -62,7 +64,7 @@ class Daemon(DaemonRequests):
         accepted, last, breaks = False, after, 0
         while True:
             try:
-                for item in self._send(text, run_loop_id, mode, key, images, model):
+                for item in self._send(text, run_loop_id, mode, key, images, model, files):
                     breaks = 0
                     if isinstance(item, Accepted):
                         if accepted:
@@ -162,8 +164,9 @@ class Daemon(DaemonRequests):
         key: str,
         images: Sequence[ImageUrlPart] = (),
         model: str | None = None,
+        files: Sequence[FileContent] = (),
     ) -> Generator[Accepted | SeenEvent]:
-        body = sending(text, images, run_loop_id=run_loop_id, mode=mode, model=model)
+        body = sending(text, images, files=files, run_loop_id=run_loop_id, mode=mode, model=model)
         return self._stream("POST", "/v1/send", headers={"Idempotency-Key": key}, body=body)
 
     def _stream(

@@ -16,7 +16,7 @@ from service.domain.errors import InvalidInputError
 from service.domain.history.events import BODY, EventBody
 from service.domain.history.own_part import ends_stream
 from service.domain.run_loops import SendMode
-from service.wire.send_bodies import ACCEPTED, Accepted, Part, SendRequest
+from service.wire.send_bodies import ACCEPTED, Accepted, FileContent, Part, SendRequest
 
 Json = dict[str, JsonValue]
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -109,12 +109,14 @@ def sending(
     text: str,
     images: Sequence[ImageUrlPart],
     *,
+    files: Sequence[FileContent] = (),
     run_loop_id: str | None,
     mode: SendMode,
     model: str | None,
 ) -> Json:
-    """A message as it is sent: its words, or words and images as parts."""
+    """A message as it is sent: its words, or words, images and files as parts."""
     parts = [{"type": "text", "text": text}] if text else []
     parts += [image.model_dump(exclude_none=True) for image in images]
-    message = parts if images else text
+    parts += [file.model_dump() for file in files]
+    message = parts if images or files else text
     return body_of(SendRequest, message=message, run_loop_id=run_loop_id, mode=mode, model=model)

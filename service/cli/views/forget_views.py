@@ -141,6 +141,13 @@ def print_receipt(receipt: ForgetReceipt) -> None:
             " its form changed",
             soft_wrap=True,
         )
+    if gone.sent_files:
+        out().print(f"  deleted {counted(gone.sent_files, 'file')} that came with messages")
+    if gone.file_changes:
+        out().print(
+            f"  deleted what files held before {counted(gone.file_changes, 'change')} of them",
+            soft_wrap=True,
+        )
     if receipt.pending:
         places = ", ".join(receipt.pending)
         out().print(

@@ -147,7 +147,9 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
     if not waiting.started:
-        began = started(deps, call, loop.state, asked=bool(waiting.approved))
+        begin = partial(started, deps, call, loop.state, asked=bool(waiting.approved))
+        # What a call with side effects is about may take a look at files.
+        began = await anyio.to_thread.run_sync(begin) if has_side_effects else begin()
         await loop.emit(began, durable=has_side_effects)
     result = await loop.early_calls.take(call) or await execute(deps, call, loop, approved)
     if waiting.arguments is not None:

@@ -32,6 +32,7 @@ from service.domain.run_loops import RunLoop
 from service.memory.archive.archivist import Archivist
 from service.memory.forgetting import selective_redaction as journal_side
 from service.memory.forgetting.just_forgotten import JustForgotten
+from service.memory.forgetting.kept_files import KeptFiles
 from service.memory.forgetting.plan import Plan, Selection
 from service.memory.forgetting.planner import make_plan
 from service.memory.forgetting.preview import notes_on, preview_of, related
@@ -63,7 +64,9 @@ class Forgetting:
         late: JustForgotten,
         long_term: LongTermMemory,
         archivist: Archivist,
+        files: KeptFiles,
     ) -> None:
+        self._files = files
         self._journal = journal
         self._long_term = long_term
         self._archivist = archivist
@@ -314,7 +317,7 @@ class Forgetting:
 
     async def _clear_files(self, record: Record) -> Record:
         copies = await self._journal.delete_copies()
-        removed = record.receipt.removed
+        removed = await self._files.forget(self._journal, record)
         removed = removed.model_copy(update={"journal_copies": removed.journal_copies + copies})
         record = replace(record, receipt=record.receipt.model_copy(update={"removed": removed}))
         # Another process may read one: its log is emptied once it has done.

@@ -218,8 +218,9 @@ def _asked(history: History) -> Iterator[tuple[int, str]]:
         if place is None:
             continue
         match event.body:
-            case InputRequired(prompt=prompt, options=options, metadata=metadata):
-                texts = (prompt, *options, *strings_in(metadata))
+            case InputRequired(prompt=prompt, options=options) as asked:
+                shown = asked.previews.values()
+                texts = (prompt, *options, *shown, *strings_in(asked.metadata))
             case InputReceived(text=text, choices=choices, decisions=decisions):
                 texts = (text or "", *choices, *(each.reason or "" for each in decisions))
             case _:

@@ -62,7 +62,8 @@ def _texts(body: events.EventBody) -> list[str]:
         case human_input.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
             scopes = (each or "" for each in body.scopes.values())
-            return [body.prompt, *body.options, *calls, *scopes, *strings_in(body.metadata)]
+            shown = (*scopes, *body.previews.values())
+            return [body.prompt, *body.options, *calls, *shown, *strings_in(body.metadata)]
         case (
             events.LLMRetry()
             | events.LLMFallback()

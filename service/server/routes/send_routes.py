@@ -96,6 +96,7 @@ async def send(
             owner=owner,
             metadata=dict(body.metadata),
             model=body.model,
+            files=body.files(),
             idempotency_key=idempotency_key,
             request_hash=body.digest(),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from service.config import Settings
@@ -13,7 +14,10 @@ from service.tools.builtins.calculator import calculator
 from service.tools.builtins.current_time import current_time_tool
 from service.tools.builtins.file_tools import NAMES as FILE_TOOLS
 from service.tools.builtins.file_tools import file_tools
+from service.tools.builtins.file_writing import NAMES as WRITING_TOOLS
+from service.tools.builtins.file_writing import file_writing_tools
 from service.tools.builtins.memory_tools import memory_expand_tool, memory_search_tool
+from service.tools.builtins.read_file import ReadFile
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.read_skill import OWN as READ_SKILL
 from service.tools.builtins.read_skill import skill_readers
@@ -23,12 +27,15 @@ from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.builtins.write_skill import NAMES as CHANGE_SKILLS
 from service.tools.builtins.write_skill import skill_tools
-from service.tools.files.granted_folders import GrantedFolders
+from service.tools.documents.document_reader import DocumentReader
+from service.tools.files.file_grants import granted_for_reading, granted_for_writing
+from service.tools.files.file_writer import FileWriter
 from service.tools.protocol import Tool
 from service.tools.sandbox.levels import sandbox_for
 from service.tools.skills.skill_settings import repository_of, runner_of
 
 if TYPE_CHECKING:
+    from service.memory.forgetting.kept_files import KeptFiles
     from service.memory.protocol import MemoryReader
 
 
@@ -39,17 +46,22 @@ class ToolOffer:
     tools: tuple[Tool, ...]
     withheld: Mapping[str, str]
     """By name: why the tool is not offered, and what to do about it."""
+    remembers_no_yes: frozenset[str] = frozenset()
+    """For which no yes is remembered, unless the settings say something else of them."""
     asks_each_time: frozenset[str] = frozenset()
     """Of which each call needs a yes of its own, whatever the settings say."""
 
 
-def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
+def builtin_tools(
+    settings: Settings, memory: MemoryReader, load: Load, files: KeptFiles
+) -> ToolOffer:
     """What can be offered under these settings; scripts only while there are some.
 
     Args:
         settings: what is wished for.
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
+        files: keeps what files held that are changed, and what persons have sent.
 
     Raises:
         ConfigurationError: the sandbox that the settings name does not work on this machine.
@@ -76,13 +88,9 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
-    if settings.tools.files_read:
-        folders = tuple(each.absolute() for each in settings.tools.files_read)
-        hidden = (settings.data_dir.absolute(),)
-        tools += file_tools(GrantedFolders(folders, hidden))
-    else:
-        reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
-        withheld |= dict.fromkeys(FILE_TOOLS, reason)
+    of_files, reasons = _of_files(settings, load, files)
+    tools += of_files
+    withheld |= reasons
     repository = repository_of(settings)
     if settings.tools.skills:
         own, of_projects = skill_readers(repository)
@@ -105,8 +113,31 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
     return ToolOffer(
         tools=tuple(tools),
         withheld=withheld,
+        remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
         asks_each_time=frozenset(tool.definition.name for tool in unconfined) | CHANGE_SKILLS,
     )
+
+
+def _of_files(
+    settings: Settings, load: Load, files: KeptFiles
+) -> tuple[list[Tool], dict[str, str]]:
+    """The tools that read and change files, and why others are not offered."""
+    tools: list[Tool] = []
+    withheld: dict[str, str] = {}
+    readable = granted_for_reading(settings)
+    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
+    tools.append(ReadFile(readable, documents, files.sent, load))
+    if readable.folders:
+        tools += file_tools(readable)
+    else:
+        reason = 'No folder is granted. Set tools.files_read = ["~/Documents"], for one.'
+        withheld |= dict.fromkeys(FILE_TOOLS, reason)
+    if settings.tools.files_write:
+        tools += file_writing_tools(FileWriter(granted_for_writing(settings), files.changes))
+    else:
+        reason = 'No folder may be changed. Set tools.files_write = ["~/Documents/notes"], for one.'
+        withheld |= dict.fromkeys(WRITING_TOOLS, reason)
+    return tools, withheld
 
 
 def _no_questions(settings: Settings) -> str | None:

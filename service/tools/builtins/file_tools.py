@@ -1,4 +1,4 @@
-"""Reading, listing and searching files in the folders that a person has granted."""
+"""Listing and searching files in the folders that a person has granted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from service.tools.files.granted_folders import GrantedFolders, open_entry
 from service.tools.files.text_decoding import decoded, is_binary
 from service.tools.protocol import ToolFailure
 
-NAMES = ("read_file", "list_files", "search_files")
-_MOST_BYTES = 20_000_000
+NAMES = ("list_files", "search_files")
 _MOST_LISTED = 500
 _MOST_HITS = 100
 _MOST_LOOKED_AT = 20_000  # files
@@ -31,30 +30,7 @@ _SKIPPED = frozenset(("node_modules", "__pycache__"))
 
 
 def file_tools(granted: GrantedFolders) -> tuple[FunctionTool, ...]:
-    """`read_file`, `list_files` and `search_files` over granted folders."""
-
-    @tool(effect="read_only", outside=True)
-    def read_file(
-        path: Annotated[str, Field(min_length=1, description="As list_files gives it.")],
-        start_line: Annotated[int, Field(ge=1, description="The first line to read.")] = 1,
-        lines: Annotated[int, Field(ge=1, le=2000)] = 400,
-    ) -> str:
-        """Read a text file of the person's, in a folder that they granted."""
-        with granted.file(path) as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ToolFailure(f"{path[:200]} is larger than {_MOST_BYTES // 1_000_000} MB.")
-        text, encoding = decoded(data, path)
-        every = text.splitlines()
-        if not every:
-            return f"{path} is empty."
-        if start_line > len(every):
-            raise ToolFailure(f"{path[:200]} has {len(every):,} lines: start_line is below that.")
-        shown = every[start_line - 1 : start_line - 1 + lines]
-        end = start_line + len(shown) - 1
-        more = "" if end == len(every) else f" It goes on: start_line={end + 1}."
-        head = f"[{path}, lines {start_line:,} to {end:,} of {len(every):,}, {encoding}.{more}]"
-        return "\n".join((head, "", *shown))
+    """`list_files` and `search_files` over granted folders."""
 
     @tool(effect="read_only", outside=True)
     def list_files(
@@ -87,7 +63,7 @@ def file_tools(granted: GrantedFolders) -> tuple[FunctionTool, ...]:
                 search.look_through(opened, path)
         return search.told(query)
 
-    return read_file, list_files, search_files
+    return list_files, search_files
 
 
 def _row(entry: os.DirEntry[str]) -> str:

@@ -26,6 +26,10 @@ call: run_script {"name": "backup.sh", "arguments": ["one"]}
 call: run_script {"name": "backup.sh", "arguments": ["two"]}
 --
 text: Then: {result}
+== when note down
+call: edit_file {"path": "notes.txt", "old_text": "Tuesday", "new_text": "Friday"}
+--
+text: {result}
 == when trip
 call: ask_user {"question": "Where to?"}
 --
@@ -45,14 +49,20 @@ text: You said: {message}
 
 @contextmanager
 def asking_daemon(folder: Path) -> Iterator[DaemonProcess]:
-    """It has a script `backup.sh`, which may be run after a yes."""
+    """It has a script `backup.sh`, which may be run after a yes, and a folder `notes` beside its
+    data folder, in which files may be changed after one."""
     script = folder / "script.txt"
     script.write_text(SCRIPT)
     scripts = folder / "data" / "scripts"
     scripts.mkdir(parents=True)
     (scripts / "backup.sh").write_text('#!/bin/sh\necho "saved $*"\n')
+    (folder / "notes").mkdir()
     settings = Settings(embedder=EmbedderSettings(kind="none"))
-    environment = {**ENVIRONMENT, "RONDO_LLM__MODEL": str(script)}
+    environment = {
+        **ENVIRONMENT,
+        "RONDO_LLM__MODEL": str(script),
+        "RONDO_TOOLS__FILES_WRITE": json.dumps([str(folder / "notes")]),
+    }
     with running_daemon(settings, folder, environment=environment) as running:
         running.wait_until(lambda readiness: readiness.ready)
         yield running

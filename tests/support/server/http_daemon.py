@@ -31,6 +31,7 @@ from service.server.http.connection_limits import Limits
 from service.server.http.uvicorn_server import UvicornServer
 from service.server.http_app import create_app
 from service.tools.builtins import builtin_tools
+from service.tools.builtins.file_writing import NAMES as WRITING_TOOLS
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
@@ -146,7 +147,7 @@ async def running(
     models: Mapping[str, NamedModel] | None = None,
     tool_settings: ToolsSettings | None = None,
 ) -> AsyncIterator[House]:
-    """A daemon on a free port."""
+    """A daemon on a free port; where files may be changed, with the tools that do, and read."""
     llm = llm or PatientLLM()
     settings = Settings(
         data_dir=folder,
@@ -157,10 +158,12 @@ async def running(
         tools=tool_settings or ToolsSettings(),
     )
     memory = Memory(folder, embedder)
-    offer = builtin_tools(settings, memory.long_term, memory.load)
+    offer = builtin_tools(settings, memory.long_term, memory.load, memory.files)
+    of_files = ("read_file", *WRITING_TOOLS) if settings.tools.files_write else ()
+    builtin = [each for each in offer.tools if each.definition.name in of_files]
     agent = create_agent(
         llm,
-        ToolRegistry(tools, unavailable=offer.withheld),
+        ToolRegistry([*tools, *builtin], unavailable=offer.withheld),
         memory,
         options or AgentOptions(auto_classify=False, max_retries=0),
         models=models,
