@@ -348,7 +348,7 @@ McpServerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](_?[-a-z0-9]
 """What an MCP server is called by: stands before the names of its tools."""
 
 
-SandboxSetting = Literal["auto", "bubblewrap", "none"]
+SandboxSetting = Literal["auto", "bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 """In what programs run; ``none``: just so, and each run asks a person."""
 
 

@@ -24,7 +24,12 @@ from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
-from service.tools.scripts.child_process import GRACE_SECONDS, Outcome, run_process
+from service.tools.scripts.child_process import (
+    GRACE_SECONDS,
+    Bounds,
+    Outcome,
+    run_process,
+)
 from service.tools.scripts.script_folder import (
     Contents,
     Script,
@@ -188,6 +193,11 @@ class RunScript:
                 keep_bytes=_KEEP_BYTES,
                 folder=place,
                 limits=self._confinement.limits.by_name(),
+                bounds=Bounds(
+                    processes=self._confinement.limits.processes,
+                    scratch=work,
+                    scratch_bytes=self._confinement.scratch_bytes,
+                ),
             )
         except (OSError, ValueError) as error:
             raise ToolFailure(
@@ -197,20 +207,21 @@ class RunScript:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove, str(place))
-        report = _told(script.name, outcome, self._limit)
-        if outcome.timed_out or outcome.exit_code:
+        report = _told(script.name, outcome, self._limit, self._confinement)
+        if outcome.timed_out or outcome.exceeded or outcome.exit_code:
             raise ToolFailure(report + _not_copied(left_out))
         return report
 
     def _environment(self, scratch: Path) -> dict[str, str]:
         given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         own = {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
-        if self._sandbox.level == "none":
+        temporary = self._sandbox.temporary_folder(scratch)
+        if temporary is None:
             return own
         home = Path(own.get("HOME", "/"))
         if not any(home.is_relative_to(each) for each in self._confinement.writable):
             own["HOME"] = str(scratch)  # it would be missing otherwise
-        return {**own, "TMPDIR": "/tmp"}
+        return {**own, "TMPDIR": temporary}
 
     def _copied(
         self, context: ToolContext, name: str, place: Path
@@ -302,8 +313,15 @@ def _description(scripts: tuple[Script, ...]) -> str:
     )
 
 
-def _told(name: str, outcome: Outcome, time_limit_seconds: float) -> str:
-    if outcome.timed_out:
+def _told(name: str, outcome: Outcome, time_limit_seconds: float, confinement: Confinement) -> str:
+    if outcome.exceeded == "processes":
+        end = f"`{name}` was ended: it ran more than {confinement.limits.processes} processes."
+    elif outcome.exceeded == "scratch_bytes":
+        end = (
+            f"`{name}` was ended: it wrote more than {confinement.scratch_bytes // 1_000_000} MB"
+            " into its working folder."
+        )
+    elif outcome.timed_out:
         end = (
             f"`{name}` was stopped after {time_limit_seconds:g} seconds. It may have done part of "
             "its work: check before you run it again."

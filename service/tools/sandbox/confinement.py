@@ -16,7 +16,7 @@ class Limits:
     file_bytes: int = 1 << 30
     """Of one file that it writes."""
     processes: int = 256
-    """At once; kept within a sandbox, and not for a daemon that runs as root."""
+    """At once. The kernel keeps it for users, and a look now and then for root."""
 
     def by_name(self) -> Mapping[str, int]:
         """By the names of the module `resource`; those that hold in and outside of a sandbox."""
@@ -42,3 +42,13 @@ class Confinement:
     scratch_bytes: int = 256 << 20
     """How much it may write into its working folder, and as much again into ``/tmp``."""
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def read_only(self) -> tuple[Path, ...]:
+        """What is readable without being writable. A place within a writable folder is left out:
+        the program itself could put a link there, and be granted what that leads to."""
+        return tuple(
+            each
+            for each in self.readable
+            if not any(each.is_relative_to(other) for other in self.writable)
+        )

@@ -1,0 +1,32 @@
+"""What of the system every confined program may read: programs, and a little of its settings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
+"""Folders of programs and what they load; not all of them are everywhere."""
+SETTINGS = tuple(
+    f"/etc/{name}"
+    for name in (
+        *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone"),
+        *("ssl", "pki", "ca-certificates", "ca-certificates.conf", "mime.types", "locale.alias"),
+        *("fonts", "magic", "bash.bashrc", "profile", "perl", "python3"),
+    )
+)
+SETTINGS_FOR_NETWORK = tuple(
+    f"/etc/{name}"
+    for name in ("hosts", "host.conf", "resolv.conf", "nsswitch.conf", "services", "gai.conf")
+)
+
+
+def settings(*, network: bool) -> tuple[str, ...]:
+    """The files and folders of settings; not all of them are everywhere."""
+    return (*SETTINGS, *(SETTINGS_FOR_NETWORK if network else ()))
+
+
+def own_python() -> tuple[Path, ...]:
+    """Where the Python that runs us is, with its packages: it runs scripts in Python, too."""
+    places = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent))
+    return tuple(Path(each) for each in dict.fromkeys(places) if each not in ("/", "/usr"))
