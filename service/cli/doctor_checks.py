@@ -75,7 +75,8 @@ def check_sandbox(settings: Settings) -> Finding:
     if sandbox.level == "none":
         words = f"none: each run of a script asks you ({sandbox.problem})"
         return Finding("note" if settings.tools.scripts else "ok", words)
-    return Finding("ok", f"{sandbox.level} ({sandbox.program})")
+    but = "; ".join(f"{attack} ({reason})" for attack, reason in sandbox.not_covered.items())
+    return Finding("ok", f"{sandbox.description}{f'; not covered: {but}' if but else ''}")
 
 
 def check_notes(settings: Settings) -> Finding:

@@ -195,6 +195,7 @@ class RunScript:
                 limits=self._confinement.limits.by_name(),
                 bounds=Bounds(
                     processes=self._confinement.limits.processes,
+                    memory_bytes=self._confinement.limits.memory_bytes_in_all,
                     scratch=work,
                     scratch_bytes=self._confinement.scratch_bytes,
                 ),
@@ -316,6 +317,9 @@ def _description(scripts: tuple[Script, ...]) -> str:
 def _told(name: str, outcome: Outcome, time_limit_seconds: float, confinement: Confinement) -> str:
     if outcome.exceeded == "processes":
         end = f"`{name}` was ended: it ran more than {confinement.limits.processes} processes."
+    elif outcome.exceeded == "memory_bytes":
+        most = confinement.limits.memory_bytes_in_all // 1_000_000
+        end = f"`{name}` was ended: it took more than {most} MB of memory."
     elif outcome.exceeded == "scratch_bytes":
         end = (
             f"`{name}` was ended: it wrote more than {confinement.scratch_bytes // 1_000_000} MB"

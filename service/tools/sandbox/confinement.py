@@ -13,6 +13,8 @@ class Limits:
 
     memory_bytes: int = 2 << 30
     """Of data, for each process."""
+    memory_bytes_in_all: int = 4 << 30
+    """Of all processes of a run together; kept by a look now and then."""
     file_bytes: int = 1 << 30
     """Of one file that it writes."""
     processes: int = 256

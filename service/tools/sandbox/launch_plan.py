@@ -110,5 +110,5 @@ def _rules_alone(confinement: Confinement, code: Path | None, scratch: Path) -> 
 
 
 def temporary_folder(scratch: Path, *, namespaces: bool) -> str:
-    """Where a program may put what it needs for a while; the machine's ``/tmp`` has others' files."""
+    """Where a program may put temporary files; the machine's ``/tmp`` has those of others."""
     return "/tmp" if namespaces else os.fspath(scratch)

@@ -31,10 +31,11 @@ Level = Literal["bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 NOT_COVERED: Mapping[Level, Mapping[str, str]] = {
     "bubblewrap+landlock": {},
     "bubblewrap": {
-        "a socket in a granted folder": "whoever listens there can be talked to",
+        "a socket in a granted folder": "it is a file that was granted",
+        "a socket in a granted folder, by one of a pair": "it is a file that was granted",
     },
     "landlock": {
-        "whether a path is there": "Landlock leaves asking for a file's size and dates alone",
+        "whether a path is there": "Landlock does not rule over asking for sizes and dates",
     },
 }
 """What a program can do in spite of a sandbox, and why."""
@@ -99,6 +100,11 @@ class Sandbox:
     def warning(self) -> str | None:
         """What a person has to know before they say yes to a run; None where it is confined."""
         return f"It runs {_WITHOUT}." if self.level == "none" else None
+
+    @property
+    def not_covered(self) -> Mapping[str, str]:
+        """What a program can do in spite of it, and why."""
+        return NOT_COVERED.get(self.level, {})
 
     @property
     def description(self) -> str:

@@ -25,7 +25,7 @@ import anyio
 
 from service.tools.scripts import supervisor
 
-Bound = Literal["processes", "scratch_bytes"]
+Bound = Literal["processes", "memory_bytes", "scratch_bytes"]
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL when the time is up."""
 _DRAIN_SECONDS = 1.0  # for what an ended process wrote to still arrive
@@ -52,6 +52,8 @@ class Bounds:
 
     processes: int
     """At once."""
+    memory_bytes: int
+    """At once, of all processes."""
     scratch: Path
     """A folder that it writes to."""
     scratch_bytes: int

@@ -261,15 +261,38 @@ def _kill_descendants() -> None:
 
 
 def _exceeded(bounds: dict[str, Any]) -> str:
-    """Which of the bounds ``processes`` and ``scratch_bytes`` a run is beyond; empty for none.
+    """Which of the bounds ``processes``, ``memory_bytes`` and ``scratch_bytes`` a run is beyond;
+    empty for none.
 
-    Counted are all its processes, and what lies in the folder ``scratch``, with the files that have
-    no name any more and are still open, those in memory among them.
+    Counted are all its processes, their memory, and what lies in the folder ``scratch``, with the
+    files that have no name any more and are still open, those in memory among them.
     """
     processes = _descendants()
     if len(processes) > bounds["processes"]:
         return "processes"
+    # What two of them share is counted once, which takes longer to find out.
+    for file, names in (
+        ("status", ("RssAnon", "RssShmem")),
+        ("smaps_rollup", ("Pss_Anon", "Pss_Shmem")),
+    ):
+        if (
+            sum(_memory(f"/proc/{each}/{file}", names) for each in processes)
+            <= bounds["memory_bytes"]
+        ):
+            break
+    else:
+        return "memory_bytes"
     return "scratch_bytes" if _used(bounds["scratch"], processes) > bounds["scratch_bytes"] else ""
+
+
+def _memory(path: str, names: tuple[str, ...]) -> int:
+    """The sum of some lines of a file that tells kilobytes, in bytes."""
+    try:
+        with open(path) as lines:
+            words = [line.split() for line in lines]
+    except OSError:
+        return 0  # it has just ended
+    return sum(1024 * int(each[1]) for each in words if each[0].rstrip(":") in names)
 
 
 def _used(folder: str, processes: list[int]) -> int:

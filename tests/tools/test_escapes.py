@@ -1,0 +1,122 @@
+"""What a script tries in a sandbox of any level comes to nothing; and succeeds without one.
+
+Each level is forced, whatever is the best that this machine has. Where a level does not cover an
+attack, it says so: what succeeds is what it tells, no more and no less.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from service.domain.errors import ConfigurationError
+from service.tools.sandbox.levels import NO_SANDBOX, NOT_COVERED, Level, Sandbox, sandbox_for
+from tests.support.tools.attacks import ATTACKS, EXHAUSTIONS, OF_ROOT
+from tests.support.tools.prey import PLENTY, SECRET, Prey, laid_out
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux only"),
+]
+LEVELS = tuple(level for level in get_args(Level) if level != "none")
+IS_ROOT = os.getuid() == 0
+LONG = 30.0
+"""For what is stopped within a moment; in seconds."""
+
+
+@pytest.fixture
+def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prey]:
+    monkeypatch.setenv("RONDO_LLM__API_KEY", SECRET)
+    with laid_out(tmp_path) as prey:
+        yield prey
+
+
+@pytest.fixture(params=LEVELS)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    try:
+        return sandbox_for(request.param)
+    except ConfigurationError as error:
+        pytest.skip(error.detail)
+
+
+def refused_anyway() -> set[str]:
+    """The attacks that this machine refuses without any sandbox."""
+    refused = set() if IS_ROOT else set(OF_ROOT)
+    tracing = Path("/proc/sys/kernel/yama/ptrace_scope")
+    if not IS_ROOT and tracing.exists() and tracing.read_text().strip() != "0":
+        refused |= {
+            *("ptrace", "memory of the daemon", "memory of the daemon by a system call"),
+            "a descriptor of the daemon by a system call",
+        }
+    namespaces = ("unshare", "--user", "--mount", "true")
+    if not shutil.which("unshare") or subprocess.run(namespaces, check=False).returncode:
+        refused.add("namespaces of its own")
+    return refused
+
+
+async def test_what_gets_out_of_a_sandbox_is_what_it_does_not_cover(
+    prey: Prey, sandbox: Sandbox
+) -> None:
+    escaped, output = await prey.attacked(ATTACKS, sandbox)
+    assert escaped == set(NOT_COVERED[sandbox.level])
+    assert SECRET not in output
+    assert "exit code 0" in output
+
+
+async def test_each_attack_succeeds_without_a_sandbox(prey: Prey) -> None:
+    escaped, output = await prey.attacked(ATTACKS, NO_SANDBOX)
+    assert set(ATTACKS) - escaped == refused_anyway(), output
+
+
+@pytest.mark.parametrize("attack", EXHAUSTIONS)
+async def test_no_sandbox_lets_the_machine_be_used_up(
+    prey: Prey, sandbox: Sandbox, attack: str
+) -> None:
+    escaped, _ = await prey.attacked([attack], sandbox, linger=LONG)
+    assert not escaped
+
+
+async def test_what_would_use_up_the_machine_does_without_limits(prey: Prey) -> None:
+    escaped, output = await prey.attacked(
+        EXHAUSTIONS, NO_SANDBOX, limits=PLENTY, scratch_bytes=1 << 30
+    )
+    assert escaped == set(EXHAUSTIONS), output
+
+
+@pytest.mark.parametrize("attack", sorted(set(EXHAUSTIONS) - {"much in files of the memory"}))
+async def test_limits_hold_without_a_sandbox_too(prey: Prey, attack: str) -> None:
+    escaped, _ = await prey.attacked([attack], NO_SANDBOX, linger=LONG)
+    assert not escaped
+
+
+async def test_what_a_script_leaves_running_is_gone_with_it(prey: Prey, sandbox: Sandbox) -> None:
+    lock = prey.granted / "lock"
+    output = await prey.run(
+        f"""
+import fcntl, os, time
+ready, begun = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() != 0: os._exit(0)
+    file = open({str(lock)!r}, "w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    os.write(begun, b"x")
+    for descriptor in (0, 1, 2): os.close(descriptor)
+    time.sleep(1000)
+os.read(ready, 1)
+print("begun")
+""",
+        sandbox,
+    )
+    assert "begun" in output
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else somebody has it still
