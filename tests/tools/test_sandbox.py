@@ -90,8 +90,9 @@ async def test_a_place_in_a_writable_folder_is_granted_as_it_stands_there(
     """Else a script could put a link there, and its next run were granted what that leads to."""
     inside = prey.granted / "inside"
     inside.symlink_to(prey.folder / "beside")
-    confinement = {"readable": (inside,), "writable": (prey.granted,)}
-    escaped, output = await prey.attacked(["a file beside"], sandbox, **confinement)
+    escaped, output = await prey.attacked(
+        ["a file beside"], sandbox, readable=(inside,), writable=(prey.granted,)
+    )
     assert not escaped, output
 
 

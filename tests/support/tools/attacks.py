@@ -182,8 +182,8 @@ EXHAUSTIONS: Mapping[str, str] = {
     """,
     "memory": "x = bytearray(900_000_000); escaped()",
     "memory that is shared": """
-        shared = mmap.mmap(-1, 300_000_000)
-        for place in range(0, len(shared), 4096): shared[place] = 1
+        shared = mmap.mmap(-1, 150_000_000)
+        for _ in range(15): shared.write(b"x" * 10_000_000)
         linger(); escaped()
     """,
     "many processes": """

@@ -20,7 +20,7 @@ from tests.support.tools.tool_calls import result_of
 SECRET = "sk-the-token-of-the-daemon"
 LIMITS = Limits(
     memory_bytes=600_000_000,
-    memory_bytes_in_all=200_000_000,
+    memory_bytes_in_all=100_000_000,
     file_bytes=20_000_000,
     processes=60,
 )
