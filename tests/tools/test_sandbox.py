@@ -6,6 +6,7 @@ What cannot be done in it is in `test_escapes`.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConfigurationError
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.launch_plan import Kernel
-from service.tools.sandbox.levels import Level, Means, Sandbox, sandbox_for
+from service.tools.sandbox.levels import NOT_COVERED, Level, Means, Sandbox, sandbox_for
 from tests.support.agent.agents import FunctionLLM, call, request_of
 from tests.support.tools.prey import Prey, laid_out
 
@@ -204,3 +205,13 @@ def test_doctor_tells_the_level_and_what_it_does_not_cover(
     for attack in sandbox.not_covered:
         assert attack in finding.words
     assert check_sandbox(scripts_settings(tmp_path, "none")).verdict == "note"
+
+
+def test_what_a_level_does_not_cover_stands_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z+]+)` \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE))
+    assert rows.keys() == set(get_args(Level))
+    assert rows["bubblewrap+landlock"] == "nothing of what follows"
+    for level, attacks in NOT_COVERED.items():
+        for words in (each for attack in attacks for each in attack.split(", ")):
+            assert words in rows[level]

@@ -36,6 +36,7 @@ NOT_COVERED: Mapping[Level, Mapping[str, str]] = {
     },
     "landlock": {
         "whether a path is there": "Landlock does not rule over asking for sizes and dates",
+        "much in mapped files without a name": "only root can see how large these are",
     },
 }
 """What a program can do in spite of a sandbox, and why."""

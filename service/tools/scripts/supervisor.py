@@ -16,7 +16,7 @@ itself be killed, the kernel kills the script (on Linux), and the daemon its gro
 """
 
 # `pathlib` and `contextlib` would make each start longer.
-# ruff: noqa: PTH101, PTH116, PTH123, PTH208, SIM105
+# ruff: noqa: PTH101, PTH110, PTH116, PTH123, PTH208, SIM105
 
 from __future__ import annotations
 
@@ -40,14 +40,25 @@ _LEAST_BYTES = 1024  # that an empty file or a folder takes, in some way, too
 
 def remove(folder: str) -> None:
     """Remove a folder that may hold folders which nobody may write. What cannot be, stays."""
-    for parent, _, _ in os.walk(folder):
-        try:
-            os.chmod(parent, 0o700)
-        except OSError:
-            pass
     import shutil
 
-    shutil.rmtree(folder, ignore_errors=True)
+    waiting = [folder]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            os.chmod(parent, 0o700)
+            with os.scandir(parent) as entries:
+                waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError:
+            pass
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        pass
+    if os.path.exists(folder):  # nested deeper than Python goes
+        import subprocess
+
+        subprocess.run(("rm", "-rf", "--", folder), capture_output=True, check=False)
 
 
 def main() -> None:
@@ -308,9 +319,18 @@ def _used(folder: str, processes: list[int]) -> int:
             size = max(512 * status.st_blocks, _LEAST_BYTES)
             sizes[status.st_dev, status.st_ino] = size
 
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            count(f"{parent}/{name}", nameless=False)
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count(entry.path, nameless=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # it has just gone
+        except OSError:
+            return sys.maxsize  # nested or closed so that nobody can see how much it holds
     for process in processes:
         try:
             descriptors = os.listdir(f"/proc/{process}/fd")

@@ -168,6 +168,25 @@ EXHAUSTIONS: Mapping[str, str] = {
             os.remove("nameless")
         linger(); escaped()
     """,
+    "much in mapped files without a name": """
+        for number in range(40):  # without the descriptor that Python keeps to a map
+            with open("nameless", "w+b", buffering=0) as file:
+                file.write(b"x" * 1_000_000)
+                libc.mmap(None, ctypes.c_size_t(4096), 1, 1, file.fileno(), ctypes.c_long(0))
+            os.remove("nameless")
+        linger(); escaped()
+    """,
+    "much in deep folders": """
+        for _ in range(1100):
+            os.mkdir("folder"); os.chdir("folder")
+        for number in range(40): open(str(number), "wb").write(b"x" * 1_000_000)
+        linger(); escaped()
+    """,
+    "much in a closed folder": """
+        os.mkdir("closed", 0o300)
+        for number in range(40): open(f"closed/{number}", "wb").write(b"x" * 1_000_000)
+        linger(); escaped()
+    """,
     "much in files of the memory": """
         places = [each for each in ("/dev/shm", "/dev", "/run", "/tmp") if os.access(each, os.W_OK)]
         for folder in places:

@@ -55,8 +55,11 @@ class Prey:
         scripts.mkdir(exist_ok=True)
         (scripts / "attack.py").write_text(code)
         confinement = replace(self.confinement, **changed)  # type: ignore[arg-type]
-        tool = run_script_tool(scripts, sandbox=sandbox, confinement=confinement)
-        return (await result_of(tool, name="attack.py")).content
+        runs = self.folder / "runs"
+        tool = run_script_tool(scripts, runs=runs, sandbox=sandbox, confinement=confinement)
+        output = (await result_of(tool, name="attack.py")).content
+        assert not list(runs.iterdir()), "what is left of a run is removed"
+        return output
 
     def _changes(self) -> set[str]:
         """The names of the attacks whose traces there are."""
