@@ -173,7 +173,7 @@ def test_all_of_this_holds_for_a_plain_user_too(of_nobody: Path) -> None:
         pytest.skip("no Python here can be run by a plain user with what the tests need")
     of_sandbox = "tests/tools/test_sandbox.py::test_what_is_granted_can_be_used"
     tests = ("tests/tools/test_escapes.py", of_sandbox)
-    options = ("-q", "-p", "no:cacheprovider", f"--basetemp={of_nobody / 'tests'}")
-    options += ("-k", WHERE_IT_MATTERS_WHO_ONE_IS)
+    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={of_nobody / 'tests'}"]
+    options += ["-k", WHERE_IT_MATTERS_WHO_ONE_IS]
     result = ran(python, "-m", "pytest", *options, *tests)
     assert result.returncode == 0, result.stdout + result.stderr
