@@ -21,6 +21,7 @@ from pydantic import (
 
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.tool_definitions import ToolEffect
+from service.network_grants import NetworkGrant
 
 FOUND = "_found"
 """How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""
@@ -379,8 +380,8 @@ class ToolsSettings(_Section):
     """Folders of yours that scripts may read in their sandbox."""
     script_write: Folders = ()
     """Folders of yours that scripts may change, too."""
-    script_network: bool = False
-    """Whether scripts may use the network."""
+    script_network: NetworkGrant = False
+    """Whether scripts may use the network, or which hosts of it."""
     ask_user: bool = True
     """Whether the model may put questions to a person. The embedded one never may."""
     approval: ApprovalMode = "tool-declared"

@@ -76,7 +76,11 @@ def check_sandbox(settings: Settings) -> Finding:
         words = f"none: each run of a script asks you ({sandbox.problem})"
         return Finding("note" if settings.tools.scripts else "ok", words)
     but = "; ".join(f"{attack} ({reason})" for attack, reason in sandbox.not_covered.items())
-    return Finding("ok", f"{sandbox.description}{f'; not covered: {but}' if but else ''}")
+    words = f"{sandbox.description}{f'; not covered: {but}' if but else ''}"
+    if isinstance(settings.tools.script_network, tuple) and not sandbox.leads_to_proxy:
+        words += "; tools.script_network lists hosts, and it cannot keep a script to some"
+        return Finding("note", words, "Scripts have no network here. Set it to true for all of it.")
+    return Finding("ok", words)
 
 
 def check_notes(settings: Settings) -> Finding:

@@ -23,6 +23,7 @@ from service.tools.files.granted_folders import GrantedFolders
 from service.tools.protocol import Tool
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
+from service.tools.scripts.domain_proxy import DomainProxy
 
 if TYPE_CHECKING:
     from service.memory.protocol import MemoryReader
@@ -83,15 +84,20 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
     if reason is None:
         runs = settings.data_dir / "script-runs"
         sandbox = sandbox_for(settings.tools.sandbox)
+        granted = settings.tools.script_network
         confinement = Confinement(
             readable=settings.tools.script_read,
             writable=settings.tools.script_write,
-            network=settings.tools.script_network,
+            network=granted is True,
             hidden=(settings.data_dir.absolute(),),
         )
         tools.append(
             run_script_tool(
-                settings.scripts_dir, runs=runs, sandbox=sandbox, confinement=confinement
+                settings.scripts_dir,
+                runs=runs,
+                sandbox=sandbox,
+                confinement=confinement,
+                proxy=DomainProxy(granted) if isinstance(granted, tuple) and granted else None,
             )
         )
     else:

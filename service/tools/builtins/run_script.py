@@ -7,6 +7,7 @@ system and the copy, and of the person's files what they granted to scripts.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -23,6 +24,7 @@ from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
 from service.tools.sandbox.confinement import Confinement
+from service.tools.sandbox.launch_plan import PROXY_PORT
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
 from service.tools.scripts.child_process import (
     GRACE_SECONDS,
@@ -30,6 +32,7 @@ from service.tools.scripts.child_process import (
     Outcome,
     run_process,
 )
+from service.tools.scripts.domain_proxy import DomainProxy
 from service.tools.scripts.script_folder import (
     Contents,
     Script,
@@ -43,6 +46,7 @@ NAME = "run_script"
 _NO_GRANTS = Confinement()
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")  # no other variable: the daemon's hold secrets
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _KEEP_BYTES = 8_000  # of each stream: together less than a registry cuts at
 _CHANGED = (
     "Not run: `{name}`, or what lies beside it in the script folder, has changed since the person"
@@ -71,6 +75,7 @@ class RunScript:
         time_limit_seconds: float = 60,
         sandbox: Sandbox = NO_SANDBOX,
         confinement: Confinement = _NO_GRANTS,
+        proxy: DomainProxy | None = None,
     ) -> None:
         """Name the repository.
 
@@ -81,7 +86,9 @@ class RunScript:
             time_limit_seconds: how long a script may run.
             sandbox: in which scripts run.
             confinement: what they may reach there.
+            proxy: what they may ask for some hosts, in a sandbox that can lead to it.
         """
+        self._proxy = proxy if sandbox.leads_to_proxy else None
         self._sandbox = sandbox
         self._confinement = confinement
         self._folder = folder
@@ -178,28 +185,7 @@ class RunScript:
         place = await anyio.to_thread.run_sync(self._runs.make)
         try:
             script, left_out = await anyio.to_thread.run_sync(self._copied, context, name, place)
-            work = place / "work"
-            outcome = await run_process(
-                self._sandbox.command(
-                    (*script.command, *arguments),
-                    confinement=self._confinement,
-                    code=place / "scripts",
-                    scratch=work,
-                ),
-                stdin=input.encode("utf-8"),
-                cwd=work,
-                env=self._environment(work),
-                timeout_seconds=self._limit,
-                keep_bytes=_KEEP_BYTES,
-                folder=place,
-                limits=self._confinement.limits.by_name(),
-                bounds=Bounds(
-                    processes=self._confinement.limits.processes,
-                    memory_bytes=self._confinement.limits.memory_bytes_in_all,
-                    scratch=work,
-                    scratch_bytes=self._confinement.scratch_bytes,
-                ),
-            )
+            outcome = await self._ended(place, (*script.command, *arguments), input)
         except (OSError, ValueError) as error:
             raise ToolFailure(
                 f"`{name[:80]}` could not be started: {error}. "
@@ -213,6 +199,37 @@ class RunScript:
             raise ToolFailure(report + _not_copied(left_out))
         return report
 
+    async def _ended(self, place: Path, command: tuple[str, ...], input: str) -> Outcome:  # noqa: A002
+        """Run a command in the folder of a run, to its end."""
+        work = place / "work"
+        limits = self._confinement.limits
+        listening = (
+            contextlib.nullcontext() if self._proxy is None else self._proxy.listening(place)
+        )
+        async with listening as proxy:
+            return await run_process(
+                self._sandbox.command(
+                    command,
+                    confinement=self._confinement,
+                    code=place / "scripts",
+                    scratch=work,
+                    proxy=proxy,
+                ),
+                stdin=input.encode("utf-8"),
+                cwd=work,
+                env=self._environment(work),
+                timeout_seconds=self._limit,
+                keep_bytes=_KEEP_BYTES,
+                folder=place,
+                limits=limits.by_name(),
+                bounds=Bounds(
+                    processes=limits.processes,
+                    memory_bytes=limits.memory_bytes_in_all,
+                    scratch=work,
+                    scratch_bytes=self._confinement.scratch_bytes,
+                ),
+            )
+
     def _environment(self, scratch: Path) -> dict[str, str]:
         given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         own = {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
@@ -222,7 +239,8 @@ class RunScript:
         home = Path(own.get("HOME", "/"))
         if not any(home.is_relative_to(each) for each in self._confinement.writable):
             own["HOME"] = str(scratch)  # it would be missing otherwise
-        return {**own, "TMPDIR": temporary}
+        through = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PROXY_PORT}")
+        return {**own, "TMPDIR": temporary, **(through if self._proxy is not None else {})}
 
     def _copied(
         self, context: ToolContext, name: str, place: Path
@@ -249,6 +267,7 @@ def run_script_tool(
     time_limit_seconds: float = 60,
     sandbox: Sandbox = NO_SANDBOX,
     confinement: Confinement = _NO_GRANTS,
+    proxy: DomainProxy | None = None,
 ) -> RunScript:
     """See `RunScript`."""
     return RunScript(
@@ -257,6 +276,7 @@ def run_script_tool(
         time_limit_seconds=time_limit_seconds,
         sandbox=sandbox,
         confinement=confinement,
+        proxy=proxy,
     )
 
 

@@ -17,8 +17,12 @@ from service.tools.sandbox.confinement import Confinement
 _OF_THE_KERNEL = tuple(
     f"/proc/{name}" for name in ("sys", "pressure", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
 )
-LAUNCHER_INSIDE = Path("/run/rondo/launcher.py")
-"""Where a sandbox has the launcher: its own folder may be hidden, or none that is there."""
+_INSIDE = Path("/run/rondo")
+
+
+def inside(path: Path) -> Path:
+    """Where a sandbox has a file of ours: its own folder may be hidden, or none that is there."""
+    return _INSIDE / path.name
 
 
 def programs() -> Iterator[str]:
@@ -41,7 +45,7 @@ def bubblewrap_command(
     confinement: Confinement,
     code: Path | None,
     scratch: Path,
-    launcher: Path | None = None,
+    helpers: Sequence[Path] = (),
 ) -> list[str]:
     """What runs a command in a sandbox, in which it finds things where they are outside.
 
@@ -52,8 +56,8 @@ def bubblewrap_command(
         confinement: what it may reach.
         code: a folder that it may read, whatever is hidden.
         scratch: a folder that it starts in: empty, in memory, and gone afterwards.
-        launcher: where the launcher is outside, which the command starts with, as it is inside
-            (`LAUNCHER_INSIDE`). None where it does not.
+        helpers: files of ours that are shown at other places, see `inside`. With any, the command
+            bounds its processes by itself.
     """
     size = str(confinement.scratch_bytes)
     wrapped = [program, *options, "--unshare-all", "--unshare-user"]
@@ -75,13 +79,12 @@ def bubblewrap_command(
     if code is not None:
         wrapped += ["--ro-bind", str(code), str(code)]
     wrapped += ["--size", size, "--tmpfs", str(scratch), "--chdir", str(scratch)]
-    if launcher is not None:
-        wrapped += ["--ro-bind", str(launcher), str(LAUNCHER_INSIDE)]
+    for each in helpers:
+        wrapped += ["--ro-bind", str(each), str(inside(each))]
     wrapped += ["--remount-ro", "/", "--"]
     prlimit = shutil.which("prlimit", path="/usr/bin:/bin")
-    if (
-        launcher is None and prlimit is not None
-    ):  # counted within the namespace of users, so it has to be set there
+    # Counted within the namespace of users, so it has to be set there.
+    if not helpers and prlimit is not None:
         wrapped += [prlimit, f"--nproc={confinement.limits.processes}"]
     return [*wrapped, *command]
 

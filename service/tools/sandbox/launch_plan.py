@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.tools.sandbox import launcher, system_files
+from service.tools.sandbox import forwarder, launcher, system_files
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.landlock_rules import DEVICE, READ, WRITE, Rule, around, handled
 from service.tools.sandbox.syscall_filter import Calls, syscall_filter
@@ -18,6 +18,10 @@ from service.tools.sandbox.syscall_numbers import Machine
 
 LAUNCHER = Path(launcher.__file__)
 """The file of the launcher on this machine."""
+FORWARDER = Path(forwarder.__file__)
+"""The file of the forwarder on this machine."""
+PROXY_PORT = 3128
+"""At which a proxy is found in a sandbox: what most know as one's, and nobody else is there."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _OF_THE_MACHINE = tuple(
     f"/proc/{name}"
@@ -49,6 +53,7 @@ def launcher_command(
     scratch: Path,
     namespaces: bool,
     launcher_path: Path = LAUNCHER,
+    proxy: tuple[Path, Path] | None = None,
 ) -> list[str]:
     """What runs a command confined by Landlock and seccomp.
 
@@ -61,6 +66,8 @@ def launcher_command(
         namespaces: whether it has namespaces of its own already, in which only what it may reach is
             there; else Landlock alone has to see to that.
         launcher_path: where the launcher is found.
+        proxy: where the forwarder and the socket of a proxy are found, within namespaces; None
+            where there is no proxy.
     """
     if namespaces:
         rules = [*_rules_in_namespaces(confinement, scratch)]
@@ -70,10 +77,16 @@ def launcher_command(
     rights = handled(kernel.abi, network=network)
     granted = bool(confinement.readable or confinement.writable)
     # Where the person's folders are there, so are the sockets in them; Landlock lets them pass.
-    calls = Calls(network, unix_sockets=namespaces and not granted, namespaces=namespaces)
+    calls = Calls(
+        network=network or proxy is not None,
+        unix_sockets=namespaces and not granted and proxy is None,
+        namespaces=namespaces,
+    )
     plan = {
         "handled": rights,
         "filter": base64.b64encode(syscall_filter(calls, kernel.machine)).decode(),
+        "port": PROXY_PORT if proxy else None,
+        "proxy": [*map(str, proxy)] if proxy else None,
         "processes": confinement.limits.processes,
         "more": not namespaces,
         # As rights of files cannot be changed, files are made for the user alone.

@@ -7,6 +7,8 @@ decides nothing: ``PLAN`` is JSON,
 - ``"handled": [files, network, scopes]``, what Landlock shall rule over, by the bits of
   ``struct landlock_ruleset_attr``;
 - ``"filter"``, the filter of system calls in base64;
+- ``"port"``, the only one of TCP that it may connect to, and ``"proxy"``, ``[FORWARDER, SOCKET]``:
+  who listens there (`forwarder.py`), and to where that leads; or null twice;
 - ``"processes"``, how many there may be at once, ``"more"`` whether on top of those that the user
   has; ``"umask"``, or null.
 
@@ -32,7 +34,8 @@ import time
 from typing import Any, NoReturn
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all machines
-_PATH_BENEATH = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
+_CONNECT_TCP = 2
 _OF_FILES = 0xC007  # what can be granted on a single file: run, write, read, truncate, ioctl
 _PDEATHSIG, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47  # PR_SET_*
 _FILTER = 2  # SECCOMP_MODE_FILTER
@@ -67,12 +70,14 @@ def main() -> NoReturn:
 def _confine(plan: dict[str, Any], rules: list[str]) -> None:
     """Give up rights, the strongest last: each step needs what the next ones take away."""
     _prctl(_PDEATHSIG, signal.SIGKILL)
+    if plan["proxy"] is not None:
+        _start_forwarder(plan["port"], *plan["proxy"])
     if plan["umask"] is not None:
         os.umask(plan["umask"])
     _limit_processes(plan["processes"], more=plan["more"])
     _drop_capabilities()
     _prctl(_NO_NEW_PRIVS, 1)
-    _restrict(plan["handled"], rules)
+    _restrict(plan["handled"], rules, plan["port"])
     _filter_calls(plan["filter"])
 
 
@@ -115,7 +120,29 @@ def _drop_capabilities() -> None:
     _check(_libc.capset(header, bytes(24)), "capset")
 
 
-def _restrict(handled: list[int], rules: list[str]) -> None:
+def _start_forwarder(port: int, forwarder: str, path: str) -> None:
+    """Listen at a port, and leave what comes to a process of its own, which nobody waits for."""
+    import socket
+
+    listening = socket.create_server(("127.0.0.1", port), backlog=100)
+    child = os.fork()
+    if child != 0:
+        listening.close()
+        os.waitpid(child, 0)
+        return
+    try:
+        if os.fork() == 0:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+            listening.set_inheritable(True)
+            program = (sys.executable, "-I", "-S", forwarder, str(listening.fileno()), path)
+            os.execv(program[0], program)
+    finally:
+        os._exit(0)
+
+
+def _restrict(handled: list[int], rules: list[str], port: int | None) -> None:
     """Have Landlock refuse what the rules do not grant."""
     # An older kernel knows a shorter structure, and what stands behind its end must be 0.
     size = 24 if handled[2] else 16 if handled[1] else 8
@@ -136,6 +163,8 @@ def _restrict(handled: list[int], rules: list[str]) -> None:
         if granted:
             _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, beneath, 0)
         os.close(opened)
+    if port is not None and handled[1]:
+        _syscall(_ADD_RULE, ruleset, _NET_PORT, struct.pack("QQ", _CONNECT_TCP, port), 0)
     _syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 

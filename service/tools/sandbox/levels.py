@@ -18,6 +18,7 @@ from service.tools.sandbox import bubblewrap
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.landlock_rules import landlock_abi
 from service.tools.sandbox.launch_plan import (
+    FORWARDER,
     LAUNCHER,
     Kernel,
     launcher_command,
@@ -108,6 +109,11 @@ class Sandbox:
         return NOT_COVERED.get(self.level, {})
 
     @property
+    def leads_to_proxy(self) -> bool:
+        """Whether a program can have a proxy, and no other way to the network."""
+        return self.level == "bubblewrap+landlock"
+
+    @property
     def description(self) -> str:
         """What it is made of, in words."""
         parts = [self.program] if self.program else []
@@ -123,10 +129,22 @@ class Sandbox:
         confinement: Confinement,
         code: Path | None,
         scratch: Path,
+        proxy: Path | None = None,
     ) -> list[str]:
-        """What to start in place of a command, see `bubblewrap_command` and `launcher_command`."""
+        """What to start in place of a command, see `bubblewrap_command` and `launcher_command`.
+
+        Args:
+            command: the program, by its whole path, and its arguments.
+            confinement: what it may reach.
+            code: a folder that it may read, whatever is hidden.
+            scratch: a folder that it may change, and starts in.
+            proxy: the socket of a proxy that it may ask, where `leads_to_proxy`.
+        """
         started = [*command]
         inside = bool(self.program)
+        helpers = [LAUNCHER] if self.kernel is not None else []
+        if proxy is not None and self.leads_to_proxy:
+            helpers += [FORWARDER, proxy]
         if self.kernel is not None:
             started = launcher_command(
                 started,
@@ -135,7 +153,8 @@ class Sandbox:
                 code=code,
                 scratch=scratch,
                 namespaces=inside,
-                launcher_path=bubblewrap.LAUNCHER_INSIDE if inside else LAUNCHER,
+                launcher_path=bubblewrap.inside(LAUNCHER) if inside else LAUNCHER,
+                proxy=_pair_inside(helpers[1:]),
             )
         if not inside:
             return started
@@ -146,7 +165,7 @@ class Sandbox:
             confinement=confinement,
             code=code,
             scratch=scratch,
-            launcher=LAUNCHER if self.kernel is not None else None,
+            helpers=helpers,
         )
 
     def temporary_folder(self, scratch: Path) -> str | None:
@@ -154,6 +173,13 @@ class Sandbox:
         if self.level == "none":
             return None
         return temporary_folder(scratch, namespaces=bool(self.program))
+
+
+def _pair_inside(helpers: Sequence[Path]) -> tuple[Path, Path] | None:
+    if not helpers:
+        return None
+    forwarder, proxy = map(bubblewrap.inside, helpers)
+    return forwarder, proxy
 
 
 NO_SANDBOX = Sandbox("none")

@@ -14,6 +14,7 @@ from pathlib import Path
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.sandbox.confinement import Confinement, Limits
 from service.tools.sandbox.levels import Sandbox
+from service.tools.scripts.domain_proxy import DomainProxy
 from tests.support.tools.attacks import attacking, escapes
 from tests.support.tools.tool_calls import result_of
 
@@ -43,20 +44,26 @@ class Prey:
         sandbox: Sandbox,
         *,
         linger: float = 0,
+        proxy: DomainProxy | None = None,
         **changed: object,
     ) -> tuple[set[str], str]:
         """Which attacks succeeded, and all that was written."""
-        output = await self.run(attacking(attacks, self.names, linger=linger), sandbox, **changed)
+        code = attacking(attacks, self.names, linger=linger)
+        output = await self.run(code, sandbox, proxy=proxy, **changed)
         return escapes(output) | self._changes(), output
 
-    async def run(self, code: str, sandbox: Sandbox, **changed: object) -> str:
+    async def run(
+        self, code: str, sandbox: Sandbox, *, proxy: DomainProxy | None = None, **changed: object
+    ) -> str:
         """What the model is told of a script in Python, with the names of what there is."""
         scripts = self.folder / "scripts"
         scripts.mkdir(exist_ok=True)
         (scripts / "attack.py").write_text(code)
         confinement = replace(self.confinement, **changed)  # type: ignore[arg-type]
         runs = self.folder / "runs"
-        tool = run_script_tool(scripts, runs=runs, sandbox=sandbox, confinement=confinement)
+        tool = run_script_tool(
+            scripts, runs=runs, sandbox=sandbox, confinement=confinement, proxy=proxy
+        )
         output = (await result_of(tool, name="attack.py")).content
         assert not list(runs.iterdir()), "what is left of a run is removed"
         return output
