@@ -183,7 +183,10 @@ def test_each_version_of_landlock_up_to_the_kernels_own_can_be_used(
     assert KERNEL is not None
     if abi > KERNEL.abi:
         pytest.skip(f"the kernel has Landlock {KERNEL.abi}")
-    program = ("/bin/sh", "-c", "echo > inside; cat /etc/passwd; echo ran")
-    result = ran(launching(*program, scratch=tmp_path, abi=abi), tmp_path)
+    program = ("/bin/sh", "-c", "echo > inside; cat ../secret; echo ran")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    result = ran(launching(*program, scratch=scratch, abi=abi), scratch)
     assert result.stdout == "ran\n", result.stderr
-    assert (tmp_path / "inside").exists()
+    assert (scratch / "inside").exists()

@@ -23,6 +23,7 @@ from service.domain.conversation.tool_definitions import ToolContext, ToolDefini
 from service.tools.decorator import FunctionTool, tool
 from service.tools.model_text import did_you_mean
 from service.tools.protocol import ToolFailure
+from service.tools.sandbox import system_files
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.launch_plan import PROXY_PORT
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
@@ -239,6 +240,8 @@ class RunScript:
         home = Path(own.get("HOME", "/"))
         if not any(home.is_relative_to(each) for each in self._confinement.writable):
             own["HOME"] = str(scratch)  # it would be missing otherwise
+        granted = (*self._confinement.readable, *self._confinement.writable)
+        own["PATH"] = system_files.reachable(own["PATH"], granted) or os.defpath
         through = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PROXY_PORT}")
         return {**own, "TMPDIR": temporary, **(through if self._proxy is not None else {})}
 

@@ -40,7 +40,6 @@ REFUSED_WITHOUT_NAMESPACES = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
     "inotify_add_watch",  # names of files in folders that may not be listed
-    *("chown", "lchown", "fchown", "fchownat"),
     *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"),
 )
@@ -48,9 +47,10 @@ REFUSED_WITHOUT_NAMESPACES = (
 
 PRETENDED_WITHOUT_NAMESPACES = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat"),
+    *("chown", "lchown", "fchown", "fchownat"),
 )
 """There, too: Landlock does not keep them to some folders, so they do nothing. They say that they
-have: copying a file ends with them, and would fail."""
+have: copying and unpacking files ends with them, and would fail."""
 
 _OWN_ONLY = {  # by the argument that names a process; 0 is the one that calls
     **{"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0},
