@@ -22,6 +22,7 @@ from service.tools.sandbox.syscall_filter import (
     PRETENDED_WITHOUT_NAMESPACES,
     REFUSED,
     REFUSED_WITHOUT_NAMESPACES,
+    UNSUPPORTED_WITHOUT_NAMESPACES,
 )
 from service.tools.sandbox.syscall_numbers import Machine, machine_named, syscall_numbers
 
@@ -85,6 +86,8 @@ def test_calls_that_are_refused_fail_and_those_that_are_pretended_do_nothing(
     expected: dict[str, str | int] = dict.fromkeys(refused, "EPERM")
     if not namespaces:
         expected |= dict.fromkeys(set(PRETENDED_WITHOUT_NAMESPACES) & set(numbers), 0)
+        unsupported = set(UNSUPPORTED_WITHOUT_NAMESPACES) & set(numbers)
+        expected |= dict.fromkeys(unsupported, "ENOTSUP")
     expected |= {"clone3": "ENOSYS", "a newer one": "ENOSYS"}
     numbers = {**numbers, "a newer one": 470}
     asked = {name: numbers[name] for name in expected}
@@ -117,7 +120,7 @@ def test_descriptors_signals_rights_and_mask_are_those_of_a_fresh_program(tmp_pa
         os.set_inheritable(file.fileno(), True)
         command = launching(*in_python(looking), scratch=tmp_path)
         result = ran(command, tmp_path, pass_fds=(file.fileno(),))
-    assert result.stdout == "0o77\nFalse 1\n", result.stderr
+    assert result.stdout == "0o22\nFalse 1\n", result.stderr
     ending = launching("/bin/sh", "-c", "kill -PIPE $$; echo ignored", scratch=tmp_path)
     assert ran(ending, tmp_path).returncode == -signal.SIGPIPE
 
@@ -128,14 +131,46 @@ def test_nothing_runs_where_it_cannot_be_confined(tmp_path: Path) -> None:
     plan = json.loads(command[place])
     for wrong in (
         {**plan, "handled": [1 << 60, 0, 0]},
-        {**plan, "filter": ""},
-        {**plan, "filter": "AAAAAAAAAAA="},
+        {**plan, "filters": [""]},
+        {**plan, "filters": ["AAAAAAAAAAA="]},
         {},
     ):
         result = ran([*command[:place], json.dumps(wrong), *command[place + 1 :]], tmp_path)
         assert result.returncode == 125
         assert "could not be confined" in result.stderr
         assert "ran" not in result.stdout
+
+
+def test_rights_are_changed_where_a_program_may_write_and_never_to_run_as_its_user(
+    tmp_path: Path,
+) -> None:
+    scratch, beside = tmp_path / "scratch", tmp_path / "scratch-beside"
+    for folder in (scratch, beside):
+        folder.mkdir()
+        (folder / "file").touch(0o600)
+    program = "chmod 755 file; chmod 4755 file; chmod 666 ../scratch-beside/file; echo $?"
+    result = ran(launching("/bin/sh", "-c", program, scratch=scratch), scratch)
+    assert result.stderr.count("Operation not permitted") == 2
+    assert (scratch / "file").stat().st_mode & 0o7777 == 0o755
+    assert (beside / "file").stat().st_mode & 0o7777 == 0o600
+
+
+def test_where_another_answers_calls_already_rights_stay_as_they_are_made(tmp_path: Path) -> None:
+    assert KERNEL is not None
+    (tmp_path / "file").touch(0o600)
+    program = launching("/bin/sh", "-c", "chmod 666 file && echo > made", scratch=tmp_path)
+    nested = launcher_command(
+        program,
+        KERNEL,
+        confinement=Confinement(readable=(LAUNCHER.parent, Path("/proc"))),
+        code=None,
+        scratch=tmp_path,
+        namespaces=False,
+    )
+    result = ran(nested, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
 
 
 def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_what_is_granted_can_be_used(prey: Prey, sandbox: Sandbox) -> None
     (prey.folder / "home" / "seen" / "读.txt").write_text("seen")
     output = await prey.run(
         f"""
-import os, shutil, socket, subprocess, tempfile
+import os, shutil, socket, subprocess, tempfile, time
 granted, seen = {str(prey.granted)!r}, {str(prey.folder / "home" / "seen")!r}
 print(open(os.path.join(granted, "数据.txt")).read(), os.environ["HOME"] == os.getcwd())
 print(os.listdir(granted) != [], open(os.path.join(seen, "读.txt")).read())
@@ -63,6 +63,24 @@ os.rename(os.path.join(granted, "out.txt"), os.path.join(granted, "moved.txt"))
 os.mkdir("here"); open("here/x", "w").write("x")
 shutil.copy2("here/x", granted); os.symlink("x", "here/link"); os.remove("here/link")
 with tempfile.TemporaryFile() as file: file.write(b"x")
+program = os.path.join(granted, "a program")
+for path, folder in (("run.sh", None), (program, None), ("in.sh", os.open("here", os.O_RDONLY))):
+    with open(path, "w", opener=lambda *given: os.open(*given, 0o600, dir_fd=folder)) as file:
+        file.write("#!/bin/sh\\necho it runs\\n")
+    os.chmod(path, 0o755, dir_fd=folder)
+    run = path if folder is None else "here/in.sh"
+    print(subprocess.run([os.path.abspath(run)], capture_output=True, text=True).stdout)
+    print(oct(os.stat(run).st_mode))
+with open("here/x") as file: os.fchmod(file.fileno(), 0o640)
+print(oct(os.stat("here/x").st_mode), oct(os.umask(0)))
+for path, mode in (("gone", 0o600), ("", 0o600)):
+    try: os.chmod(path, mode)
+    except FileNotFoundError: print("no file to change")
+if os.fork() == 0:
+    if os.fork() != 0: os._exit(0)
+    os.chmod("here", 0o711); os._exit(0)
+os.wait()
+while os.stat("here").st_mode & 0o777 != 0o711: time.sleep(0.01)
 one, other = socket.socketpair(); one.send(b"x"); assert other.recv(1) == b"x"
 print(subprocess.run("cat < /dev/null; echo from a shell | cat >&2; cat <(echo substituted)",
       shell=True, executable="/bin/bash", capture_output=True, text=True))
@@ -77,6 +95,9 @@ asyncio.run(asyncio.sleep(0))
     assert "from a shell" in output
     assert "substituted" in output
     assert "ended -15" in output
+    assert output.count("it runs") == output.count("0o100755") == 3, output
+    assert "0o100640 0o22" in output
+    assert output.count("no file to change") == 2
     assert (prey.granted / "moved.txt").read_text() == "written"
 
 

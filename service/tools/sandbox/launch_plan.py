@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import sys
@@ -10,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.tools.sandbox import forwarder, launcher, system_files
+from service.tools.sandbox import forwarder, launcher, rights_keeper, system_files
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.landlock_rules import DEVICE, READ, WRITE, Rule, around, handled
-from service.tools.sandbox.syscall_filter import Calls, syscall_filter
-from service.tools.sandbox.syscall_numbers import Machine
+from service.tools.sandbox.syscall_filter import RIGHTS, Calls, syscall_filter
+from service.tools.sandbox.syscall_numbers import Machine, syscall_numbers
 
 LAUNCHER = Path(launcher.__file__)
 """The file of the launcher on this machine."""
@@ -82,14 +83,18 @@ def launcher_command(
         unix_sockets=namespaces and not granted and proxy is None,
         namespaces=namespaces,
     )
+    filters = [calls] if namespaces else [dataclasses.replace(calls, handed_over=True), calls]
     plan = {
         "handled": rights,
-        "filter": base64.b64encode(syscall_filter(calls, kernel.machine)).decode(),
+        "filters": [
+            base64.b64encode(syscall_filter(each, kernel.machine)).decode() for each in filters
+        ],
+        "keeper": None if namespaces else _keeper(kernel.machine),
         "port": PROXY_PORT if proxy else None,
         "proxy": [*map(str, proxy)] if proxy else None,
         "processes": confinement.limits.processes,
         "more": not namespaces,
-        # As rights of files cannot be changed, files are made for the user alone.
+        # Where a file's rights cannot be changed, it is made for the user alone.
         "umask": None if namespaces else _PRIVATE,
     }
     told = [f"{each.rights & rights[0]}:{each.path}" for each in rules]
@@ -97,6 +102,12 @@ def launcher_command(
         *(sys.executable, "-I", "-S", str(launcher_path), json.dumps(plan), *told, "--"),
         *command,
     ]
+
+
+def _keeper(machine: Machine) -> tuple[str, str, int]:
+    numbers = syscall_numbers(machine)
+    calls = {numbers[each]: each for each in RIGHTS if each in numbers}
+    return rights_keeper.__file__, json.dumps(calls), numbers["seccomp"]
 
 
 def _rules_in_namespaces(confinement: Confinement, scratch: Path) -> Iterator[Rule]:

@@ -6,11 +6,13 @@ decides nothing: ``PLAN`` is JSON,
 
 - ``"handled": [files, network, scopes]``, what Landlock shall rule over, by the bits of
   ``struct landlock_ruleset_attr``;
-- ``"filter"``, the filter of system calls in base64;
+- ``"filters"`` of system calls in base64, of which the first that the kernel takes is used;
+- ``"keeper"``, ``[KEEPER, CALLS, NUMBER]``: who answers the calls that the first filter hands over
+  (`rights_keeper.py`), and the number of the system call ``seccomp``; or null;
 - ``"port"``, the only one of TCP that it may connect to, and ``"proxy"``, ``[FORWARDER, SOCKET]``:
   who listens there (`forwarder.py`), and to where that leads; or null twice;
 - ``"processes"``, how many there may be at once, ``"more"`` whether on top of those that the user
-  has; ``"umask"``, or null.
+  has; ``"umask"``, or null, for where nobody changes rights of files.
 
 A ``RULE`` is ``BITS:PATH``, the rights that are granted on a path and all below it; one that is not
 there is left out. A path's last part is not followed where it is a link. What goes wrong is told on
@@ -31,13 +33,18 @@ import stat
 import struct
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import socket
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all machines
-_PATH_BENEATH, _NET_PORT = 1, 2
+_PATH_BENEATH, _NET_PORT, _MAKE_FILES = 1, 2, 1 << 8
+_SET_FILTER, _NEW_LISTENER = 1, 8  # of <linux/seccomp.h>
 _CONNECT_TCP = 2
 _OF_FILES = 0xC007  # what can be granted on a single file: run, write, read, truncate, ioctl
-_PDEATHSIG, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47  # PR_SET_*
+_PDEATHSIG, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47  # PR_*
+_CHILD_SUBREAPER = 36
 _FILTER = 2  # SECCOMP_MODE_FILTER
 _CAPABILITIES_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 _BUSY_SECONDS = 2.0
@@ -53,6 +60,7 @@ def main() -> NoReturn:
         command = sys.argv[end + 1 :]
         _restore_signals()
         os.closerange(3, 2**31 - 1)
+        _drop_capabilities()
         _confine(plan, sys.argv[2:end])
     except (OSError, ValueError, LookupError, TypeError) as error:
         _fail(125, f"it could not be confined: {error!r}")
@@ -72,13 +80,18 @@ def _confine(plan: dict[str, Any], rules: list[str]) -> None:
     _prctl(_PDEATHSIG, signal.SIGKILL)
     if plan["proxy"] is not None:
         _start_forwarder(plan["port"], *plan["proxy"])
-    if plan["umask"] is not None:
-        os.umask(plan["umask"])
+    line, seccomp = None, 0
+    if plan["keeper"] is not None:
+        keeper, calls, seccomp = plan["keeper"]
+        line = _leave_keeper(keeper, calls, rules)
     _limit_processes(plan["processes"], more=plan["more"])
-    _drop_capabilities()
     _prctl(_NO_NEW_PRIVS, 1)
     _restrict(plan["handled"], rules, plan["port"])
-    _filter_calls(plan["filter"])
+    programs = [*map(_program, plan["filters"])]
+    if line is None or not _filter_and_hand_over(programs[0], line, seccomp):
+        _prctl(_SECCOMP, _FILTER, programs[-1][0])
+        if plan["umask"] is not None:
+            os.umask(plan["umask"])
 
 
 def _restore_signals() -> None:
@@ -169,12 +182,59 @@ def _restrict(handled: list[int], rules: list[str], port: int | None) -> None:
     os.close(ruleset)
 
 
-def _filter_calls(encoded: str) -> None:
+def _program(encoded: str) -> tuple[bytes, object]:
+    """A filter as ``struct sock_fprog``, and the memory that this points to."""
     import binascii
 
     steps = ctypes.create_string_buffer(binascii.a2b_base64(encoded))
-    program = struct.pack("HxxxxxxQ", (len(steps) - 1) // 8, ctypes.addressof(steps))
-    _prctl(_SECCOMP, _FILTER, program)
+    return struct.pack("HxxxxxxQ", (len(steps) - 1) // 8, ctypes.addressof(steps)), steps
+
+
+def _leave_keeper(keeper: str, calls: str, rules: list[str]) -> socket.socket:
+    """Go on in a child: what this process was becomes its keeper, and ends as the child does.
+
+    Returns:
+        The line to the keeper.
+    """
+    import socket
+
+    ours, theirs = socket.socketpair()
+    _prctl(_CHILD_SUBREAPER, 1)  # of orphans it could not read which file they name
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is meant for the program, and reaches both
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _prctl(_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was told
+            os._exit(1)
+        theirs.close()
+        return ours
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        theirs.set_inheritable(True)
+        split = [rule.partition(":") for rule in rules]
+        folders = [path for bits, _, path in split if int(bits) & _MAKE_FILES]
+        words = (str(theirs.fileno()), str(child), calls, *folders)
+        os.execv(sys.executable, (sys.executable, "-I", "-S", keeper, *words))
+    finally:
+        os._exit(125)
+
+
+def _filter_and_hand_over(program: tuple[bytes, object], line: socket.socket, seccomp: int) -> bool:
+    """Have the kernel filter calls, and the keeper answer some; False where it does not let us."""
+    import socket
+
+    try:
+        listener = _syscall(seccomp, _SET_FILTER, _NEW_LISTENER, program[0])
+    except OSError as error:
+        if error.errno in (errno.EBUSY, errno.EINVAL, errno.ENOSYS):  # a listener is there already
+            return False
+        raise
+    socket.send_fds(line, [b"x"], [listener])
+    return True
 
 
 def _prctl(option: int, value: int, more: bytes | None = None, *, needed: bool = True) -> None:

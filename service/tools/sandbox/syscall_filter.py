@@ -40,17 +40,22 @@ REFUSED_WITHOUT_NAMESPACES = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
     "inotify_add_watch",  # names of files in folders that may not be listed
-    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
-    *("removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"),
 )
 """Refused, with EPERM, where the program sees the machine's own processes and files."""
 
-PRETENDED_WITHOUT_NAMESPACES = (
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat"),
-    *("chown", "lchown", "fchown", "fchownat"),
+UNSUPPORTED_WITHOUT_NAMESPACES = (
+    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "file_setattr"),
+    *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
 )
-"""There, too: Landlock does not keep them to some folders, so they do nothing. They say that they
-have: copying and unpacking files ends with them, and would fail."""
+"""Refused there, too, as where a file system has no such attributes: with EOPNOTSUPP."""
+
+RIGHTS = ("chmod", "fchmod", "fchmodat", "fchmodat2")
+"""Landlock does not keep these to some folders: there, somebody who does answers them."""
+PRETENDED_WITHOUT_NAMESPACES = (
+    *("utime", "utimes", "futimesat", "utimensat", "chown", "lchown", "fchown", "fchownat"),
+)
+"""Nor these, so they do nothing there. They say that they have: copying and unpacking files ends
+with them, and would fail."""
 
 _OWN_ONLY = {  # by the argument that names a process; 0 is the one that calls
     **{"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0},
@@ -68,6 +73,7 @@ _LOAD, _EQUAL, _GREATER, _AT_LEAST, _ANY_BIT, _MASK, _RETURN = 0x20, 0x15, 0x25,
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # places in struct seccomp_data
 _SUCCESS = _ERRNO  # with the number 0
+_HAND_OVER = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 
 _Step = tuple[int, int, int, int]
 """Code, how many steps are left out where it holds and where it does not, and its constant."""
@@ -83,6 +89,8 @@ class Calls:
     """Whether it may make sockets that others can be met at by a name in the file system."""
     namespaces: bool
     """Whether it has processes, users and files of its own, so that it meets nobody else's."""
+    handed_over: bool = False
+    """Whether somebody answers `RIGHTS` where it has not."""
 
 
 def syscall_filter(calls: Calls, machine: Machine) -> bytes:
@@ -101,8 +109,12 @@ def syscall_filter(calls: Calls, machine: Machine) -> bytes:
     for name in refused:
         steps += _always(numbers.get(name), _ERRNO | errno.EPERM)
     if not calls.namespaces:
+        for name in UNSUPPORTED_WITHOUT_NAMESPACES:
+            steps += _always(numbers.get(name), _ERRNO | errno.EOPNOTSUPP)
         for name in PRETENDED_WITHOUT_NAMESPACES:
             steps += _always(numbers.get(name), _SUCCESS)
+        for name in RIGHTS:
+            steps += _always(numbers.get(name), _HAND_OVER if calls.handed_over else _SUCCESS)
         for name, place in _OWN_ONLY.items():
             steps += _by_argument(numbers[name], place, equal=(0,), then=_ALLOW)
     # Its flags are in memory, which is not seen here; who is told that there is none takes `clone`.

@@ -111,6 +111,7 @@ lremovexattr 198 15
 fremovexattr 199 16
 removexattrat 466 466
 file_setattr 469 469
+seccomp 317 277
 socket 41 198
 socketpair 53 199
 clone 56 220

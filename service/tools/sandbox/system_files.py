@@ -43,7 +43,7 @@ def reachable(path: str, granted: Iterable[Path]) -> str:
         path: folders, with colons between them.
         granted: what the program may read beside the system.
     """
-    roots = [Path(each).resolve() for each in (*PROGRAMS, *own_python(), *granted)]
+    roots = [each.resolve() for each in (*map(Path, PROGRAMS), *own_python(), *granted)]
     folders = [each for each in path.split(":") if each.startswith("/")]
     return ":".join(
         each for each in folders if any(Path(each).resolve().is_relative_to(root) for root in roots)

@@ -96,6 +96,19 @@ ATTACKS: Mapping[str, str] = {
     "rights of files": """
         for path in VICTIMS: attempt(os.chmod, path, 0o666)
         for path in VICTIMS: attempt(lambda: os.fchmod(os.open(path, os.O_RDONLY), 0o666))
+        for path in VICTIMS: attempt(lambda: os.fchmod(os.open(path, os.O_PATH), 0o666))
+        for number, path in enumerate(VICTIMS):
+            for folder in (os.getcwd(), GRANTED):
+                link = f"{folder}/rights{number}"
+                os.symlink(path, link)
+                attempt(os.chmod, link, 0o666)
+                attempt(os.chmod, f"{folder}/x/../rights{number}", 0o666)
+            attempt(os.chmod, os.path.relpath(path), 0o666)
+            above = os.open(os.path.dirname(path), os.O_PATH)
+            attempt(os.chmod, "victim", 0o666, dir_fd=above)
+            os.fchdir(above)
+            attempt(os.chmod, "victim", 0o666)
+            attempt(os.chmod, f"/proc/self/fd/{above}/victim", 0o666)
     """,
     "times of files": "for path in VICTIMS: attempt(os.utime, path, (1, 1))",
     "attributes of files": 'for path in VICTIMS: attempt(os.setxattr, path, "user.x", b"1")',
