@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import platform
 import subprocess
@@ -205,10 +206,10 @@ def sandbox_for(setting: SandboxSetting, means: Means | None = None) -> Sandbox:
     for level in levels:
         made = _made(level, means)
         if isinstance(made, Sandbox):
-            return made
+            return dataclasses.replace(made, problem="; ".join(problems))
         problems.append(f"{level}: {made}")
     if setting == "auto":
-        return Sandbox("none", problem="; ".join(dict.fromkeys(problems)))
+        return Sandbox("none", problem="; ".join(problems))
     raise ConfigurationError(
         f"tools.sandbox is “{setting}”, which does not work here: {problems[-1]}",
         advice="Install bubblewrap, let users make namespaces (sysctl"

@@ -36,7 +36,8 @@ def main() -> None:
     program, calls, folders = int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
     status = os.waitstatus_to_exitcode(_served(program, calls, folders))
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL) if -status not in (9, 19) else None
+        if -status != signal.SIGKILL:  # which nobody can ignore, as Python does others
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 
