@@ -20,7 +20,14 @@ from typing import get_args
 import pytest
 
 from service.domain.errors import ConfigurationError
-from service.tools.sandbox.levels import NO_SANDBOX, NOT_COVERED, Level, Sandbox, sandbox_for
+from service.tools.sandbox.levels import (
+    NO_SANDBOX,
+    NOT_COVERED,
+    NOT_COVERED_WITH_NETWORK,
+    Level,
+    Sandbox,
+    sandbox_for,
+)
 from tests.support.tools.attacks import ATTACKS, EXHAUSTIONS, OF_ROOT
 from tests.support.tools.prey import PLENTY, SECRET, Prey, laid_out
 
@@ -76,6 +83,14 @@ async def test_what_gets_out_of_a_sandbox_is_what_it_does_not_cover(
     assert escaped == set(NOT_COVERED[sandbox.level]) & set(ATTACKS)
     assert SECRET not in output
     assert "exit code 0" in output
+
+
+async def test_with_the_network_granted_nothing_else_is(prey: Prey, sandbox: Sandbox) -> None:
+    escaped, output = await prey.attacked(ATTACKS, sandbox, network=True)
+    left_open = set(NOT_COVERED[sandbox.level]) | set(
+        NOT_COVERED_WITH_NETWORK.get(sandbox.level, ())
+    )
+    assert escaped == (left_open & set(ATTACKS)) | {"network", "network by datagrams"}, output
 
 
 async def test_each_attack_succeeds_without_a_sandbox(prey: Prey) -> None:

@@ -103,6 +103,20 @@ def test_another_way_of_numbering_calls_ends_the_program(tmp_path: Path) -> None
     assert ran(command, tmp_path).returncode == -signal.SIGSYS
 
 
+@pytest.mark.skipif(MACHINE != "x86_64", reason="the older calls are those of x86")
+def test_calls_in_the_way_of_an_older_machine_end_the_program(tmp_path: Path) -> None:
+    calling = (
+        "import ctypes, mmap\n"
+        "code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+        "code.write(bytes.fromhex('b814000000cd80c3'))  # getpid by int 0x80\n"
+        "place = ctypes.addressof(ctypes.c_char.from_buffer(code))\n"
+        "print(ctypes.CFUNCTYPE(ctypes.c_int)(place)())"
+    )
+    result = ran(launching(*in_python(calling), scratch=tmp_path), tmp_path)
+    assert result.returncode in (-signal.SIGSYS, -signal.SIGSEGV), "the second: there are none"
+    assert not result.stdout
+
+
 def test_descriptors_signals_rights_and_mask_are_those_of_a_fresh_program(tmp_path: Path) -> None:
     looking = (
         "import os, signal\n"

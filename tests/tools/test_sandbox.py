@@ -23,7 +23,14 @@ from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConfigurationError
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.launch_plan import Kernel
-from service.tools.sandbox.levels import NOT_COVERED, Level, Means, Sandbox, sandbox_for
+from service.tools.sandbox.levels import (
+    NOT_COVERED,
+    NOT_COVERED_WITH_NETWORK,
+    Level,
+    Means,
+    Sandbox,
+    sandbox_for,
+)
 from tests.support.agent.agents import FunctionLLM, call, request_of
 from tests.support.tools.prey import Prey, laid_out
 
@@ -101,19 +108,19 @@ asyncio.run(asyncio.sleep(0))
     assert (prey.granted / "moved.txt").read_text() == "written"
 
 
-async def test_the_network_is_there_where_it_is_granted(prey: Prey, sandbox: Sandbox) -> None:
-    escaped, output = await prey.attacked(["network"], sandbox, network=True)
-    assert escaped == {"network"}, output
-
-
+@pytest.mark.parametrize("kind", ["readable", "writable"])
 async def test_a_place_in_a_writable_folder_is_granted_as_it_stands_there(
-    prey: Prey, sandbox: Sandbox
+    prey: Prey, sandbox: Sandbox, kind: str
 ) -> None:
     """Else a script could put a link there, and its next run were granted what that leads to."""
-    inside = prey.granted / "inside"
-    inside.symlink_to(prey.folder / "beside")
+    (prey.granted / "inside").symlink_to(prey.folder / "beside")
+    (prey.folder / "link").symlink_to(prey.granted)
+    places = (prey.granted / "inside", prey.folder / "link" / "inside")
     escaped, output = await prey.attacked(
-        ["a file beside"], sandbox, readable=(inside,), writable=(prey.granted,)
+        ["a file beside"],
+        sandbox,
+        readable=places if kind == "readable" else (),
+        writable=(prey.granted, *(places if kind == "writable" else ())),
     )
     assert not escaped, output
 
@@ -245,6 +252,7 @@ def test_what_a_level_does_not_cover_stands_in_the_docs() -> None:
     rows = dict(re.findall(r"^\| `([a-z+]+)` \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE))
     assert rows.keys() == set(get_args(Level))
     assert rows["bubblewrap+landlock"] == "nothing of what follows"
-    for level, attacks in NOT_COVERED.items():
+    with_network = NOT_COVERED_WITH_NETWORK.items()
+    for level, attacks in (*NOT_COVERED.items(), *with_network):
         for words in (each for attack in attacks for each in attack.split(", ")):
             assert words in rows[level]

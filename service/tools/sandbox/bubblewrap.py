@@ -73,7 +73,7 @@ def bubblewrap_command(
     wrapped += _system(network=confinement.network)
     for path in confinement.read_only:
         wrapped += ["--ro-bind-try", str(path), str(path)]
-    for path in confinement.writable:
+    for path in confinement.changeable:
         wrapped += ["--bind-try", str(path), str(path)]
     wrapped += _hidden(confinement)
     if code is not None:

@@ -47,10 +47,22 @@ class Confinement:
 
     @property
     def read_only(self) -> tuple[Path, ...]:
-        """What is readable without being writable. A place within a writable folder is left out:
-        the program itself could put a link there, and be granted what that leads to."""
+        """What is readable without being writable."""
+        return self._out_of_its_reach(self.readable)
+
+    @property
+    def changeable(self) -> tuple[Path, ...]:
+        """What is writable, each folder once."""
+        return self._out_of_its_reach(self.writable)
+
+    def _out_of_its_reach(self, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        """Those to which no way leads through a writable folder: the program itself could put a
+        link there, and its next run would be granted what that leads to."""
+        folders = [each.resolve() for each in self.writable]
         return tuple(
-            each
-            for each in self.readable
-            if not any(each.is_relative_to(other) for other in self.writable)
+            path
+            for path in paths
+            if not any(
+                parent.resolve().is_relative_to(each) for parent in path.parents for each in folders
+            )
         )

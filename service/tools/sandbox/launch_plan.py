@@ -80,7 +80,8 @@ def launcher_command(
     # Where the person's folders are there, so are the sockets in them; Landlock lets them pass.
     calls = Calls(
         network=network or proxy is not None,
-        unix_sockets=namespaces and not granted and proxy is None,
+        # And where the network is the machine's, those of it that have a name only.
+        unix_sockets=namespaces and not granted and not network and proxy is None,
         namespaces=namespaces,
     )
     filters = [calls] if namespaces else [dataclasses.replace(calls, handed_over=True), calls]
@@ -114,7 +115,7 @@ def _rules_in_namespaces(confinement: Confinement, scratch: Path) -> Iterator[Ru
     """Only what is there can be read; what may be changed is told once more."""
     yield Rule(READ, Path("/"))
     yield Rule(WRITE | DEVICE, Path("/dev"))
-    for path in (*map(Path, _WRITABLE_IN_NAMESPACES), *confinement.writable, scratch):
+    for path in (*map(Path, _WRITABLE_IN_NAMESPACES), *confinement.changeable, scratch):
         yield Rule(WRITE, path)
 
 
@@ -124,7 +125,7 @@ def _rules_alone(confinement: Confinement, code: Path | None, scratch: Path) -> 
     system = map(Path, (*system_files.PROGRAMS, *settings, *_OF_THE_MACHINE))
     for path in (*system, *system_files.own_python(), *confinement.read_only):
         yield from around(path, hidden, READ)
-    for path in confinement.writable:
+    for path in confinement.changeable:
         yield from around(path, hidden, WRITE)
     for name in _DEVICES:
         yield Rule(DEVICE, Path(name))

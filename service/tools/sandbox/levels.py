@@ -42,6 +42,10 @@ NOT_COVERED: Mapping[Level, Mapping[str, str]] = {
     },
 }
 """What a program can do in spite of a sandbox, and why."""
+NOT_COVERED_WITH_NETWORK: Mapping[Level, Mapping[str, str]] = {
+    "bubblewrap": {"an abstract socket": "it is one of the network's"},
+}
+"""The same, where all of the network is granted."""
 LEAST_ABI = 6
 """The first Landlock that keeps signals from other processes; alone it is no sandbox without."""
 
