@@ -245,7 +245,7 @@ def attempt(action, *arguments):
     try: action(*arguments)
     except OSError: pass
 def attack():
-    signal.alarm(20)
+    signal.alarm(int(LINGER) + 20)  # longer than anything that is to be stopped
     sys.stderr = open(os.devnull, "w")
     try: exec(CODE, globals())
     except Exception as error: print(f"{{ATTACK}}: {{error!r:.60}}", flush=True)
