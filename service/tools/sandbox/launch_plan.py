@@ -11,15 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.tools.sandbox import forwarder, launcher, rights_keeper, system_files
+from service.tools.sandbox import system_files
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.landlock_rules import DEVICE, READ, WRITE, Rule, around, handled
 from service.tools.sandbox.syscall_filter import RIGHTS, Calls, syscall_filter
 from service.tools.sandbox.syscall_numbers import Machine, syscall_numbers
 
-LAUNCHER = Path(launcher.__file__)
+# Programs that are run by their paths, and not imported: they are for Linux only.
+LAUNCHER = Path(__file__).with_name("launcher.py")
 """The file of the launcher on this machine."""
-FORWARDER = Path(forwarder.__file__)
+FORWARDER = Path(__file__).with_name("forwarder.py")
 """The file of the forwarder on this machine."""
 PROXY_PORT = 3128
 """At which a proxy is found in a sandbox: what most know as one's, and nobody else is there."""
@@ -108,7 +109,7 @@ def launcher_command(
 def _keeper(machine: Machine) -> tuple[str, str, int]:
     numbers = syscall_numbers(machine)
     calls = {numbers[each]: each for each in RIGHTS if each in numbers}
-    return rights_keeper.__file__, json.dumps(calls), numbers["seccomp"]
+    return str(Path(__file__).with_name("rights_keeper.py")), json.dumps(calls), numbers["seccomp"]
 
 
 def _rules_in_namespaces(confinement: Confinement, scratch: Path) -> Iterator[Rule]:
