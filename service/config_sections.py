@@ -21,6 +21,7 @@ from pydantic import (
 
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.tool_definitions import ToolEffect
+from service.network_grants import NetworkGrant
 
 FOUND = "_found"
 """How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""
@@ -348,7 +349,7 @@ McpServerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](_?[-a-z0-9]
 """What an MCP server is called by: stands before the names of its tools."""
 
 
-SandboxSetting = Literal["auto", "bubblewrap", "none"]
+SandboxSetting = Literal["auto", "bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 """In what programs run; ``none``: just so, and each run asks a person."""
 
 
@@ -383,8 +384,8 @@ class ToolsSettings(_Section):
     """Folders of yours that scripts may read in their sandbox."""
     script_write: Folders = ()
     """Folders of yours that scripts may change, too."""
-    script_network: bool = False
-    """Whether scripts may use the network."""
+    script_network: NetworkGrant = False
+    """Whether scripts may use the network, or which hosts of it."""
     ask_user: bool = True
     """Whether the model may put questions to a person. The embedded one never may."""
     approval: ApprovalMode = "tool-declared"

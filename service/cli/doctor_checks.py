@@ -76,7 +76,13 @@ def check_sandbox(settings: Settings) -> Finding:
     if sandbox.level == "none":
         words = f"none: each run of a script asks you ({sandbox.problem})"
         return Finding("note" if settings.tools.scripts else "ok", words)
-    return Finding("ok", f"{sandbox.level} ({sandbox.program})")
+    but = "; ".join(f"{attack} ({reason})" for attack, reason in sandbox.not_covered.items())
+    words = f"{sandbox.description}{f'; not covered: {but}' if but else ''}"
+    words += f"; no better one works: {sandbox.problem}" if sandbox.problem else ""
+    if isinstance(settings.tools.script_network, tuple) and not sandbox.leads_to_proxy:
+        words += "; tools.script_network lists hosts, and it cannot keep a script to some"
+        return Finding("note", words, "Scripts have no network here. Set it to true for all of it.")
+    return Finding("ok", words)
 
 
 def check_scripts(settings: Settings) -> Finding:

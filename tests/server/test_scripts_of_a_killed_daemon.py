@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from service.config_sections import SandboxSetting
+from service.domain.errors import ConfigurationError
 from service.tools.sandbox.levels import sandbox_for
 from tests.support.daemon import Running, serving
 
@@ -119,12 +121,24 @@ def test_what_a_power_cut_left_of_a_run_goes_with_the_next_one(tmp_path: Path) -
         until(lambda: not any(map(is_alive, processes)))
 
 
-@pytest.mark.skipif(sandbox_for("auto").level == "none", reason="no sandbox works on this machine")
-def test_in_a_sandbox_what_left_the_group_ends_with_the_daemon_too(tmp_path: Path) -> None:
+def level_of(setting: SandboxSetting) -> str:
+    try:
+        return sandbox_for(setting).level
+    except ConfigurationError:
+        return "none"
+
+
+@pytest.mark.parametrize("setting", ["auto", "landlock"])
+def test_in_a_sandbox_what_left_the_group_ends_with_the_daemon_too(
+    tmp_path: Path, setting: SandboxSetting
+) -> None:
+    if level_of(setting) == "none":
+        pytest.skip("this sandbox does not work here")
     folder, granted = tmp_path / "data", tmp_path / "granted"
     granted.mkdir()
     settings = {
         "RONDO_TOOLS__SCRIPTS": "true",
+        "RONDO_TOOLS__SANDBOX": setting,
         "RONDO_TOOLS__SCRIPT_WRITE": json.dumps([str(granted)]),
     }
     with serving(folder, script=SCRIPT, settings=settings) as daemon:

@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from service.tools.documents.document_reader import DocumentReader
 from service.tools.files.granted_folders import GrantedFolders
-from service.tools.sandbox.levels import NO_SANDBOX, Sandbox, best_sandbox
+from service.tools.sandbox.levels import NO_SANDBOX, Sandbox, sandbox_for
 from tests.support.tools.documents import archive, pdf, spreadsheet, word
 from tests.support.tools.reading import reading
 from tests.support.tools.tool_calls import result_of
@@ -157,22 +158,22 @@ async def test_endless_work_is_ended_and_endless_text_is_cut(tmp_path: Path) -> 
         words = b"BT /F 12 Tf " + b"<00610061> Tj " * times + b"ET"
         return pdf(["a", "a"], extra={7: packed(zlib.compress(words, 9))})
 
-    short = DocumentReader(best_sandbox, seconds=0.01)
+    short = DocumentReader(partial(sandbox_for, "auto"), seconds=0.01)
     content, is_error = await read(tmp_path, long(1_000), short)
     assert not is_error, content
     assert "pages 1 to 1 of 2, not to the end: it takes too long to read" in content
-    endless = DocumentReader(best_sandbox, seconds=0.5, starting_seconds=0.1)
+    endless = DocumentReader(partial(sandbox_for, "auto"), seconds=0.5, starting_seconds=0.1)
     content, is_error = await read(tmp_path, long(3_000_000), endless)
     assert is_error
     assert "it takes more than 0.5 seconds" in content
-    few = DocumentReader(best_sandbox, most_characters=25)
+    few = DocumentReader(partial(sandbox_for, "auto"), most_characters=25)
     content, _ = await read(tmp_path, word("x", ["y" * 15, "z" * 15]), few)
     assert content.endswith("y" * 15)
     assert "not to the end: it is too long to be given whole" in content
 
 
 async def test_it_is_read_in_the_sandbox_which_sees_nothing_else(tmp_path: Path) -> None:
-    best = best_sandbox()
+    best = sandbox_for("auto")
     if best.level == "none":
         pytest.skip("there is no sandbox here")
     seen = tmp_path / "seen"

@@ -1,271 +1,192 @@
-"""What a script tries in its sandbox comes to nothing; and the same succeeds without one.
+"""Which sandbox there is, what can be done in it, and what a person is told where there is none.
 
-Each attack writes ``ESCAPED`` when it has got what it wants.
+What cannot be done in it is in `test_escapes`.
 """
 
 from __future__ import annotations
 
-import os
-import socket
+import contextlib
+import re
 import sys
-import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
-import anyio
 import pytest
 
 from service.agent.agent_factory import agent_from_settings
 from service.cli.chat.human_questions import show_request
+from service.cli.doctor_checks import check_sandbox
 from service.config import LLMSettings, Settings, ToolsSettings
 from service.config_sections import SandboxSetting
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConfigurationError
-from service.tools.builtins.run_script import run_script_tool
-from service.tools.sandbox import levels
-from service.tools.sandbox.confinement import Confinement, Limits
-from service.tools.sandbox.levels import NO_SANDBOX, Sandbox, sandbox_for
+from service.tools.sandbox.confinement import Confinement
+from service.tools.sandbox.launch_plan import Kernel
+from service.tools.sandbox.levels import (
+    NOT_COVERED,
+    NOT_COVERED_WITH_NETWORK,
+    Level,
+    Means,
+    Sandbox,
+    sandbox_for,
+)
 from tests.support.agent.agents import FunctionLLM, call, request_of
-from tests.support.tools.tool_calls import result_of
+from tests.support.tools.prey import Prey, laid_out
 
 FOUND = sandbox_for("auto")
-needs_bubblewrap = pytest.mark.skipif(
-    FOUND.level != "bubblewrap", reason=f"no bubblewrap works here: {FOUND.problem}"
-)
+LEVELS = tuple(level for level in get_args(Level) if level != "none")
+needs_a_sandbox = pytest.mark.skipif(FOUND.level == "none", reason=FOUND.problem)
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-SECRET = "sk-the-token-of-the-daemon"
-ATTACKS = {
-    "environment": """
-        for process in ("self", os.getppid()):
-            if SECRET_PART in open(f"/proc/{process}/environ").read():
-                print(OUT)
-    """,
-    "processes": """
-        if open(f"/proc/{DAEMON}/cmdline").read() == CMDLINE:
-            print(OUT)
-    """,
-    "signals": """
-        os.kill(DAEMON, 0)
-        if open(f"/proc/{DAEMON}/cmdline").read() == CMDLINE:
-            print(OUT)
-    """,
-    "memory of the daemon": """
-        open(f"/proc/{DAEMON}/mem", "rb").close()
-        if open(f"/proc/{DAEMON}/cmdline").read() == CMDLINE:
-            print(OUT)
-    """,
-    "descriptors of the daemon": """
-        for name in os.listdir(f"/proc/{DAEMON}/fd"):
-            if os.readlink(f"/proc/{DAEMON}/fd/{name}") == TOKEN:
-                print(OUT, open(f"/proc/{DAEMON}/fd/{name}").read())
-    """,
-    "data folder": "print(OUT, open(TOKEN).read())",
-    "by a link": """
-        os.symlink(TOKEN, "link")
-        print(OUT, open("link").read())
-    """,
-    "by a hard link": """
-        os.link(TOKEN, os.path.join(GRANTED, "hard"))
-        print(OUT, open(os.path.join(GRANTED, "hard")).read())
-    """,
-    "a grant around the data folder": "print(OUT, os.listdir(DATA)[0])",
-    "writing outside": 'open(OUTSIDE, "w").write("x")',
-    "writing in its own code": """
-        os.chmod(os.path.dirname(__file__), 0o700)
-        open(__file__ + ".more", "w").write("x"); print(OUT)
-    """,
-    "settings of the kernel": """
-        os.close(os.open("/proc/sys/vm/swappiness", os.O_WRONLY)); print(OUT)
-    """,
-    "anything of the kernel's": """
-        for folder, folders, names in os.walk("/proc"):
-            folders[:] = [each for each in folders if not each.isdigit() and each != "self"
-                          and each != "thread-self"]
-            for name in names:
-                try: os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NONBLOCK))
-                except OSError: continue
-                print(OUT, folder, name)
-    """,
-    "network": """
-        socket.create_connection(("127.0.0.1", PORT), 5); print(OUT)
-    """,
-    "a socket in the file system": """
-        s = socket.socket(socket.AF_UNIX); s.connect(SOCKET); print(OUT)
-    """,
-    "an abstract socket": """
-        s = socket.socket(socket.AF_UNIX); s.connect("\\0" + ABSTRACT); print(OUT)
-    """,
-    "much in one file": """
-        with open(os.path.join(GRANTED, "large"), "wb") as file:
-            for _ in range(40): file.write(b"x" * 1_000_000)
-        print(OUT)
-    """,
-    "much in all": """
-        for number in range(40): open(str(number), "wb").write(b"x" * 1_000_000)
-        print(OUT)
-    """,
-    "memory": "x = bytearray(900_000_000); print(OUT)",
-}
-"""By name; what stands in capitals is put before it."""
-_KEPT_EVERYWHERE = frozenset(("much in one file", "memory"))
-"""What the kernel's limits keep without a sandbox, too."""
-
-
-@dataclass(frozen=True)
-class Prey:
-    """What there is to be had, and the script that is to get it."""
-
-    scripts: Path
-    granted: Path
-    outside: Path
-    """A file that is not there."""
-    confinement: Confinement
-    names: str
-
-    async def attacked(self, text: str, sandbox: Sandbox, **changed: object) -> str:
-        code = f"import os, socket, sys\n{self.names}\n{textwrap.dedent(text)}\n"
-        (self.scripts / "attack.py").write_text(code)
-        confinement = replace(self.confinement, **changed)  # type: ignore[arg-type]
-        tool = run_script_tool(self.scripts, sandbox=sandbox, confinement=confinement)
-        told = (await result_of(tool, name="attack.py")).content
-        return told + ("ESCAPED" if self.outside.exists() else "")
 
 
 @pytest.fixture
-def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prey]:
-    monkeypatch.setenv("RONDO_LLM__API_KEY", SECRET)
-    home = tmp_path / "home"
-    data, granted, scripts = home / "data", home / "granted", tmp_path / "scripts"
-    for folder in (data, granted, scripts):
-        folder.mkdir(parents=True)
-    token = data / "token"
-    token.write_text(SECRET)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as in_files,
-        socket.socket(socket.AF_UNIX) as abstract,
-        token.open() as opened,
-    ):
-        in_files.bind(str(tmp_path / "s"))
-        in_files.listen()
-        abstract.bind(f"\0rondo-test-{os.getpid()}")
-        abstract.listen()
-        assert opened.read() == SECRET
-        names = {
-            "SECRET_PART": SECRET,
-            "DAEMON": os.getpid(),
-            "CMDLINE": Path("/proc/self/cmdline").read_text(),
-            "DATA": str(data),
-            "TOKEN": str(token),
-            "GRANTED": str(granted),
-            "OUTSIDE": str(tmp_path / "outside"),
-            "PORT": server.getsockname()[1],
-            "SOCKET": str(tmp_path / "s"),
-            "ABSTRACT": f"rondo-test-{os.getpid()}",
-        }
-        yield Prey(
-            scripts,
-            granted,
-            tmp_path / "outside",
-            Confinement(
-                readable=(home,),
-                writable=(granted,),
-                hidden=(data,),
-                scratch_bytes=10_000_000,
-                limits=Limits(memory_bytes=600_000_000, file_bytes=20_000_000),
-            ),
-            # The word stands nowhere whole: errors quote the line that they come from.
-            "\n".join(f"{name} = {value!r}" for name, value in names.items())
-            + "\nOUT = 'ESC' + 'APED'",
-        )
+def prey(tmp_path: Path) -> Iterator[Prey]:
+    if sys.platform != "linux":
+        pytest.skip("there are sandboxes on Linux only")
+    with laid_out(tmp_path) as prey:
+        yield prey
 
 
-@needs_bubblewrap
-@pytest.mark.parametrize("attack", ATTACKS)
-async def test_no_attack_gets_out_of_bubblewrap(prey: Prey, attack: str) -> None:
-    told = await prey.attacked(ATTACKS[attack], FOUND)
-    assert "ESCAPED" not in told
-    assert SECRET not in told
+@pytest.fixture(params=LEVELS)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    try:
+        return sandbox_for(request.param)
+    except ConfigurationError as error:
+        pytest.skip(error.detail)
 
 
-@pytest.mark.parametrize("attack", sorted(set(ATTACKS) - _KEPT_EVERYWHERE))
-async def test_each_attack_succeeds_without_a_sandbox(prey: Prey, attack: str) -> None:
-    if "kernel" in attack and os.getuid() != 0:
-        pytest.skip("only root may change them anyway")
-    assert "ESCAPED" in await prey.attacked(ATTACKS[attack], NO_SANDBOX)
-
-
-@pytest.mark.parametrize("attack", sorted(_KEPT_EVERYWHERE))
-async def test_limits_of_the_kernel_hold_without_one_too(prey: Prey, attack: str) -> None:
-    assert "ESCAPED" not in await prey.attacked(ATTACKS[attack], NO_SANDBOX)
-    generous = Limits(memory_bytes=2_000_000_000, file_bytes=100_000_000)
-    assert "ESCAPED" in await prey.attacked(ATTACKS[attack], NO_SANDBOX, limits=generous)
-
-
-@needs_bubblewrap
-async def test_what_is_granted_can_be_used(prey: Prey) -> None:
+async def test_what_is_granted_can_be_used(prey: Prey, sandbox: Sandbox) -> None:
     (prey.granted / "数据.txt").write_text("so")
-    told = await prey.attacked(
-        """
-        print(open(os.path.join(GRANTED, "数据.txt")).read(), os.environ["HOME"] == os.getcwd())
-        open(os.path.join(GRANTED, "out.txt"), "w").write("written")
-        open("here", "w").write("x"); open("/tmp/there", "w").write("x")
-        print(sorted(os.listdir("/proc/self/fd"))[:3], os.listdir(os.getcwd()))
-        import ssl, json, sqlite3
-        """,
-        FOUND,
+    (prey.folder / "home" / "seen" / "读.txt").write_text("seen")
+    output = await prey.run(
+        f"""
+import os, shutil, socket, subprocess, tempfile, time
+granted, seen = {str(prey.granted)!r}, {str(prey.folder / "home" / "seen")!r}
+print(open(os.path.join(granted, "数据.txt")).read(), os.environ["HOME"] == os.getcwd())
+print(os.listdir(granted) != [], open(os.path.join(seen, "读.txt")).read())
+open(os.path.join(granted, "out.txt"), "w").write("written")
+os.rename(os.path.join(granted, "out.txt"), os.path.join(granted, "moved.txt"))
+os.mkdir("here"); open("here/x", "w").write("x")
+shutil.copy2("here/x", granted); os.symlink("x", "here/link"); os.remove("here/link")
+with tempfile.TemporaryFile() as file: file.write(b"x")
+program = os.path.join(granted, "a program")
+for path, folder in (("run.sh", None), (program, None), ("in.sh", os.open("here", os.O_RDONLY))):
+    with open(path, "w", opener=lambda *given: os.open(*given, 0o600, dir_fd=folder)) as file:
+        file.write("#!/bin/sh\\necho it runs\\n")
+    os.chmod(path, 0o755, dir_fd=folder)
+    run = path if folder is None else "here/in.sh"
+    print(subprocess.run([os.path.abspath(run)], capture_output=True, text=True).stdout)
+    print(oct(os.stat(run).st_mode))
+with open("here/x") as file: os.fchmod(file.fileno(), 0o640)
+print(oct(os.stat("here/x").st_mode), oct(os.umask(0)))
+for path, mode in (("gone", 0o600), ("", 0o600)):
+    try: os.chmod(path, mode)
+    except FileNotFoundError: print("no file to change")
+if os.fork() == 0:
+    if os.fork() != 0: os._exit(0)
+    os.chmod("here", 0o711); os._exit(0)
+os.wait()
+while os.stat("here").st_mode & 0o777 != 0o711: time.sleep(0.01)
+one, other = socket.socketpair(); one.send(b"x"); assert other.recv(1) == b"x"
+print(subprocess.run("cat < /dev/null; echo from a shell | cat >&2; cat <(echo substituted)",
+      shell=True, executable="/bin/bash", capture_output=True, text=True))
+child = subprocess.Popen(["sleep", "1000"]); child.terminate(); print("ended", child.wait())
+import ssl, json, sqlite3, asyncio
+asyncio.run(asyncio.sleep(0))
+""",
+        sandbox,
     )
-    assert "so True" in told
-    assert "exit code 0" in told
-    assert (prey.granted / "out.txt").read_text() == "written"
+    assert "exit code 0" in output, output
+    assert "so True\nTrue seen" in output
+    assert "from a shell" in output
+    assert "substituted" in output
+    assert "ended -15" in output
+    assert output.count("it runs") == output.count("0o100755") == 3, output
+    assert "0o100640 0o22" in output
+    assert output.count("no file to change") == 2
+    assert (prey.granted / "moved.txt").read_text() == "written"
 
 
-@needs_bubblewrap
-async def test_the_network_is_there_where_it_is_granted(prey: Prey) -> None:
-    assert "ESCAPED" in await prey.attacked(ATTACKS["network"], FOUND, network=True)
-
-
-@needs_bubblewrap
-async def test_what_a_script_leaves_running_is_gone_with_it(prey: Prey) -> None:
-    told = await prey.attacked(
-        """
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                for fd in (0, 1, 2): os.close(fd)
-                import time
-                for number in range(200):
-                    open(os.path.join(GRANTED, "beat"), "w").write(str(number)); time.sleep(0.05)
-            os._exit(0)
-        import time; time.sleep(0.3)
-        """,
-        FOUND,
+@pytest.mark.parametrize("kind", ["readable", "writable"])
+async def test_a_place_in_a_writable_folder_is_granted_as_it_stands_there(
+    prey: Prey, sandbox: Sandbox, kind: str
+) -> None:
+    """Else a script could put a link there, and its next run were granted what that leads to."""
+    (prey.granted / "inside").symlink_to(prey.folder / "beside")
+    (prey.folder / "link").symlink_to(prey.granted)
+    places = (prey.granted / "inside", prey.folder / "link" / "inside")
+    escaped, output = await prey.attacked(
+        ["a file beside"],
+        sandbox,
+        readable=places if kind == "readable" else (),
+        writable=(prey.granted, *(places if kind == "writable" else ())),
     )
-    assert "exit code 0" in told
-    beat = (prey.granted / "beat").read_text()
-    await anyio.sleep(0.3)
-    assert (prey.granted / "beat").read_text() == beat
+    assert not escaped, output
 
 
-@needs_bubblewrap
-@pytest.mark.skipif(os.getuid() == 0, reason="processes of root are not counted")
-async def test_a_fork_bomb_is_bounded(prey: Prey) -> None:
-    told = await prey.attacked(
-        """
-        import time
-        count = 0
-        try:
-            while count < 1000:
-                if os.fork() == 0: time.sleep(5); os._exit(0)
-                count += 1
-        except OSError: pass
-        print(OUT if count >= 300 else "held")
-        """,
-        FOUND,
+async def test_how_a_program_ended_is_told_as_without_a_sandbox(
+    prey: Prey, sandbox: Sandbox
+) -> None:
+    assert "exit code 3" in await prey.run("raise SystemExit(3)", sandbox)
+    killed = await prey.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", sandbox)
+    assert "SIGSEGV" in killed or "exit code 139" in killed, "the second is bubblewrap's way"
+
+
+def test_the_command_of_a_sandbox_holds_no_more_than_is_granted(tmp_path: Path) -> None:
+    sandbox = Sandbox("landlock", kernel=Kernel(6, "aarch64"))
+    home = tmp_path / "home"
+    for each in ("data", "documents", "pictures"):
+        (home / each).mkdir(parents=True)
+    (home / "link").symlink_to(home / "data")
+    confinement = Confinement(readable=(home,), hidden=(home / "data",))
+    command = sandbox.command(
+        ("/bin/true",), confinement=confinement, code=None, scratch=tmp_path / "scratch"
     )
-    assert "held" in told
+    paths = [each.partition(":")[2] for each in command if str(tmp_path) in each]
+    assert paths == [str(home / "documents"), str(home / "pictures"), str(tmp_path / "scratch")]
+
+
+def working_levels() -> list[Level]:
+    working = []
+    for level in LEVELS:
+        with contextlib.suppress(ConfigurationError):
+            working.append(sandbox_for(level).level)
+    return working
+
+
+NOTHING = Means()
+OLD_LANDLOCK = Means(kernel=Kernel(5, "x86_64"))
+NO_SANDBOX_AT_ALL = Means(bubblewraps=(sys.executable,))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux only")
+def test_what_does_not_confine_is_none() -> None:
+    for means, problem in (
+        (NOTHING, "there is no bubblewrap"),
+        (OLD_LANDLOCK, "Landlock 5 does not keep signals in"),
+        (NO_SANDBOX_AT_ALL, sys.executable),
+    ):
+        sandbox = sandbox_for("auto", means)
+        assert sandbox.level == "none"
+        assert problem in sandbox.problem
+        assert "without a sandbox" in str(sandbox.warning)
+        for setting in ("bubblewrap+landlock", "bubblewrap", "landlock"):
+            with pytest.raises(ConfigurationError, match="does not work here"):
+                sandbox_for(setting, means)
+
+
+def test_why_there_is_no_better_one_is_told() -> None:
+    if "landlock" not in working_levels():
+        pytest.skip("no Landlock works here")
+    sandbox = sandbox_for("auto", Means((sys.executable,), Means.here().kernel))
+    assert sandbox.level == "landlock"
+    assert f"bubblewrap: {sys.executable}: " in sandbox.problem
+
+
+@needs_a_sandbox
+def test_the_best_level_is_taken_and_each_can_be_forced() -> None:
+    assert FOUND.level == working_levels()[0]
 
 
 def scripts_settings(tmp_path: Path, sandbox: SandboxSetting) -> Settings:
@@ -282,26 +203,13 @@ def scripts_settings(tmp_path: Path, sandbox: SandboxSetting) -> Settings:
     )
 
 
-def test_a_sandbox_that_silently_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_sandbox_each_run_asks_whatever_the_settings_say(tmp_path: Path) -> None:
     given = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
     agent = agent_from_settings(scripts_settings(tmp_path, "none"))
     assert agent.options.approval.needs_approval(given, agent.tools, remembered={"run_script"})
     assert agent.options.approval.scope(given, agent.tools) is None, "no yes is remembered"
     tool = agent.tools.get("run_script")
     assert "without a sandbox" in getattr(tool, "warning", "")
-
-    monkeypatch.setattr(levels, "programs", lambda: iter(()))
-    levels.best_sandbox.cache_clear()
-    try:
-        agent = agent_from_settings(scripts_settings(tmp_path, "auto"))
-        assert agent.options.approval.needs_approval(given, agent.tools)
-        with pytest.raises(ConfigurationError, match="does not work here"):
-            agent_from_settings(scripts_settings(tmp_path, "bubblewrap"))
-        monkeypatch.setattr(levels, "programs", lambda: iter((sys.executable,)))
-        levels.best_sandbox.cache_clear()
-        assert sandbox_for("auto").level == "none", "a program that confines nothing is none"
-    finally:
-        levels.best_sandbox.cache_clear()
 
 
 async def test_the_question_says_that_there_is_none_and_that_no_yes_is_remembered(
@@ -319,9 +227,32 @@ async def test_the_question_says_that_there_is_none_and_that_no_yes_is_remembere
     assert "no yes to this is remembered" in shown
 
 
-@needs_bubblewrap
-def test_where_there_is_a_sandbox_the_settings_say_who_is_asked(tmp_path: Path) -> None:
+def test_where_there_is_a_sandbox_the_settings_say_who_is_asked(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
     given = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
-    agent = agent_from_settings(scripts_settings(tmp_path, "bubblewrap"))
+    agent = agent_from_settings(scripts_settings(tmp_path, sandbox.level))
     assert not agent.options.approval.needs_approval(given, agent.tools)
     assert getattr(agent.tools.get("run_script"), "warning", "") is None
+
+
+def test_doctor_tells_the_level_and_what_it_does_not_cover(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    finding = check_sandbox(scripts_settings(tmp_path, sandbox.level))
+    assert finding.verdict == "ok"
+    assert sandbox.level in finding.words
+    for attack in sandbox.not_covered:
+        assert attack in finding.words
+    assert check_sandbox(scripts_settings(tmp_path, "none")).verdict == "note"
+
+
+def test_what_a_level_does_not_cover_stands_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z+]+)` \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE))
+    assert rows.keys() == set(get_args(Level))
+    assert rows["bubblewrap+landlock"] == "nothing of what follows"
+    with_network = NOT_COVERED_WITH_NETWORK.items()
+    for level, attacks in (*NOT_COVERED.items(), *with_network):
+        for words in (each for attack in attacks for each in attack.split(", ")):
+            assert words in rows[level]

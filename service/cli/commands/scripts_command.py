@@ -168,7 +168,9 @@ def run(name: str, arguments: tuple[str, ...], stdin: str | None, parameters: st
     async def work() -> int:
         # The person who types this has named it: that is their yes.
         ended = await runner.run(call, covers=lambda version: True, on_output=as_text(write_output))
-        if ended.outcome.timed_out:
+        if ended.exceeded:
+            aside().print(f"It was ended: it {ended.exceeded}.", style="red")
+        elif ended.outcome.timed_out:
             aside().print(f"It was stopped after {ended.seconds:g} seconds.", style="red")
         elif ended.outcome.exit_code:
             code = ended.outcome.exit_code

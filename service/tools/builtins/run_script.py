@@ -24,6 +24,7 @@ from service.tools.protocol import CallPreview, ToolFailure
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
 from service.tools.scripts.child_process import GRACE_SECONDS
+from service.tools.scripts.domain_proxy import DomainProxy
 from service.tools.scripts.output_text import as_text
 from service.tools.skills.skill_catalogue import Skill, scripts_of
 from service.tools.skills.skill_repository import SkillRepository
@@ -165,7 +166,7 @@ class RunScript:
                 on_output=as_text(context.show_output),
             )
             report = in_words(run)
-            if run.outcome.timed_out or run.outcome.exit_code:
+            if run.outcome.timed_out or run.exceeded or run.outcome.exit_code:
                 raise ToolFailure(report + _not_copied(run.left_out))
             return report
 
@@ -181,6 +182,7 @@ def run_script_tool(
     confinement: Confinement = NO_GRANTS,
     skills: Path | None = None,
     versions: Path | None = None,
+    proxy: DomainProxy | None = None,
 ) -> RunScript:
     """A `RunScript` over a folder.
 
@@ -192,17 +194,20 @@ def run_script_tool(
         confinement: what they may reach there.
         skills: the folder of skills; None: there are none.
         versions: where versions are kept; None: beside the folder.
+        proxy: what they may ask for some hosts, see `RunOptions`.
     """
     kept = VersionStore(versions or folder.with_name(f"{folder.name}-versions"))
     repository = SkillRepository(scripts=folder, skills=skills, versions=kept)
-    options = RunOptions(runs, time_limit_seconds, sandbox, confinement)
+    options = RunOptions(runs, time_limit_seconds, sandbox, confinement, proxy)
     return RunScript(repository, SkillRunner(repository, options), warning=sandbox.warning)
 
 
 def in_words(run: ScriptRun) -> str:
     """How a run ended, and what it wrote."""
     outcome = run.outcome
-    if outcome.timed_out:
+    if run.exceeded is not None:
+        end = f"`{run.name}` was ended: it {run.exceeded}."
+    elif outcome.timed_out:
         again = (
             "It only reads, so it can be run again."
             if run.manifest.effect == "read_only"

@@ -8,22 +8,21 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from service.tools.sandbox import system_files
 from service.tools.sandbox.confinement import Confinement
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
-_OF_ETC = (
-    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone"),
-    *("ssl", "pki", "ca-certificates", "ca-certificates.conf", "mime.types", "locale.alias"),
-    *("fonts", "magic", "bash.bashrc", "profile", "perl", "python3"),
-)
 _OF_THE_KERNEL = tuple(
     f"/proc/{name}" for name in ("sys", "pressure", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
 )
-_OF_ETC_FOR_NETWORK = ("hosts", "host.conf", "resolv.conf", "nsswitch.conf", "services", "gai.conf")
+_INSIDE = Path("/run/rondo")
+
+
+def inside(path: Path) -> Path:
+    """Where a sandbox has a file of ours: its own folder may be hidden, or none that is there."""
+    return _INSIDE / path.name
 
 
 def programs() -> Iterator[str]:
@@ -46,6 +45,7 @@ def bubblewrap_command(
     confinement: Confinement,
     code: Path | None,
     scratch: Path,
+    helpers: Sequence[Path] = (),
 ) -> list[str]:
     """What runs a command in a sandbox, in which it finds things where they are outside.
 
@@ -56,6 +56,8 @@ def bubblewrap_command(
         confinement: what it may reach.
         code: a folder that it may read, whatever is hidden.
         scratch: a folder that it starts in: empty, in memory, and gone afterwards.
+        helpers: files of ours that are shown at other places, see `inside`. With any, the command
+            bounds its processes by itself.
     """
     size = str(confinement.scratch_bytes)
     wrapped = [program, *options, "--unshare-all", "--unshare-user"]
@@ -63,47 +65,49 @@ def bubblewrap_command(
     wrapped += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     # What comes later lies above what came before: something of the person's can be in /tmp.
     wrapped += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/tmp"]
+    # It comes with a file system in memory that could be filled without end.
+    wrapped += ["--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     # Root owns the files there, in a namespace of users too, and could change settings by them.
     for name in _OF_THE_KERNEL:
         wrapped += ["--ro-bind-try", name, name]
     wrapped += _system(network=confinement.network)
-    for path in confinement.readable:
+    for path in confinement.read_only:
         wrapped += ["--ro-bind-try", str(path), str(path)]
-    for path in confinement.writable:
+    for path in confinement.changeable:
         wrapped += ["--bind-try", str(path), str(path)]
     wrapped += _hidden(confinement)
     if code is not None:
         wrapped += ["--ro-bind", str(code), str(code)]
     wrapped += ["--size", size, "--tmpfs", str(scratch), "--chdir", str(scratch)]
+    for each in helpers:
+        wrapped += ["--ro-bind", str(each), str(inside(each))]
     wrapped += ["--remount-ro", "/", "--"]
     prlimit = shutil.which("prlimit", path="/usr/bin:/bin")
-    if prlimit is not None:  # counted within the namespace of users, so it has to be set there
+    # Counted within the namespace of users, so it has to be set there.
+    if not helpers and prlimit is not None:
         wrapped += [prlimit, f"--nproc={confinement.limits.processes}"]
     return [*wrapped, *command]
 
 
 def _system(*, network: bool) -> list[str]:
     options: list[str] = []
-    for name in _SYSTEM:
+    for name in system_files.PROGRAMS:
         path = Path(name)
         if path.is_symlink():
             options += ["--symlink", str(path.readlink()), name]
         elif path.is_dir():
             options += ["--ro-bind", name, name]
-    for name in (*_OF_ETC, *(_OF_ETC_FOR_NETWORK if network else ())):
-        options += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    # The interpreter that runs us runs scripts in Python, too: with its packages, wherever it is.
-    own = (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent))
-    for place in dict.fromkeys(own):
-        if place not in ("/", "/usr"):
-            options += ["--ro-bind", place, place]
+    for name in system_files.settings(network=network):
+        options += ["--ro-bind-try", name, name]
+    for place in system_files.own_python():
+        options += ["--ro-bind", str(place), str(place)]
     return options
 
 
 def _hidden(confinement: Confinement) -> list[str]:
     """Empty things in the places of what may not be seen, where a grant or the system shows it."""
-    shown = [*confinement.readable, *confinement.writable, Path(sys.prefix), Path(sys.base_prefix)]
-    shown += [Path(name) for name in _SYSTEM]
+    shown = [*confinement.readable, *confinement.writable, *system_files.own_python()]
+    shown += [Path(name) for name in system_files.PROGRAMS]
     options: list[str] = []
     for path in confinement.hidden:
         real = path.resolve()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -18,12 +19,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import anyio
 
 from service.domain.conversation.tool_definitions import OutputStream
 from service.tools.scripts import supervisor
 
+Bound = Literal["processes", "memory_bytes", "scratch_bytes"]
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL when the time is up."""
 _DRAIN_SECONDS = 1.0  # for what an ended process wrote to still arrive
@@ -45,6 +48,22 @@ class Outcome:
     stdout: str
     """UTF-8, other bytes as U+FFFD; its start and its end, when it is long."""
     stderr: str
+    exceeded: Bound | None = None
+    """What it used up too much of, so that it was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a run may use up in all; looked at ten times a second, on Linux."""
+
+    processes: int
+    """At once."""
+    memory_bytes: int
+    """At once, of all processes."""
+    scratch: Path
+    """A folder that it writes to."""
+    scratch_bytes: int
+    """In that folder, and in files without a name."""
 
 
 async def run_process(
@@ -58,13 +77,14 @@ async def run_process(
     folder: Path,
     limits: Mapping[str, int] | None = None,
     on_output: OnOutput | None = None,
+    bounds: Bounds | None = None,
 ) -> Outcome:
     """Run a command without a shell, to its end.
 
     When its time is up, its process group is asked to end (SIGTERM), and killed after
     `GRACE_SECONDS`. Cancelling kills at once, and so does the end of the daemon, by a kill too.
-    However the process ends, what it left running in its group is killed; a grandchild that made a
-    session of its own escapes that.
+    However the process ends, what it left running is killed: on Linux wherever that is, elsewhere
+    in its group, which a grandchild leaves that makes a session of its own.
 
     Args:
         command: the program, by its whole path, and its arguments.
@@ -76,6 +96,7 @@ async def run_process(
         folder: is removed when the daemon dies meanwhile; else it is the caller's to remove.
         limits: of what it may use up, by the names of the module `resource`.
         on_output: is given all that it writes, as it comes.
+        bounds: of what it and its children may use up together.
 
     Raises:
         OSError: the command cannot be started.
@@ -89,6 +110,7 @@ async def run_process(
         "env": dict(env),
         "folder": str(folder),
         "limits": dict(limits or {}),
+        "bounds": bounds and {**dataclasses.asdict(bounds), "scratch": str(bounds.scratch)},
     }
     # A task of its own: a start that is cancelled half-way would leave a process, and perhaps its
     # children, that nobody knows of.
@@ -109,6 +131,7 @@ async def run_process(
         timed_out=timed_out,
         stdout=stdout.output(),
         stderr=stderr.output(),
+        exceeded=run.line.exceeded,
     )
 
 
@@ -230,6 +253,7 @@ class _Line(asyncio.Protocol):
         self.closed = asyncio.Event()
         self.group: int | None = None
         self.exit_code: int | None = None
+        self.exceeded: Bound | None = None
         self._errno: int | None = None
         self._read = b""
 
@@ -239,6 +263,7 @@ class _Line(asyncio.Protocol):
             message = json.loads(line)
             self.group = message.get("group", self.group)
             self.exit_code = message.get("exit", self.exit_code)
+            self.exceeded = message.get("exceeded") or None
             self._errno = message.get("errno", self._errno)
             self.started.set()
 

@@ -2,19 +2,21 @@
 
 It is run by its path (``python -I -S supervisor.py FD``), so it knows the standard library only,
 and imports no more of that than it needs: each run waits for its start. Over the socket ``FD`` it
-is given one line of JSON, ``{"command": […], "env": {…}, "folder": …, "limits": {…}}``, the folder
-empty where there is none to remove, limits by the names of the module `resource`, and answers with
-lines:
-``{"group": 123}`` once the script runs, in a process group of that number, or ``{"errno": 8}``
-where it cannot be started; and ``{"exit": 0}`` when it has ended (negative: by that signal).
+is given one line of JSON, ``{"command": […], "env": {…}, "folder": …, "limits": {…}, "bounds":
+{…}}``, the folder empty where there is none to remove, limits by the names of the module
+`resource`, bounds as in `_exceeded`, and answers with lines: ``{"group": 123}`` once the script
+runs, in a process group of that number, or ``{"errno": 8}`` where it cannot be started; and
+``{"exit": 0}`` when it has ended (negative: by that signal), with ``"exceeded"``, the name of the
+bound, where that is why.
 
 When the other end of the socket is closed, by the daemon or by the kernel after its death, the
-script's whole group is killed and the folder is removed. Should the supervisor itself be killed,
-the kernel kills the script (on Linux), and the daemon its group.
+script is killed with all that it has started, and the folder is removed. On Linux that takes in
+what has left the script's group: orphans become the supervisor's children. Should the supervisor
+itself be killed, the kernel kills the script (on Linux), and the daemon its group.
 """
 
 # `pathlib` and `contextlib` would make each start longer.
-# ruff: noqa: PTH101, SIM105
+# ruff: noqa: PTH101, PTH110, PTH116, PTH123, PTH208, SIM105
 
 from __future__ import annotations
 
@@ -24,24 +26,39 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from typing import Any, NoReturn
 
-_PDEATHSIG = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # PR_SET_* of <sys/prctl.h>
 _BUSY_SECONDS = 2.0
+_LOOK_SECONDS = 0.1  # between two looks at what a run uses up, or five times what one takes
+_END_SECONDS = 5.0  # for killing what a run has left, which may start more meanwhile
+_LEAST_BYTES = 1024  # that an empty file or a folder takes, in some way, too
 
 
 def remove(folder: str) -> None:
     """Remove a folder that may hold folders which nobody may write. What cannot be, stays."""
-    for parent, _, _ in os.walk(folder):
-        try:
-            os.chmod(parent, 0o700)
-        except OSError:
-            pass
     import shutil
 
-    shutil.rmtree(folder, ignore_errors=True)
+    waiting = [folder]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            os.chmod(parent, 0o700)
+            with os.scandir(parent) as entries:
+                waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError:
+            pass
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        pass
+    if os.path.exists(folder):  # nested deeper than Python goes
+        import subprocess
+
+        subprocess.run(("rm", "-rf", "--", folder), capture_output=True, check=False)
 
 
 def main() -> None:
@@ -65,6 +82,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    _adopt_orphans()
     started = _start(request["command"], request["env"], request["limits"])
     if started < 0:
         _tell(line, errno=-started)
@@ -72,17 +90,44 @@ def main() -> None:
     group = started
     _close_standard_streams()
     _tell(line, group=group)
+    bounds = request.get("bounds") or {}
+    exceeded, pause, last = "", _LOOK_SECONDS, time.monotonic()
     while (exit_code := _exit_code(group)) is None:
-        readable, _, _ = select.select([line.fileno(), woken], [], [])
+        readable, _, _ = select.select([line.fileno(), woken], [], [], pause if bounds else None)
         if woken in readable:
             os.read(woken, 4096)
         if line.fileno() in readable and not _received(line):
-            _kill(group, signal.SIGKILL)
-            os.waitpid(group, 0)
+            _end(group)
             if request["folder"]:
                 remove(request["folder"])
             return
-    _tell(line, exit=exit_code)
+        _bury(group)
+        begun = time.monotonic()
+        if bounds and begun - last >= pause:
+            exceeded = _exceeded(bounds)
+            last = time.monotonic()
+            pause = max(_LOOK_SECONDS, 5 * (last - begun))
+            if exceeded:
+                _end(group)
+                exit_code = -signal.SIGKILL
+                break
+    _kill_descendants()
+    _tell(line, exit=exit_code, exceeded=exceeded)
+
+
+def _end(group: int) -> None:
+    """Kill a run, and fetch its first process."""
+    _kill(group, signal.SIGKILL)
+    os.waitpid(group, 0)
+    _kill_descendants()
+
+
+def _adopt_orphans() -> None:
+    """What loses its parent becomes our child, in whatever group it is; on Linux."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _start(command: list[str], env: dict[str, str], limits: dict[str, int]) -> int:
@@ -176,6 +221,124 @@ def _kill(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         pass  # nobody is left, or only processes that have become another user's
+
+
+def _children(process: int) -> list[int]:
+    """The children of a process, dead ones that nobody has fetched among them; none where the
+    kernel does not tell."""
+    numbers: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as words:
+                numbers += map(int, words.read().split())
+    except OSError:
+        pass  # it has just ended
+    return numbers
+
+
+def _descendants() -> list[int]:
+    numbers = _children(os.getpid())
+    for number in numbers:  # grows meanwhile
+        numbers += _children(number)
+    return numbers
+
+
+def _bury(group: int) -> None:
+    """Fetch the orphans that have ended."""
+    for child in _children(os.getpid()):
+        if child != group:
+            try:
+                os.waitpid(child, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def _kill_descendants() -> None:
+    """Kill all that a run has left, whatever group it is in."""
+    deadline = time.monotonic() + _END_SECONDS
+    while numbers := _descendants():
+        if time.monotonic() > deadline:
+            return
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, -20)  # many can be in the way; for root only
+        except OSError:
+            pass
+        for number in numbers:
+            try:
+                os.kill(number, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        _bury(0)
+
+
+def _exceeded(bounds: dict[str, Any]) -> str:
+    """Which of the bounds ``processes``, ``memory_bytes`` and ``scratch_bytes`` a run is beyond;
+    empty for none.
+
+    Counted are all its processes, their memory, and what lies in the folder ``scratch``, with the
+    files that have no name any more and are still open, those in memory among them.
+    """
+    processes = _descendants()
+    if len(processes) > bounds["processes"]:
+        return "processes"
+    # What two of them share is counted once, which takes longer to find out.
+    for file, names in (
+        ("status", ("RssAnon", "RssShmem")),
+        ("smaps_rollup", ("Pss_Anon", "Pss_Shmem")),
+    ):
+        if (
+            sum(_memory(f"/proc/{each}/{file}", names) for each in processes)
+            <= bounds["memory_bytes"]
+        ):
+            break
+    else:
+        return "memory_bytes"
+    return "scratch_bytes" if _used(bounds["scratch"], processes) > bounds["scratch_bytes"] else ""
+
+
+def _memory(path: str, names: tuple[str, ...]) -> int:
+    """The sum of some lines of a file that tells kilobytes, in bytes."""
+    try:
+        with open(path) as lines:
+            words = [line.split() for line in lines]
+    except OSError:
+        return 0  # it has just ended
+    return sum(1024 * int(each[1]) for each in words if each[0].rstrip(":") in names)
+
+
+def _used(folder: str, processes: list[int]) -> int:
+    """How many bytes are taken by a folder, and by files without a name of some processes."""
+    sizes: dict[tuple[int, int], int] = {}
+
+    def count(path: str, *, nameless: bool) -> None:
+        try:
+            status = os.stat(path, follow_symlinks=nameless)
+        except OSError:
+            return  # it has just gone
+        if not nameless or (stat.S_ISREG(status.st_mode) and not status.st_nlink):
+            size = max(512 * status.st_blocks, _LEAST_BYTES)
+            sizes[status.st_dev, status.st_ino] = size
+
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count(entry.path, nameless=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # it has just gone
+        except OSError:
+            return sys.maxsize  # nested or closed so that nobody can see how much it holds
+    for process in processes:
+        try:
+            descriptors = os.listdir(f"/proc/{process}/fd")
+        except OSError:
+            continue
+        for descriptor in descriptors:
+            count(f"/proc/{process}/fd/{descriptor}", nameless=True)
+    return sum(sizes.values())
 
 
 def _received(line: socket.socket) -> bool:

@@ -11,19 +11,22 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import anyio
 import anyio.to_thread
 
 from service.domain.errors import RondoError
 from service.tools.protocol import ToolFailure
+from service.tools.sandbox import system_files
 from service.tools.sandbox.confinement import Confinement
+from service.tools.sandbox.launch_plan import PROXY_PORT
 from service.tools.sandbox.levels import NO_SANDBOX, Sandbox
-from service.tools.scripts.child_process import OnOutput, Outcome, run_process
+from service.tools.scripts.child_process import Bounds, OnOutput, Outcome, run_process
+from service.tools.scripts.domain_proxy import DomainProxy
 from service.tools.scripts.script_folder import Contents
 from service.tools.scripts.supervisor import remove
 from service.tools.skills.script_manifest import (
@@ -38,6 +41,7 @@ from service.tools.skills.skill_repository import SkillRepository
 
 NO_GRANTS = Confinement()
 _PASSED_ON = ("PATH", "HOME", "LANG", "TZ")  # no other variable: the daemon's hold secrets
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 _KEEP_BYTES = 8_000  # of each stream: together less than a registry cuts at
 
 
@@ -64,6 +68,8 @@ class ScriptRun:
     """How long it might take."""
     left_out: tuple[str, ...]
     """What could not be copied, with the reasons."""
+    exceeded: str | None = None
+    """Which bound it was ended for, in words: what it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ class RunOptions:
     sandbox: Sandbox = NO_SANDBOX
     confinement: Confinement = field(default_factory=Confinement)
     """What scripts may reach there."""
+    proxy: DomainProxy | None = None
+    """What they may ask for some hosts, in a sandbox that can lead to it."""
 
 
 class SkillRunner:
@@ -96,6 +104,7 @@ class SkillRunner:
     def __init__(self, repository: SkillRepository, options: RunOptions) -> None:
         self._repository = repository
         self._options = options
+        self._proxy = options.proxy if options.sandbox.leads_to_proxy else None
         self._runs = _Runs(options.runs)
 
     @property
@@ -181,7 +190,8 @@ class SkillRunner:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(remove, str(place))
-        return ScriptRun(script.name, script.manifest, outcome, seconds, left_out)
+        exceeded = self._exceeded(outcome)
+        return ScriptRun(script.name, script.manifest, outcome, seconds, left_out, exceeded)
 
     async def _ended(
         self,
@@ -193,20 +203,46 @@ class SkillRunner:
     ) -> Outcome:
         """Run a command in the folder of a run, to its end."""
         work = place / "work"
+        confinement, limits = self._options.confinement, self._options.confinement.limits
+        async with self._proxy.listening(place) if self._proxy else nullcontext() as proxy:
+            return await run_process(
+                self._options.sandbox.command(
+                    command,
+                    confinement=confinement,
+                    code=place / "scripts",
+                    scratch=work,
+                    proxy=proxy,
+                ),
+                stdin=stdin.encode("utf-8"),
+                cwd=work,
+                env=self._environment(work),
+                timeout_seconds=seconds,
+                keep_bytes=_KEEP_BYTES,
+                folder=place,
+                limits=limits.by_name(),
+                on_output=on_output,
+                bounds=Bounds(
+                    processes=limits.processes,
+                    memory_bytes=limits.memory_bytes_in_all,
+                    scratch=work,
+                    scratch_bytes=confinement.scratch_bytes,
+                ),
+            )
+
+    def _exceeded(self, outcome: Outcome) -> str | None:
         confinement = self._options.confinement
-        return await run_process(
-            self._options.sandbox.command(
-                command, confinement=confinement, code=place / "scripts", scratch=work
-            ),
-            stdin=stdin.encode("utf-8"),
-            cwd=work,
-            env=self._environment(work),
-            timeout_seconds=seconds,
-            keep_bytes=_KEEP_BYTES,
-            folder=place,
-            limits=confinement.limits.by_name(),
-            on_output=on_output,
-        )
+        match outcome.exceeded:
+            case None:
+                return None
+            case "processes":
+                return f"ran more than {confinement.limits.processes} processes"
+            case "memory_bytes":
+                most = confinement.limits.memory_bytes_in_all // 1_000_000
+                return f"took more than {most} MB of memory"
+            case "scratch_bytes":
+                most = confinement.scratch_bytes // 1_000_000
+                return f"wrote more than {most} MB into its working folder"
+        assert_never(outcome.exceeded)
 
     def _command(self, script: SkillScript) -> tuple[str, ...]:
         interpreter = interpreter_of(script.manifest, path=self._path)
@@ -219,12 +255,16 @@ class SkillRunner:
     def _environment(self, scratch: Path) -> dict[str, str]:
         given = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         own = {"PATH": os.defpath, "LANG": "C.UTF-8", **given}
-        if self._options.sandbox.level == "none":
+        temporary = self._options.sandbox.temporary_folder(scratch)
+        if temporary is None:
             return own
-        home = Path(own.get("HOME", "/"))
-        if not any(home.is_relative_to(each) for each in self._options.confinement.writable):
+        confinement, home = self._options.confinement, Path(own.get("HOME", "/"))
+        if not any(home.is_relative_to(each) for each in confinement.writable):
             own["HOME"] = str(scratch)  # it would be missing otherwise
-        return {**own, "TMPDIR": "/tmp"}
+        granted = (*confinement.readable, *confinement.writable)
+        own["PATH"] = system_files.reachable(own["PATH"], granted) or os.defpath
+        through = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PROXY_PORT}")
+        return {**own, "TMPDIR": temporary, **(through if self._proxy is not None else {})}
 
     def _copied(
         self, call: ScriptCall, place: Path, covers: Callable[[str], bool]
@@ -251,7 +291,11 @@ class SkillRunner:
                 f"Not run: `{original.name}`, or what lies beside it, has changed since the person"
                 " said yes. Call it again, and they are asked anew."
             )
-        network = self._options.sandbox.level == "none" or self._options.confinement.network
+        network = (
+            self._options.sandbox.level == "none"
+            or self._options.confinement.network
+            or self._proxy is not None
+        )
         if missing := unmet(script.manifest.needs, network=network, path=self._path):
             raise ToolFailure(
                 f"`{script.name}` cannot be run: {'; '.join(missing)}. Tell the user."

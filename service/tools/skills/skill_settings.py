@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.config import Settings
 from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
+from service.tools.scripts.domain_proxy import DomainProxy
 from service.tools.skills.skill_repository import SkillRepository
 from service.tools.skills.skill_runner import RunOptions, SkillRunner
 from service.tools.skills.version_store import VersionStore
@@ -29,6 +30,7 @@ def runner_of(settings: Settings, repository: SkillRepository) -> SkillRunner:
     Raises:
         ConfigurationError: the sandbox that they name does not work on this machine.
     """
+    granted = settings.tools.script_network
     return SkillRunner(
         repository,
         RunOptions(
@@ -37,8 +39,9 @@ def runner_of(settings: Settings, repository: SkillRepository) -> SkillRunner:
             confinement=Confinement(
                 readable=settings.tools.script_read,
                 writable=settings.tools.script_write,
-                network=settings.tools.script_network,
+                network=granted is True,
                 hidden=(settings.data_dir.absolute(),),
             ),
+            proxy=DomainProxy(granted) if isinstance(granted, tuple) and granted else None,
         ),
     )
