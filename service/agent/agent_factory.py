@@ -143,7 +143,7 @@ def _add_servers(registry: ToolRegistry, settings: Settings) -> None:
     from service.tools.mcp.server_connection import ServerConnection  # slow
 
     for name, server in settings.tools.mcp.items():
-        registry.sources.append(ServerConnection(name, server, registry))
+        registry.sources.append(ServerConnection(name, server, registry, settings.data_dir))
 
 
 def _asking_each_time(options: AgentOptions, names: Iterable[str]) -> AgentOptions:

@@ -25,6 +25,7 @@ from service.server.routes import (
     run_loop_routes,
     send_routes,
     settings_routes,
+    tool_server_routes,
     usage_routes,
 )
 from service.server.security.allowed_hosts import SameOrigin
@@ -92,6 +93,7 @@ def create_app(
         memory_routes,
         exchange_routes,
         settings_routes,
+        tool_server_routes,
         usage_routes,
     ):
         app.include_router(module.router)

@@ -13,7 +13,7 @@ from service.agent.agent_factory import agent_from_settings
 from service.agent.tool_listing import listed_tools
 from service.config import EmbedderSettings, LLMSettings, Settings, ToolsSettings
 from tests.support.tools import tool_server
-from tests.tools.mcp.test_server_connection import is_running, numbers, until
+from tests.support.tools.connections import is_running, numbers, until
 
 
 def settings(folder: Path) -> Settings:

@@ -40,6 +40,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_sandbox,
         check_settings,
         check_token,
+        check_tool_servers,
         check_tools,
     )
     from service.cli.model_checks import (
@@ -61,6 +62,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("memory", check_readers),
         Check("web search", check_web),
         Check("tools", check_tools),
+        Check("tool servers", check_tool_servers),
         Check("sandbox", check_sandbox),
         Check("notes", check_notes),
     )

@@ -10,16 +10,26 @@ from typing import Any, Protocol
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 from mcp import Client, MCPError
-from mcp_types import CONNECTION_CLOSED, CallToolResult, EmbeddedResource, ResourceLink, TextContent
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    EmbeddedResource,
+    ResourceLink,
+    TextContent,
+)
 from mcp_types import Tool as ListedTool
 
-from service.config_sections import McpServerSettings
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+from service.tool_server_settings import McpServerSettings
 from service.tools.protocol import NoOutcome, ToolFailure
 
 DEFINITION_CHARACTERS = 20_000
 """The longest that a description and a schema may be together."""
 _NAME_CHARACTERS = 64  # what endpoints of models allow
+_ERROR_CHARACTERS = 500
+_NO_ANSWER = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
 
 
 class Connection(Protocol):
@@ -33,6 +43,15 @@ class Connection(Protocol):
     @property
     def absence(self) -> str:
         """Why there is none, and what happens about it."""
+        ...
+
+    def failed(self, error: MCPError) -> str:
+        """Look whether it is still open, after a call that failed; why that was, in words without
+        secrets."""
+        ...
+
+    def cleaned(self, words: str) -> str:
+        """Words of the server without the secrets that it was given."""
         ...
 
 
@@ -99,7 +118,8 @@ class ServerTool:
             connection: the way to it.
         """
         self._name = name
-        self._definition = definition
+        self.definition = definition
+        """As a person has accepted it."""
         self._connection = connection
         own = settings.tools.get(name)
         self._effect = (own and own.effect) or settings.effect
@@ -107,11 +127,6 @@ class ServerTool:
         self._timeout = settings.timeout_seconds
         self.held: str | None = None
         """Why the model is not offered it although its server is there."""
-
-    @property
-    def definition(self) -> ToolDefinition:
-        """As its server told it first."""
-        return self._definition
 
     @property
     def effect(self) -> ToolEffect:
@@ -156,15 +171,20 @@ class ServerTool:
         try:
             result = await client.call_tool(self._name, given)
         except MCPError as error:
-            if error.code != CONNECTION_CLOSED:
-                raise ToolFailure(f"The server refused the call: {error}") from error
+            reason = self._connection.failed(error)
+            if error.code not in _NO_ANSWER:
+                raise ToolFailure(f"The server refused the call: {reason}") from error
             raise NoOutcome(
-                "The tool server ended during the call. It may have done part of its work: check"
-                " before you call it again."
+                "The tool server ended during the call, or did not answer it to the end"
+                f" ({reason}). It may have done part of its work: check before you call it again."
             ) from error
+        except (ValueError, RuntimeError) as error:  # a result that is not as it said it would be
+            words = self._connection.cleaned(str(error))[:_ERROR_CHARACTERS]
+            raise ToolFailure(f"The server gave no valid result: {words}") from error
+        words = self._connection.cleaned(text_of(result))
         if result.is_error:
-            raise ToolFailure(text_of(result))
-        return text_of(result)
+            raise ToolFailure(words)
+        return words
 
 
 def text_of(result: CallToolResult) -> str:

@@ -29,6 +29,7 @@ import time
 from typing import Any, NoReturn
 
 _PDEATHSIG = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _BUSY_SECONDS = 2.0
 
 
@@ -65,6 +66,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    _adopt()
     started = _start(request["command"], request["env"], request["limits"])
     if started < 0:
         _tell(line, errno=-started)
@@ -79,10 +81,29 @@ def main() -> None:
         if line.fileno() in readable and not _received(line):
             _kill(group, signal.SIGKILL)
             os.waitpid(group, 0)
+            _reap(group)
             if request["folder"]:
                 remove(request["folder"])
             return
     _tell(line, exit=exit_code)
+
+
+def _adopt() -> None:
+    """Become the parent of what the script leaves behind (on Linux): it is gone when it is killed,
+    and does not wait for whoever else would bury it, such as a container's first process."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap(group: int) -> None:
+    """Wait for what was killed of a group."""
+    try:
+        while True:
+            os.waitpid(-group, 0)
+    except ChildProcessError:
+        pass  # nobody is left
 
 
 def _start(command: list[str], env: dict[str, str], limits: dict[str, int]) -> int:
@@ -163,6 +184,7 @@ def _exit_code(group: int) -> int | None:
             return None
         _kill(group, signal.SIGKILL)
         _, status = os.waitpid(group, 0)
+        _reap(group)
     else:  # macOS, before Python 3.13
         process, status = os.waitpid(group, os.WNOHANG)
         if not process:

@@ -1,0 +1,130 @@
+"""An MCP server made with the official SDK that answers over streamable HTTP, in a process of its
+own: files in its folder tell it what to do, and are told what came."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import Tool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class Clock(MCPServer):
+    """Offers what the files in its folder say at the moment."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("clock")
+        self._folder = folder
+
+    async def list_tools(self) -> list[Tool]:
+        """All tools, as they are now."""
+        for name in ("now", "later"):
+            with contextlib.suppress(ToolError):
+                self.remove_tool(name)
+        words = self._folder / "description"
+        described = words.read_text("utf-8") if words.exists() else "The time in a city."
+        self.add_tool(_now, name="now", description=described)
+        if (self._folder / "later").exists():
+            self.add_tool(_later, name="later")
+        return await super().list_tools()
+
+
+def _now(city: str) -> str:
+    return f"noon in {city}"
+
+
+def _later() -> str:
+    """Come later."""
+    return "here"
+
+
+def made(folder: Path) -> MCPServer:
+    """The server and its tools."""
+    server = Clock(folder)
+
+    @server.tool()
+    async def change(context: Context) -> str:
+        """Say that the tools are others now."""
+        await context.notify_tools_changed()
+        return "changed"
+
+    @server.tool()
+    def huge() -> str:
+        """Give far too much."""
+        return "x" * 20_000_000
+
+    @server.tool()
+    def endless() -> str:
+        """Answer without an end; see `Front`."""
+        return ""
+
+    @server.tool()
+    async def doze() -> str:
+        """Sleep."""
+        await anyio.sleep(600)
+        return ""
+
+    @server.tool()
+    def seen(context: Context) -> str:
+        """What the request carried beside the call."""
+        return str(sorted((context.request_context.meta or {}).keys()))
+
+    return server
+
+
+class Front:
+    """What stands before the server: a check of the token, and ways to misbehave."""
+
+    def __init__(self, app: ASGIApp, folder: Path) -> None:
+        self._app = app
+        self._folder = folder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._own(Request(scope)) if scope["type"] == "http" else None
+        await (answer or self._app)(scope, receive, send)
+
+    def _own(self, request: Request) -> Response | None:
+        shown = request.headers.get("authorization", "")
+        with (self._folder / "shown").open("a") as file:
+            file.write(f"{shown}\n")
+        token = self._folder / "token"
+        if token.exists() and shown != token.read_text():
+            return Response("who are you?", status_code=401)
+        elsewhere = self._folder / "elsewhere"
+        if elsewhere.exists():
+            return RedirectResponse(elsewhere.read_text(), status_code=307)
+        if request.url.path == "/short":
+            return RedirectResponse("/mcp", status_code=308)
+        if request.headers.get("mcp-name") == "endless":
+            return StreamingResponse(_forever(), media_type="text/event-stream")
+        return None
+
+
+async def _forever() -> AsyncGenerator[bytes]:
+    for number in itertools.count():
+        yield f": {number} {'still here ' * 100}\n\n".encode()
+        await anyio.lowlevel.checkpoint()
+
+
+def main() -> None:
+    """``FOLDER SOCKET``: the number of a socket that listens."""
+    folder, listening = Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    app = made(folder).streamable_http_app()
+    config = uvicorn.Config(Front(app, folder), log_level="warning")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()
