@@ -152,6 +152,16 @@ class WarnsPerson(Protocol):
 class ToolSource(Protocol):
     """What brings tools to a registry while the agent is at work, and withholds them again."""
 
+    @property
+    def prefix(self) -> str:
+        """What the names of all its tools begin with."""
+        ...
+
+    @property
+    def brought(self) -> anyio.Event:
+        """Set once it has brought tools for the first time."""
+        ...
+
     async def keep(self) -> None:
         """Bring them, until cancelled. MUST NOT raise."""
         ...

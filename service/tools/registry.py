@@ -11,6 +11,7 @@ from typing import TypeVar, cast, overload
 import anyio
 
 from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.token_estimates import tool_tokens
 from service.domain.conversation.tool_definitions import READ_RESULT as READ_RESULT
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
 from service.domain.errors import ConfigurationError, RondoError
@@ -63,6 +64,7 @@ class ToolRegistry:
         self._asking: dict[str, AsksPerson] = {}
         self._changing: dict[str, ComesAndGoes] = {}
         self._brought: list[str] = []
+        self._tokens: dict[str, tuple[ToolDefinition, int]] = {}
         self._output_limit = output_limit
         self.unavailable = dict(unavailable or {})
         """Tools that are not there, by name: why, and what to do about it."""
@@ -109,6 +111,17 @@ class ToolRegistry:
         brought = self.register(tool)
         self._brought = sorted((*self._brought, brought.definition.name))
         return brought
+
+    def is_brought(self, name: str) -> bool:
+        """Whether a source has brought this tool."""
+        return name in self._brought
+
+    def tokens_of(self, definition: ToolDefinition) -> int:
+        """About how many tokens it takes to offer a tool of this registry. Counted once."""
+        counted = self._tokens.get(definition.name)
+        if counted is None or counted[0] is not definition:
+            counted = self._tokens[definition.name] = (definition, tool_tokens((definition,)))
+        return counted[1]
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name; None when there is none."""

@@ -18,6 +18,8 @@ REMEMBER = "remember"
 """The tool whose calls keep facts, see `RememberedFact`."""
 READ_RESULT = "read_result"
 """The tool that gives the rest of an over-long result."""
+TOOL_SEARCH = "tool_search"
+"""The tool that finds others, where there are more than the model is told of."""
 QUOTING_TOOLS = MEMORY_TOOLS | {READ_RESULT}
 """The tools whose results only repeat what is remembered where it was said."""
 

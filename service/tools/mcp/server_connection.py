@@ -79,12 +79,19 @@ class ServerConnection:
         self._transport: ServerTransport | None = None
         self._values: Mapping[str, str] = {}
         self._look = anyio.Event()
+        self.brought = anyio.Event()
+        """Set once it was there for the first time."""
         self._say("It is not started yet.")
 
     @property
     def client(self) -> Client | None:
         """Open; None while the server is away."""
         return self._client
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its tools begin with."""
+        return f"{self._name}__"
 
     @property
     def absence(self) -> str:
@@ -180,6 +187,7 @@ class ServerConnection:
             async with client:
                 await self._tools.take(await _listed(client))
                 self._client, self._transport = client, transport
+                self.brought.set()
                 self.registry.unavailable.pop(self._name, None)
                 time.deadline = float("inf")
                 try:

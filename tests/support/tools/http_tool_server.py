@@ -31,18 +31,33 @@ class Clock(MCPServer):
     async def list_tools(self) -> list[Tool]:
         """All tools, as they are now."""
         for name in ("now", "later"):
-            with contextlib.suppress(ToolError):
-                self.remove_tool(name)
+            self.remove_or_not(name)
         words = self._folder / "description"
         described = words.read_text("utf-8") if words.exists() else "The time in a city."
         self.add_tool(_now, name="now", description=described)
         if (self._folder / "later").exists():
             self.add_tool(_later, name="later")
+        if (self._folder / "many").exists():
+            for number in range(60):
+                long = f"Paint picture number {number} of a house. " + "Mind the colours. " * 40
+                self.remove_or_not(f"paint_{number}")
+                self.add_tool(_paint, name=f"paint_{number}", description=long)
+            self.remove_or_not("send_post")
+            self.add_tool(_now, name="send_post", description="Send a letter by post. 寄信")
         return await super().list_tools()
+
+    def remove_or_not(self, name: str) -> None:
+        """Have no tool of this name."""
+        with contextlib.suppress(ToolError):
+            self.remove_tool(name)
 
 
 def _now(city: str) -> str:
     return f"noon in {city}"
+
+
+def _paint(colour: str) -> str:
+    return f"painted {colour}"
 
 
 def _later() -> str:
