@@ -54,6 +54,7 @@ class ServerConnection:
         data_dir: Path,
         *,
         first_wait_seconds: float = FIRST_WAIT_SECONDS,
+        longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """Name the server; nothing is started.
@@ -64,6 +65,7 @@ class ServerConnection:
             registry: gets its tools.
             data_dir: where secrets, and what its tools said, are kept.
             first_wait_seconds: before it is started again, and between two looks at its tools.
+            longest_wait_seconds: before it is started again, however often it failed.
             check_seconds: how often a server at an address is asked for its tools.
         """
         self._name = name
@@ -71,6 +73,7 @@ class ServerConnection:
         self.registry = registry
         """Gets its tools."""
         self._first_wait = first_wait_seconds
+        self._longest_wait = longest_wait_seconds
         self._check = check_seconds
         self._secrets = SecretStore(data_dir)
         pins = DescriptionPins(data_dir / "mcp", name, settings)
@@ -157,7 +160,7 @@ class ServerConnection:
             self._say(f"{reason} {again} in {wait:g} seconds.")
             _log.warning("%s", self._absence)
             await anyio.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+            wait = min(2 * wait, self._longest_wait)
 
     async def _attempt(self) -> str:
         """Connect, and stay connected as long as the server does; why that ended."""
