@@ -20,6 +20,7 @@ from service.tools.model_text import did_you_mean, fitted, well_formed
 from service.tools.protocol import (
     AsksPerson,
     ComesAndGoes,
+    InputNeeded,
     NoOutcome,
     Tool,
     ToolFailure,
@@ -152,7 +153,8 @@ class ToolRegistry:
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call to its one result. Failures are results too, in words for the model.
 
-        Raises nothing but the caller's own cancellation and a person's Ctrl-C.
+        Raises nothing but the caller's own cancellation and a person's Ctrl-C; and `InputNeeded`,
+        where the context can ask.
         """
         task = current_task()
         notice = False
@@ -166,6 +168,11 @@ class ToolRegistry:
                 raise
             # something that the tool waited for was cancelled: its failure, not our end
             content, is_error = f"`{call.name}` broke off before it was done.", True
+            notice = True
+        except InputNeeded:
+            if context.can_ask:
+                raise
+            content, is_error = f"`{call.name}` asks a person, which cannot be done here.", True
             notice = True
         except KeyboardInterrupt:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +37,17 @@ class ToolDefinition(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class ElicitedAnswer:
+    """What a person said to a question that a tool had asked in the middle of a call."""
+
+    kept: Mapping[str, Any]
+    """JSON that the tool wanted to be given back."""
+    answer: str | None
+    """Of several that were chosen, each on a line. None: another question came first, and they are
+    to be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom and for what a tool runs."""
 
@@ -48,6 +60,10 @@ class ToolContext:
     approved: frozenset[str] | None = None
     """What a person has said yes to, by this call or for longer: names of tools, and after them
     what the tool narrows a yes down to, if it does. None where no yes is needed."""
+    can_ask: bool = False
+    """Whether the call can be broken off to ask the person, see `InputNeeded`."""
+    elicited: ElicitedAnswer | None = None
+    """Where it was, and goes on: what they said."""
 
     def covers(self, tool: str, scope: str) -> bool:
         """Whether a tool may run what it calls `scope`. For tools whose calls are about something

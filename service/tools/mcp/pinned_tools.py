@@ -71,6 +71,18 @@ class PinnedTools:
             digest_of(waiting),
         )
 
+    def remember(self) -> None:
+        """Have the tools that were accepted before, though the server is not there yet. Blocks for
+        as long as a small file takes: a run loop that goes on with a call must find its tool."""
+        try:
+            self._pinned = self._pins.read()
+        except StorageError as error:
+            self._pinned = {}
+            self._trouble = f"What was accepted of it is lost: {error.detail}."
+        for name in sorted(self._pinned or {}):
+            if self._is_enabled(name):
+                self._offer_one(name, None)
+
     async def take(self, listed: Sequence[ListedTool]) -> None:
         """Offer what a server has now. What it says the first time is pinned."""
         self._told, self._left_out = {}, {}
@@ -79,8 +91,8 @@ class PinnedTools:
                 self._told[each.name] = definition_of(self._name, each)
             except ToolFailure as error:
                 self._left_out[each.name] = f"It is left out: {error}."
-        if self._pinned is None:
-            await self._first_look()
+        if self._pinned is None and self._told:
+            await self._pin_all()
         self._offer()
 
     async def accept(self, digest: str) -> int:
@@ -102,19 +114,13 @@ class PinnedTools:
         self._offer()
         return len(waiting)
 
-    async def _first_look(self) -> None:
+    async def _pin_all(self) -> None:
         try:
-            self._pinned = await to_thread.run_sync(self._pins.read)
-        except StorageError as error:
-            self._pinned = {}
-            self._trouble = f"What was accepted of it is lost: {error.detail}."
-        if self._pinned is None and self._told:
-            try:
-                await to_thread.run_sync(self._pins.write, self._told)
-            except StorageError as error:  # tried again at the next look
-                self._trouble = f"What it says cannot be kept: {error.detail}. {error.advice}"
-            else:
-                self._pinned, self._trouble = dict(self._told), ""
+            await to_thread.run_sync(self._pins.write, self._told)
+        except StorageError as error:  # tried again at the next look
+            self._trouble = f"What it says cannot be kept: {error.detail}. {error.advice}"
+        else:
+            self._pinned, self._trouble = dict(self._told), ""
 
     def _waiting(self) -> Mapping[str, ToolDefinition]:
         pinned = self._pinned or {}

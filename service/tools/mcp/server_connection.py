@@ -13,9 +13,14 @@ import httpx2
 from anyio import to_thread
 from mcp import Client, MCPError
 from mcp.client._transport import TransportStreams
-from mcp.client.session import IncomingMessage
+from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp_types import CONNECTION_CLOSED, ToolListChangedNotification
+from mcp_types import (
+    CONNECTION_CLOSED,
+    ElicitRequestParams,
+    ElicitResult,
+    ToolListChangedNotification,
+)
 from mcp_types import Tool as ListedTool
 
 from service.storage.secret_store import SecretStore
@@ -92,6 +97,11 @@ class ServerConnection:
         return self._client
 
     @property
+    def name(self) -> str:
+        """Of the server."""
+        return self._name
+
+    @property
     def prefix(self) -> str:
         """What the names of its tools begin with."""
         return f"{self._name}__"
@@ -150,6 +160,7 @@ class ServerConnection:
     async def keep(self) -> None:
         """Connect, and connect again whenever that ends, until cancelled."""
         telemetry.switch_off()
+        self._tools.remember()
         wait = self._first_wait
         while True:
             begun = anyio.current_time()
@@ -186,6 +197,7 @@ class ServerConnection:
                 _given(transport.streams),
                 read_timeout_seconds=self._settings.timeout_seconds,
                 message_handler=self._notice,
+                elicitation_callback=_cannot_wait,
             )
             async with client:
                 await self._tools.take(await _listed(client))
@@ -257,6 +269,12 @@ async def _listed(client: Client) -> list[ListedTool]:
         if cursor is None or len(tools) >= MOST_TOOLS:
             break
     return tools[:MOST_TOOLS]
+
+
+async def _cannot_wait(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    """To ask is offered to servers that keep nothing meanwhile, see `elicitation`; one that keeps
+    a session would wait within the call, for days if need be."""
+    return ElicitResult(action="cancel")
 
 
 def _tools(number: int) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any, Protocol
 
+import anyio
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 from mcp import Client, MCPError
@@ -16,6 +17,7 @@ from mcp_types import (
     REQUEST_TIMEOUT,
     CallToolResult,
     EmbeddedResource,
+    InputResponses,
     ResourceLink,
     TextContent,
 )
@@ -23,17 +25,24 @@ from mcp_types import Tool as ListedTool
 
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tool_server_settings import McpServerSettings
-from service.tools.protocol import NoOutcome, ToolFailure
+from service.tools.mcp.elicitation import Elicitation
+from service.tools.protocol import InputNeeded, NoOutcome, ToolFailure
 
 DEFINITION_CHARACTERS = 20_000
 """The longest that a description and a schema may be together."""
 _NAME_CHARACTERS = 64  # what endpoints of models allow
 _ERROR_CHARACTERS = 500
+_NOT_YET_SECONDS = 0.25
 _NO_ANSWER = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
 
 
 class Connection(Protocol):
     """The way to a server."""
+
+    @property
+    def name(self) -> str:
+        """Of the server."""
+        ...
 
     @property
     def client(self) -> Client | None:
@@ -125,6 +134,7 @@ class ServerTool:
         self._effect = (own and own.effect) or settings.effect
         self._approval = (own and own.approval) or settings.approval
         self._timeout = settings.timeout_seconds
+        self._start = settings.start_seconds
         self.held: str | None = None
         """Why the model is not offered it although its server is there."""
 
@@ -157,9 +167,13 @@ class ServerTool:
         """Call it at its server.
 
         Raises:
+            InputNeeded: the server asks the person first.
             ToolFailure: the server says that it failed.
             NoOutcome: the server did not answer, or was not there.
         """
+        resumed = self._resumed(context)
+        if context.elicited is not None:
+            await self._until_it_is_there()  # the daemon may just have been started
         if (reason := self.withheld) is not None or (client := self._connection.client) is None:
             raise NoOutcome(reason or self._connection.absence)
         try:
@@ -169,7 +183,7 @@ class ServerTool:
         if not isinstance(given, dict):
             raise NoOutcome("The arguments are not a JSON object.")
         try:
-            result = await client.call_tool(self._name, given)
+            result = await self._called(client, given, *resumed)
         except MCPError as error:
             reason = self._connection.failed(error)
             if error.code not in _NO_ANSWER:
@@ -185,6 +199,54 @@ class ServerTool:
         if result.is_error:
             raise ToolFailure(words)
         return words
+
+    async def _until_it_is_there(self) -> None:
+        with anyio.move_on_after(self._start):
+            while self._connection.client is None:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(_NOT_YET_SECONDS)
+
+    async def _called(
+        self,
+        client: Client,
+        given: dict[str, Any],
+        responses: InputResponses | None,
+        request_state: str | None,
+    ) -> CallToolResult:
+        """The result of a call; until then the person may have to answer, see `elicitation`."""
+        while True:
+            result = await client.session.call_tool(
+                self._name,
+                given,
+                input_responses=responses,
+                request_state=request_state,
+                allow_input_required=True,
+            )
+            if isinstance(result, CallToolResult):
+                return result
+            if result.input_requests:
+                asked = Elicitation.of(self._connection.name, result)
+                question = asked.question()
+                if question is None:
+                    raise ToolFailure("The server asks for nothing, and does not go on.")
+                raise InputNeeded(question, asked.as_json())
+            responses, request_state = None, result.request_state
+            await anyio.sleep(_NOT_YET_SECONDS)  # it has nothing to ask yet; the call's time bounds
+
+    def _resumed(self, context: ToolContext) -> tuple[InputResponses | None, str | None]:
+        """With what a call goes on; nothing for one that begins.
+
+        Raises:
+            InputNeeded: there is more to ask before the server can be told.
+        """
+        if context.elicited is None:
+            return None, None
+        asked = Elicitation.from_json(context.elicited.kept)
+        if context.elicited.answer is not None:
+            asked.take(context.elicited.answer)
+        question = asked.question()
+        if question is not None:
+            raise InputNeeded(question, asked.as_json())
+        return asked.responses(), asked.request_state
 
 
 def text_of(result: CallToolResult) -> str:

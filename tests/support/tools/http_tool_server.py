@@ -9,13 +9,18 @@ import socket
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Annotated, Literal
 
 import anyio
 import anyio.lowlevel
 import uvicorn
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp.server.request_state import RequestStateSecurity
 from mcp_types import Tool
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,7 +30,9 @@ class Clock(MCPServer):
     """Offers what the files in its folder say at the moment."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__("clock")
+        # With a key of its own for each process, what it has asked would be lost with it.
+        kept = RequestStateSecurity(keys=[b"k" * 32], ttl=3600)
+        super().__init__("clock", request_state_security=kept)
         self._folder = folder
 
     async def list_tools(self) -> list[Tool]:
@@ -56,6 +63,19 @@ def _now(city: str) -> str:
     return f"noon in {city}"
 
 
+class Stay(BaseModel):
+    """What a guest wants."""
+
+    room: Literal["small", "large"]
+    nights: int = Field(ge=1, le=9, description="How many nights?")
+    breakfast: bool
+    wish: str = ""
+
+
+def _ask(city: str) -> Elicit[Stay]:
+    return Elicit(f"A stay in {city} 住宿", Stay)
+
+
 def _paint(colour: str) -> str:
     return f"painted {colour}"
 
@@ -74,6 +94,13 @@ def made(folder: Path) -> MCPServer:
         """Say that the tools are others now."""
         await context.notify_tools_changed()
         return "changed"
+
+    @server.tool()
+    def book(city: str, stay: Annotated[ElicitationResult[Stay], Resolve(_ask)]) -> str:
+        """Book a stay."""
+        with (folder / "booked").open("a") as file:
+            file.write(f"{city}\n")
+        return f"{city}: {stay.data if isinstance(stay, AcceptedElicitation) else stay.action}"
 
     @server.tool()
     def huge() -> str:

@@ -33,7 +33,7 @@ async def test_a_change_is_held_over_a_restart_until_it_is_accepted(
         assert "The time in a city." in descriptions(connection)
     (server.folder / "description").write_text(TRICK)
     async with connected(server.at(), tmp_path) as connection:
-        reason = connection.registry.unavailable["clock__now"]
+        reason = connection.registry.withheld["clock__now"]
         assert reason.endswith("Look at it: rondo tools review clock")
         assert connection.registry.get("clock__seen") is not None
         assert TRICK not in descriptions(connection)

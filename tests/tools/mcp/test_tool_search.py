@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from service.agent.agent import Agent
-from service.agent.agent_factory import agent_from_settings
-from service.agent.tool_listing import listed_tools
-from service.config import EmbedderSettings, Settings, ToolsSettings
 from service.domain.conversation.messages import Message
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.ids import new_id
 from service.tools.builtins.tool_search import best_tools
 from tests.support.agent.agents import Answer, FunctionLLM, call, sent
 from tests.support.tools.connections import HttpClock
-from tests.support.tools.connections import until as within
+from tests.support.tools.server_agents import agent_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@asynccontextmanager
-async def agent_of(
-    server: HttpClock, folder: Path, llm: FunctionLLM, *, is_there: bool = True
-) -> AsyncGenerator[Agent]:
-    """An agent with the tools of a server."""
-    mcp = {"clock": {"url": server.at().url, "approval": "never"}}
-    settings = Settings(
-        data_dir=folder,
-        embedder=EmbedderSettings(kind="none"),
-        tools=ToolsSettings.model_validate({"mcp": mcp, "entry_points": False}),
-    )
-    async with agent_from_settings(settings, llm=llm) as agent:
-        if is_there:
-            await within(lambda: listed_tools(agent).servers[0].is_there)
-        yield agent
 
 
 def painting(messages: Sequence[Message]) -> Answer:
