@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ from pydantic import Field, SecretStr, StringConstraints, field_validator, model
 
 from service.config_types import Names, Section
 from service.domain.conversation.tool_definitions import ToolEffect
+
+_SECRET_NAME = re.compile(r"(?i)(?:^|&)([^=&]*(?:key|token|secret|password)[^=&]*)=")
+
 
 ServerApproval = Literal["always", "never"]
 """When calls of an MCP server's tool wait for a yes."""
@@ -57,6 +61,8 @@ class McpServerSettings(Section):
             raise ValueError("it is no address such as https://example.org/mcp")
         if parts.username is not None or parts.password is not None:
             raise ValueError("a name or a password has no place in it: use headers")
+        if secret := _SECRET_NAME.search(parts.query):
+            raise ValueError(f"{secret[1]} has no place in it, as addresses are shown: use headers")
         return url
 
     @model_validator(mode="after")

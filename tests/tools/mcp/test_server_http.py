@@ -180,6 +180,7 @@ async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
         {"command": "x", "url": "https://example.org"},
         {"url": "ftp://example.org"},
         {"url": "https://me:secret@example.org/mcp"},
+        {"url": "https://example.org/mcp?v=1&apiKey=secret"},
         {"url": "https://example.org", "args": ["x"]},
         {"command": "x", "headers": {"a": "b"}},
     ],
