@@ -16,6 +16,8 @@ from service.config import EmbedderSettings, LLMSettings, Settings, ToolsSetting
 from tests.support.tools import tool_server
 from tests.support.tools.connections import is_running, numbers, until
 
+pytestmark = pytest.mark.slow
+
 
 def settings(folder: Path, *modes: str) -> Settings:
     (folder / "script").write_text("")

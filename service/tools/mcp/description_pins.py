@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from service.domain.conversation.tool_definitions import ToolDefinition
 from service.domain.errors import StorageError
 from service.storage.whole_file import write_whole
 from service.tool_server_settings import McpServerSettings
+
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
 
 Definitions = Mapping[str, ToolDefinition]
 """By a server's own names for its tools."""
@@ -54,7 +55,7 @@ class DescriptionPins:
                 raise ValueError("its digest is not that of its tools")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        except (*_DAMAGED, OSError) as error:
             raise StorageError(
                 f"{self._file} cannot be read, or is not as it was written",
                 advice="Look at all tools of the server, and accept them anew.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from anyio import to_thread
@@ -15,6 +16,9 @@ from service.tools.mcp.server_tool import Connection, ServerTool, definition_of,
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
 from service.tools.source_review import SourceChanges, ToolChange
+
+
+_log = logging.getLogger(__name__)
 
 
 class PinnedTools:
@@ -47,6 +51,7 @@ class PinnedTools:
         self._told: dict[str, ToolDefinition] = {}
         self._left_out: dict[str, str] = {}
         self._tools: dict[str, ServerTool] = {}
+        self._said: frozenset[str] = frozenset()  # which are held, in the log
 
     @property
     def offered(self) -> int:
@@ -94,6 +99,17 @@ class PinnedTools:
         if self._pinned is None and self._told:
             await self._pin_all()
         self._offer()
+        held = frozenset(self._waiting())
+        if held - self._said:
+            names = ", ".join(sorted(offered_name(self._name, name) for name in held))
+            _log.warning(
+                "Tools of the server %s say something new, and are held: %s."
+                " Look at them: rondo tools review %s",
+                self._name,
+                names,
+                self._name,
+            )
+        self._said = held
 
     async def accept(self, digest: str) -> int:
         """Take what the server says now; how many tools were held.

@@ -15,13 +15,17 @@ from mcp_types import (
     CONNECTION_CLOSED,
     PARSE_ERROR,
     REQUEST_TIMEOUT,
+    CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
     EmbeddedResource,
+    InputRequiredResult,
     InputResponses,
     ResourceLink,
     TextContent,
 )
 from mcp_types import Tool as ListedTool
+from pydantic import TypeAdapter
 
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.tool_server_settings import McpServerSettings
@@ -33,6 +37,9 @@ DEFINITION_CHARACTERS = 20_000
 _NAME_CHARACTERS = 64  # what endpoints of models allow
 _ERROR_CHARACTERS = 500
 _NOT_YET_SECONDS = 0.25
+_RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
+    CallToolResult | InputRequiredResult
+)
 _NO_ANSWER = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
 
 
@@ -214,13 +221,15 @@ class ServerTool:
     ) -> CallToolResult:
         """The result of a call; until then the person may have to answer, see `elicitation`."""
         while True:
-            result = await client.session.call_tool(
-                self._name,
-                given,
+            params = CallToolRequestParams(
+                name=self._name,
+                arguments=given,
                 input_responses=responses,
                 request_state=request_state,
-                allow_input_required=True,
             )
+            # Not by `call_tool`, which looks whether the result fits the schema that the server has
+            # told: a regular expression in that can take as long as the server likes.
+            result = await client.session.send_request(CallToolRequest(params=params), _RESULT)
             if isinstance(result, CallToolResult):
                 return result
             if result.input_requests:

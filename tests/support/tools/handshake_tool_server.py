@@ -32,15 +32,28 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             }
         case "tools/list":
             schema = {"type": "object"}
-            tools = {"now": _described, "end": "End.", "babble": "Write what is no message."}
+            tools = {
+                "now": _described,
+                "end": "End.",
+                "babble": "Write what is no message.",
+                "trap": "Give what takes for ever to be looked at.",
+            }
+            endless = {"type": "object", "properties": {"x": {"pattern": "^(a+)+$"}}}
             return {
                 "tools": [
-                    {"name": name, "description": words, "inputSchema": schema}
+                    {
+                        "name": name,
+                        "description": words,
+                        "inputSchema": schema,
+                        "outputSchema": endless if name == "trap" else schema,
+                    }
                     for name, words in tools.items()
                 ]
             }
         case "tools/call" if params["name"] == "end":
             os._exit(3)
+        case "tools/call" if params["name"] == "trap":
+            return {"content": [], "structuredContent": {"x": "a" * 40 + "!"}}
         case "tools/call" if params["name"] == "babble":
             print("x" * 1000, "\n{}\n[1]\n", "再见", flush=True)
             os.close(1)

@@ -27,7 +27,7 @@ def descriptions(connection: ServerConnection) -> str:
 
 
 async def test_a_change_is_held_over_a_restart_until_it_is_accepted(
-    server: HttpClock, tmp_path: Path
+    server: HttpClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(server.at(), tmp_path) as connection:
         assert "The time in a city." in descriptions(connection)
@@ -35,6 +35,8 @@ async def test_a_change_is_held_over_a_restart_until_it_is_accepted(
     async with connected(server.at(), tmp_path) as connection:
         reason = connection.registry.withheld["clock__now"]
         assert reason.endswith("Look at it: rondo tools review clock")
+        assert "say something new, and are held: clock__now." in caplog.text
+        assert TRICK not in caplog.text
         assert connection.registry.get("clock__seen") is not None
         assert TRICK not in descriptions(connection)
         assert (await called(connection, "now", city="x")).is_error
@@ -94,7 +96,7 @@ async def test_a_change_of_a_server_that_keeps_a_session_is_followed_too(tmp_pat
         assert "Something else" not in descriptions(connection)
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"server": 1', "\x00", "再见"])
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"server": 1', "\x00", "再见", "[" * 100_000])
 async def test_pins_that_are_damaged_are_not_read(tmp_path: Path, damage: str) -> None:
     pins = DescriptionPins(tmp_path, "clock", McpServerSettings(command="x"))
     pins.write({})

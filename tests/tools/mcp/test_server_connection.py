@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -18,7 +19,10 @@ from service.tools.mcp.server_connection import ServerConnection
 from service.tools.mcp.server_tool import DEFINITION_CHARACTERS, definition_of, offered_name
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
+from tests.support.tools import handshake_tool_server
 from tests.support.tools.connections import called, clock, connected, is_running, numbers, until
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.anyio
@@ -121,6 +125,14 @@ async def test_a_tool_that_tells_something_else_after_a_new_start_is_held(tmp_pa
         assert "has changed what it says" in connection.registry.withheld["clock__now"]
         assert "clock__fail" not in connection.registry.withheld
         assert (await called(connection, "now", city="x")).is_error
+
+
+@pytest.mark.anyio
+async def test_a_schema_of_results_cannot_keep_the_daemon_busy(tmp_path: Path) -> None:
+    settings = McpServerSettings(command=sys.executable, args=(handshake_tool_server.__file__,))
+    async with connected(settings, tmp_path) as connection:
+        result = await called(connection, "trap")
+    assert result.content == json.dumps({"x": "a" * 40 + "!"})
 
 
 @pytest.mark.anyio
