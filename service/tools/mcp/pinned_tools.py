@@ -17,7 +17,6 @@ from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
 from service.tools.source_review import SourceChanges, ToolChange
 
-
 _log = logging.getLogger(__name__)
 
 
