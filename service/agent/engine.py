@@ -263,7 +263,7 @@ async def _warn_once_brought(
     policy: ApprovalPolicy, tools: ToolRegistry, source: ToolSource
 ) -> None:
     await source.brought.wait()
-    policy.warn_of_unknown_tools(tools, brought_by=source)
+    policy.warn_of_unknown_tools(tools, prefix=source.prefix)
 
 
 def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:

@@ -14,7 +14,7 @@ from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure, ToolSource
+from service.tools.protocol import AsksPerson, ScopesApproval, Tool, ToolFailure
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -132,19 +132,18 @@ class ApprovalPolicy:
             return tool.needs_approval is not False
         return self._is_always(name)
 
-    def warn_of_unknown_tools(
-        self, registry: ToolRegistry, *, brought_by: ToolSource | None = None
-    ) -> None:
+    def warn_of_unknown_tools(self, registry: ToolRegistry, *, prefix: str | None = None) -> None:
         """Say in the log which of the tools that it names are not there: misspelt, most likely.
 
         Args:
             registry: has those that are.
-            brought_by: of the tools of this source, which has brought them by now; None: of all
-                others than those of sources.
+            prefix: of the tools of the source of this prefix, which has brought them by now; None:
+                of all others than those of sources.
         """
         for name in dict.fromkeys((*self.per_tool, *self.when)):
-            of = next((each for each in registry.sources if name.startswith(each.prefix)), None)
-            if of is not brought_by or registry.get(name) is not None:
+            prefixes = (each.prefix for each in registry.sources)
+            of = next((each for each in prefixes if name.startswith(each)), None)
+            if of != prefix or registry.get(name) is not None:
                 continue
             if of is not None and name in registry.unavailable:
                 continue  # it is there, and why it is not offered is told
