@@ -14,7 +14,7 @@ the kernel kills the script (on Linux), and the daemon its group.
 """
 
 # `pathlib` and `contextlib` would make each start longer.
-# ruff: noqa: PTH101, SIM105
+# ruff: noqa: PTH101, PTH123, SIM105
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def main() -> None:
         readable, _, _ = select.select([line.fileno(), woken], [], [])
         if woken in readable:
             os.read(woken, 4096)
+            _bury(group)
         if line.fileno() in readable and not _received(line):
             _kill(group, signal.SIGKILL)
             os.waitpid(group, 0)
@@ -95,6 +96,21 @@ def _adopt() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _bury(group: int) -> None:
+    """Bury what was adopted and has ended, while the script itself goes on (on Linux)."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            children = [int(number) for number in file.read().split()]
+    except OSError:
+        return  # no such kernel: nothing was adopted, or it is buried when we end
+    for child in children:
+        if child != group:
+            try:
+                os.waitpid(child, os.WNOHANG)
+            except ChildProcessError:
+                pass
 
 
 def _reap(group: int) -> None:

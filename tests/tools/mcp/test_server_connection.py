@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from service.config_sections import McpServerSettings, ToolsSettings
 from service.tools.mcp.server_connection import ServerConnection
+from service.tools.mcp.server_process import stdio_streams
 from service.tools.mcp.server_tool import DEFINITION_CHARACTERS, definition_of, offered_name
 from service.tools.protocol import ToolFailure
 from service.tools.registry import ToolRegistry
@@ -125,6 +126,20 @@ async def test_a_tool_that_tells_something_else_after_a_new_start_is_held(tmp_pa
         assert "has changed what it says" in connection.registry.withheld["clock__now"]
         assert "clock__fail" not in connection.registry.withheld
         assert (await called(connection, "now", city="x")).is_error
+
+
+LEAVING_ORPHANS = """
+for number in 1 2 3 4 5 6 7 8; do ( ( true ) & ) ; done
+while [ "$(wc -w < /proc/$PPID/task/$PPID/children)" -gt 1 ]; do sleep 0.01; done
+echo buried >&2
+cat
+"""
+
+
+@pytest.mark.anyio
+async def test_what_a_server_leaves_behind_is_buried_while_it_goes_on() -> None:
+    async with stdio_streams(("sh", "-c", LEAVING_ORPHANS), {}) as (server, _):
+        await until(lambda: b"buried" in server.last_words)
 
 
 @pytest.mark.anyio
