@@ -7,6 +7,7 @@ SDK itself follows no redirect to another place.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 import anyio
@@ -18,9 +19,12 @@ MESSAGE_BYTES = 16_000_000
 """The longest answer of a server, and the most that a stream of news from it may hold before it is
 begun anew."""
 CONNECT_SECONDS = 10.0
+MOST_RESUMED = 20
+"""How often in a minute the rest of an answer that broke off is asked for."""
 END_SECONDS = 2.0
 """For telling a server that its session is over."""
 _MARGIN_SECONDS = 5.0  # behind the time that a call may take, which ends most that is late
+_RESUMED_WITHIN = 60.0
 _MOST_REDIRECTS = 3
 _REASONS = {
     401: "correct what it knows you by, in its headers",
@@ -37,6 +41,7 @@ class HttpAnswers:
 
     def __init__(self, *, timeout_seconds: float) -> None:
         self._longest = timeout_seconds + _MARGIN_SECONDS
+        self._resumed: deque[float] = deque(maxlen=MOST_RESUMED)
         self.refusal: str | None = None
         """What it answered last instead of doing what it was asked; None where it did it."""
 
@@ -61,10 +66,20 @@ class HttpAnswers:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Bounded(response.stream, until)
 
-    async def hurry(self, request: httpx2.Request) -> None:
-        """Give the end of a session little time: nobody waits for it."""
+    async def look(self, request: httpx2.Request) -> None:
+        """Give the end of a session little time, as nobody waits for it; and do not ask for the
+        rest of an answer again and again, as the SDK would for as long as a server breaks it off.
+
+        Raises:
+            httpx2.StreamError: it has broken off too often.
+        """
         if request.method == "DELETE":
             request.extensions["timeout"] = httpx2.Timeout(END_SECONDS).as_dict()
+        if "last-event-id" in request.headers:
+            now = anyio.current_time()
+            self._resumed.append(now)
+            if len(self._resumed) == MOST_RESUMED and now - self._resumed[0] < _RESUMED_WITHIN:
+                raise httpx2.StreamError("its answers break off too often")
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -106,7 +121,7 @@ async def http_streams(
             headers={**headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=timeout_seconds + _MARGIN_SECONDS),
             max_redirects=_MOST_REDIRECTS,
-            event_hooks={"request": [answers.hurry], "response": [answers.bound]},
+            event_hooks={"request": [answers.look], "response": [answers.bound]},
         ) as client,
         streamable_http_client(
             url, http_client=client, max_sse_event_size=MESSAGE_BYTES

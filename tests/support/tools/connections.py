@@ -55,7 +55,7 @@ class HttpClock:
             self.port = listening.getsockname()[1]
             number = listening.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, http_tool_server.__file__, str(self.folder), str(number)],
+                [sys.executable, "-m", http_tool_server.__name__, str(self.folder), str(number)],
                 pass_fds=(number,),
             )
 

@@ -21,7 +21,8 @@ def _send(**message: object) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def _answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a request; None where there is no such method."""
     global _described
     match method:
         case "initialize":
@@ -84,7 +85,7 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
-        result = _answer(message["method"], message.get("params", {}))
+        result = answer(message["method"], message.get("params", {}))
         if result is not None:
             _send(id=message["id"], result=result)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -22,8 +23,10 @@ from mcp.server.request_state import RequestStateSecurity
 from mcp_types import Tool
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tests.support.tools.handshake_tool_server import answer
 
 
 class Clock(MCPServer):
@@ -147,11 +150,39 @@ class Front:
         elsewhere = self._folder / "elsewhere"
         if elsewhere.exists():
             return RedirectResponse(elsewhere.read_text(), status_code=307)
+        if request.url.path == "/breaking":
+            return _Breaking(self._folder)
         if request.url.path == "/short":
             return RedirectResponse("/mcp", status_code=308)
         if request.headers.get("mcp-name") == "endless":
             return StreamingResponse(_forever(), media_type="text/event-stream")
         return None
+
+
+class _Breaking(Response):
+    """A server of sessions that breaks each answer to a call off, and says how to go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        message = json.loads(await request.body() or "{}")
+        if "last-event-id" in request.headers:
+            with (self._folder / "resumed").open("a") as file:
+                file.write("1\n")
+        result = None if message.get("method") == "tools/call" else "id" in message
+        if result is False and request.method == "POST":
+            answered = Response(status_code=202)
+        elif result:
+            told = answer(message["method"], message.get("params", {}))
+            error = {"error": {"code": -32601, "message": "Method not found"}}
+            content = {"result": told} if told is not None else error
+            answered = JSONResponse({"jsonrpc": "2.0", "id": message["id"], **content})
+        else:
+            words = "id: 1\nretry: 0\ndata: \n\n"
+            answered = Response(words, media_type="text/event-stream")
+        await answered(scope, receive, send)
 
 
 async def _forever() -> AsyncGenerator[bytes]:

@@ -137,6 +137,15 @@ async def test_answers_without_end_and_without_measure_are_given_up(
         assert not (await called(connection, "now", city="x")).is_error, "others go on"
 
 
+async def test_answers_that_break_off_again_and_again_are_given_up(
+    server: HttpClock, tmp_path: Path
+) -> None:
+    async with connected(server.at("/breaking"), tmp_path) as connection:
+        result = await called(connection, "now")
+        assert "reconnection attempts were exhausted" in result.content
+        assert len((server.folder / "resumed").read_text().split()) < 20
+
+
 async def test_why_an_answer_is_too_much_is_told(server: HttpClock, tmp_path: Path) -> None:
     async with connected(server.at(), tmp_path) as connection:
         assert "than 16,000,000 bytes" in (await called(connection, "huge")).content
