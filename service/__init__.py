@@ -87,6 +87,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         ToolCallDelta,
     )
     from service.domain.conversation.tool_definitions import (
+        ElicitedAnswer,
         ShowOutput,
         ToolContext,
         ToolDefinition,
@@ -207,7 +208,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
     from service.spend_settings import SpendSettings
     from service.tools.approval import ApprovalPolicy
     from service.tools.decorator import FunctionTool, tool
-    from service.tools.protocol import Tool, ToolFailure
+    from service.tools.protocol import InputNeeded, Tool, ToolFailure
     from service.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
@@ -220,12 +221,14 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "Compact", "CompactionFinished", "CompactionRequested", "CompactionStarted",
     "ConfigurationError", "ConflictError", "ConsolidationOptions", "ConsolidationSettings",
     "ConsolidationStatus", "CopiesElsewhere", "DataFolderInUseError", "Delivery", "DoomedIteration",
-    "DoomedRunLoop", "Embedded", "Embedder", "EmbedderSettings", "EmbeddingError", "ErrorOccurred",
+    "DoomedRunLoop", "ElicitedAnswer", "Embedded", "Embedder", "EmbedderSettings",
+    "EmbeddingError", "ErrorOccurred",
     "Event", "EventBody", "Executor", "ExpandedContext", "Finish", "ForgetConflictError",
     "ForgetPreview", "ForgetReceipt", "ForgetRequest", "ForkPoint", "FunctionTool", "Grant",
     "Hooks",
     "ImageUrlPart", "ImportProblem", "ImportReport", "InboxEntry", "IndexDamagedError",
-    "IndexUnreachableError", "InputReceived", "InputRequired", "Instruction", "InvalidInputError",
+    "IndexUnreachableError", "InputNeeded", "InputReceived", "InputRequired", "Instruction",
+    "InvalidInputError",
     "Iteration", "IterationAbandoned", "IterationStarted", "LLM", "LLMConnectionError",
     "LLMContextError", "LLMError", "LLMFallback", "LLMNotReadyError", "LLMRetry", "LLMSettings",
     "LLMStatus", "LLMStatusError", "LLMStreamError", "LLMTimeoutError", "Limits", "Loop",
@@ -311,7 +314,8 @@ NAMES_IN = {
     "service.domain.history.state": "BeforeAnswer PendingCall Recalled RunLoopState UnseenMessage",
     "service.domain.conversation.stream_parts":
         "ResponseInfo StreamPart TextDelta ThinkDelta TokenUsage ToolCallDelta",
-    "service.domain.conversation.tool_definitions": "ShowOutput ToolContext ToolDefinition",
+    "service.domain.conversation.tool_definitions":
+        "ElicitedAnswer ShowOutput ToolContext ToolDefinition",
     "service.domain.spend": "PeriodSpend SpendCaps SpendStatus",
     "service.domain.usage": "Prices",
     "service.spend_settings": "SpendSettings",
@@ -326,7 +330,7 @@ NAMES_IN = {
     "service.memory.rerankers.protocol": "Reranker",
     "service.tools.approval": "ApprovalPolicy",
     "service.tools.decorator": "FunctionTool tool",
-    "service.tools.protocol": "Tool ToolFailure",
+    "service.tools.protocol": "InputNeeded Tool ToolFailure",
     "service.tools.registry": "ToolRegistry",
 }
 # fmt: on

@@ -5,13 +5,9 @@ given. `service.config` reads them.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -19,9 +15,14 @@ from pydantic import (
     model_validator,
 )
 
+from service.config_types import Folder as Folder
+from service.config_types import Folders, Names
+from service.config_types import Section as _Section
 from service.domain.conversation.instructions import InstructionKind
-from service.domain.conversation.tool_definitions import ToolEffect
 from service.network_grants import NetworkGrant
+from service.tool_server_settings import McpServerName
+from service.tool_server_settings import McpServerSettings as McpServerSettings
+from service.tool_server_settings import McpToolSettings as McpToolSettings
 
 FOUND = "_found"
 """How the reader of the common variables tells `LLMSettings` what ``auto`` comes to."""
@@ -29,41 +30,8 @@ LEAST_THINKING_TOKENS = 1024
 """Anthropic's API takes no smaller budget."""
 
 
-def _folder(written: object) -> object:
-    # `Path("")` would be the current folder: not what an empty text is meant to say.
-    if written == "":
-        raise ValueError("it is empty")
-    if not isinstance(written, str | Path):
-        return written
-    try:
-        return Path(written).expanduser().absolute()
-    except RuntimeError as error:  # ~somebody
-        raise ValueError("this machine has no user of that name") from error
-
-
-Folder = Annotated[Path, BeforeValidator(_folder)]
-"""A folder as a person writes it: ``~`` is their home, and a relative one starts here."""
-
-
-Folders = tuple[Folder, ...]
-
-
-def _names(written: object) -> object:
-    if not isinstance(written, str):
-        return written
-    return tuple(name.strip() for name in written.split(",") if name.strip())
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-"""A list of names; as a variable also one text, with commas between them."""
-
-
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 """What a model is called by: variables know no capital letters."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ServerSettings(_Section):
@@ -312,41 +280,6 @@ class RouterSettings(_Section):
 
 ApprovalMode = Literal["tool-declared", "always", "never"]
 """When a tool's calls wait for a yes: as the tool itself says, always, or never."""
-
-
-ServerApproval = Literal["always", "never"]
-"""When calls of an MCP server's tool wait for a yes."""
-
-
-class McpToolSettings(_Section):
-    """What one tool of an MCP server may do, where that differs from its server's others."""
-
-    effect: ToolEffect | None = None
-    approval: ServerApproval | None = None
-
-
-class McpServerSettings(_Section):
-    """An MCP server whose tools are offered as ``NAME__tool``."""
-
-    command: str = Field(min_length=1)
-    args: tuple[str, ...] = ()
-    env: dict[str, SecretStr] = Field(default_factory=dict)
-    """Variables for it, beside ``PATH``, ``HOME`` and the like; it gets none of the daemon's."""
-    effect: ToolEffect = "side_effects"
-    """What running one of its tools twice would do. What the server says of it does not count."""
-    approval: ServerApproval = "always"
-    tools: dict[str, McpToolSettings] = Field(default_factory=dict)
-    """Single tools, by the server's names for them."""
-    enabled_tools: Names = ()
-    """By the server's names; all of them where none is named."""
-    timeout_seconds: float = Field(default=60, gt=0, allow_inf_nan=False)
-    """Of one call."""
-    start_seconds: float = Field(default=30, gt=0, allow_inf_nan=False)
-    """Until it has told its tools."""
-
-
-McpServerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](_?[-a-z0-9]){0,15}$")]
-"""What an MCP server is called by: stands before the names of its tools."""
 
 
 SandboxSetting = Literal["auto", "bubblewrap+landlock", "bubblewrap", "landlock", "none"]

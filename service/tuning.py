@@ -141,6 +141,13 @@ COMPACT_TO = 0.5
 """Share of that to which the conversation is brought down, so that it is not soon at the end."""
 COMPACT_LEAST_GAIN = 0.05
 """Share of that which must be won for it to be worth the while."""
+TOOL_SHARE = 0.1
+"""Share of the window that the descriptions of all tools may take; past it, those of MCP servers
+are left out until they are searched for, and what was found may take as much again."""
+TOOLS_FOUND = 8
+"""How many tools one search finds at most."""
+TOOL_NAME_WEIGHT = 2
+"""How much more a word of a search counts in a tool's name than in its description."""
 COMPACT_AT_ONCE = 4
 """How many summaries are asked of the model side by side."""
 GROUP_TOKENS = 1000

@@ -28,6 +28,7 @@ from service.loop.execution import Executor
 from service.loop.executors.custom_executors import check_executors
 from service.memory.memory import Memory
 from service.tools.builtins import ToolOffer, builtin_tools
+from service.tools.builtins.tool_search import tool_search_tool
 from service.tools.protocol import Tool
 from service.tools.registry import ToolRegistry
 
@@ -145,8 +146,9 @@ def _add_servers(registry: ToolRegistry, settings: Settings) -> None:
         return
     from service.tools.mcp.server_connection import ServerConnection  # slow
 
+    registry.register(tool_search_tool(registry, settings.tools.mcp))
     for name, server in settings.tools.mcp.items():
-        registry.sources.append(ServerConnection(name, server, registry))
+        registry.sources.append(ServerConnection(name, server, registry, settings.data_dir))
 
 
 def _asking_as(options: AgentOptions, offer: ToolOffer) -> AgentOptions:

@@ -22,11 +22,12 @@ from service.agent.reception import Reception
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import LLMError
 from service.domain.history.state import RunLoopState
-from service.llm.named_models import Models
+from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLM
 from service.llm.spending.accounts import Spending
 from service.loop.brain import Brain, Decide, DefaultBrain
-from service.loop.context.model_context import opening_tools, within_window
+from service.loop.context.model_context import within_window
+from service.loop.context.offered_tools import opening_tools
 from service.loop.context.system_prompt import all_openings
 from service.loop.custom_brain import OwnBrain
 from service.loop.execution import Executor
@@ -43,7 +44,9 @@ from service.memory.protocol import Vectors
 from service.routing.calibration.recalibration import Recalibration
 from service.routing.open_loop_vectors import EmbedQueries, is_known
 from service.routing.router import Router
+from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import question_of
+from service.tools.protocol import ToolSource
 from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -175,7 +178,8 @@ def start_engine(
     )
     for source in tools.sources:
         group.start_soon(source.keep, name="tool source")
-    group.start_soon(_warm_up, llm, tools, options, name="warm up")
+        group.start_soon(_warn_once_brought, options.approval, tools, source, name="tool names")
+    group.start_soon(_warm_up, models.of(None), tools, options, name="warm up")
     lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
     _begin(engine, group, memory, router, hooks, lifecycle)
     return engine
@@ -271,6 +275,13 @@ def _brain(
     )
 
 
+async def _warn_once_brought(
+    policy: ApprovalPolicy, tools: ToolRegistry, source: ToolSource
+) -> None:
+    await source.brought.wait()
+    policy.warn_of_unknown_tools(tools, prefix=source.prefix)
+
+
 def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
     """What the owner of a loop has said yes to for longer."""
     return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
@@ -302,14 +313,15 @@ def _consolidator(
     )
 
 
-async def _warm_up(llm: LLM, tools: ToolRegistry, options: AgentOptions) -> None:
+async def _warm_up(model: NamedModel, tools: ToolRegistry, options: AgentOptions) -> None:
+    llm = model.llm
     openings = all_openings(
         llm,
         instructions=options.system_prompt,
         replaces=options.system_prompt_mode == "replace",
     )
     try:
-        await llm.warm_up(openings, tools=opening_tools(tools))
+        await llm.warm_up(openings, tools=opening_tools(tools, model.window_tokens))
     except LLMError as error:
         # Whoever sends a message will hear of it, and so will whoever asks for the status.
         log.warning("the language model is not ready: %s", error.problem().in_words())

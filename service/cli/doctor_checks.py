@@ -22,7 +22,7 @@ from service.cli.views.phrases import counted
 from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
 from service.domain.errors import ConfigurationError, StorageError
 from service.memory.stores import ReaderLag, damage_of, journal_copies, reader_lag
-from service.wire.daemon_bodies import ReadyPart
+from service.wire.daemon_bodies import ReadyPart, Tools
 from service.wire.memory_bodies import Stats
 
 Verdict = Literal["ok", "note", "broken"]
@@ -63,6 +63,22 @@ def check_tools(settings: Settings) -> Finding:
     number = len(own.tools)
     count = "none" if not number else f"{number}, and all can be loaded"
     return Finding("ok", f"of your own: {count}")
+
+
+def check_tool_servers(settings: Settings) -> Finding:
+    """Whether each MCP server of the settings is there, and says what was accepted."""
+    if not settings.tools.mcp:
+        return Finding("ok", "none in the settings")
+    with Daemon(settings) as daemon:
+        try:
+            servers = read_as(Tools, daemon.get("/v1/tools")).servers
+        except DaemonError:
+            named = ", ".join(settings.tools.mcp)
+            return Finding("note", f"{named}: only a daemon that runs can tell how they are")
+    lines = [f"{each.name} ({each.where}): {each.words}" for each in servers]
+    if all(each.is_there and not each.held for each in servers):
+        return Finding("ok", "\n".join(lines))
+    return Finding("note", "\n".join(lines), "Without its tools, the assistant does without.")
 
 
 def check_sandbox(settings: Settings) -> Finding:

@@ -21,7 +21,7 @@ from service.domain.history.state import RunLoopState
 
 log = logging.getLogger(__name__)
 
-Run = Callable[[], Awaitable[ToolResult]]
+Run = Callable[[], Awaitable[ToolResult | None]]
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class EarlyCalls:
         self._calls: dict[str, _EarlyCall] = {}
 
     def start(self, call: ToolCall, run: Run, tasks: TaskGroup) -> None:
-        """Begin a call. Where `run` raises, it is as if the call had not been begun."""
+        """Begin a call. Where `run` raises or gives None, it is as if it had not been begun."""
         early = self._calls[call.id] = _EarlyCall(call)
         tasks.start_soon(self._run, early, run, name=f"early {call.name}")
 

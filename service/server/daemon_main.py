@@ -44,6 +44,8 @@ def serve(settings: Settings) -> None:
         handler.setFormatter(scrubbing)
     for chatty in ("httpx", "httpx2", "httpcore", "openai", "chromadb"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    for told in ("mcp.client", "mcp.shared"):  # what goes wrong there, we tell ourselves
+        logging.getLogger(told).setLevel(logging.CRITICAL)
     try:
         run(settings, know_secret=scrubbing.know, progress=progress)
     except RondoError as error:

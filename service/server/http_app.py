@@ -28,6 +28,7 @@ from service.server.routes import (
     script_routes,
     send_routes,
     settings_routes,
+    tool_server_routes,
     usage_routes,
 )
 from service.server.security.allowed_hosts import SameOrigin
@@ -96,6 +97,7 @@ def create_app(
         exchange_routes,
         settings_routes,
         script_routes,
+        tool_server_routes,
         usage_routes,
         file_routes,
         audit_routes,

@@ -169,16 +169,27 @@ class ApprovalPolicy:
             return tool.needs_approval is not False
         return self._is_always(name)
 
-    def warn_of_unknown_tools(self, registry: ToolRegistry) -> None:
-        """Say in the log which of the tools that it names are not there: misspelt, most likely."""
+    def warn_of_unknown_tools(self, registry: ToolRegistry, *, prefix: str | None = None) -> None:
+        """Say in the log which of the tools that it names are not there: misspelt, most likely.
+
+        Args:
+            registry: has those that are.
+            prefix: of the tools of the source of this prefix, which has brought them by now; None:
+                of all others than those of sources.
+        """
         for name in dict.fromkeys((*self.per_tool, *self.when)):
-            if registry.get(name) is None:
-                meant = did_you_mean(name, registry.names)
-                _log.warning(
-                    "Approval is set for the tool `%s`, but none of that name is offered.%s",
-                    name,
-                    meant,
-                )
+            prefixes = (each.prefix for each in registry.sources)
+            of = next((each for each in prefixes if name.startswith(each)), None)
+            if of != prefix or registry.get(name) is not None:
+                continue
+            if of is not None and name in registry.unavailable:
+                continue  # it is there, and why it is not offered is told
+            meant = did_you_mean(name, registry.names)
+            _log.warning(
+                "Approval is set for the tool `%s`, but none of that name is offered.%s",
+                name,
+                meant,
+            )
 
     def _mode(self, name: str) -> object:
         return self.per_tool.get(name, self.mode)

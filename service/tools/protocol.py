@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import anyio
+from pydantic import JsonValue
 
 from service.domain.conversation.instructions import Question
 from service.domain.conversation.messages import ToolCall
@@ -179,6 +181,16 @@ class PreviewsCalls(ScopesApproval, Protocol):
 class ToolSource(Protocol):
     """What brings tools to a registry while the agent is at work, and withholds them again."""
 
+    @property
+    def prefix(self) -> str:
+        """What the names of all its tools begin with."""
+        ...
+
+    @property
+    def brought(self) -> anyio.Event:
+        """Set once it has brought tools for the first time."""
+        ...
+
     async def keep(self) -> None:
         """Bring them, until cancelled. MUST NOT raise."""
         ...
@@ -186,6 +198,22 @@ class ToolSource(Protocol):
 
 class ToolFailure(Exception):
     """A call did not succeed; the text tells the model why and what to do."""
+
+
+class InputNeeded(Exception):
+    """A call cannot go on before the person has answered: raised by `Tool.run`, where
+    `ToolContext.can_ask`. The tool is run again with their answer, also after a restart."""
+
+    def __init__(self, question: Question, kept: Mapping[str, JsonValue]) -> None:
+        """Ask.
+
+        Args:
+            question: to the person.
+            kept: what the tool is given back with the answer.
+        """
+        super().__init__("a person has to be asked")
+        self.question = question
+        self.kept = kept
 
 
 class NoOutcome(ToolFailure):

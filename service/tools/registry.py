@@ -11,6 +11,7 @@ from typing import TypeVar, cast, overload
 import anyio
 
 from service.domain.conversation.messages import ToolCall, ToolResult
+from service.domain.conversation.token_estimates import tool_tokens
 from service.domain.conversation.tool_definitions import READ_RESULT as READ_RESULT
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition
 from service.domain.errors import ConfigurationError, RondoError
@@ -19,6 +20,7 @@ from service.tools.model_text import did_you_mean, fitted, well_formed
 from service.tools.protocol import (
     AsksPerson,
     ComesAndGoes,
+    InputNeeded,
     NoOutcome,
     Tool,
     ToolFailure,
@@ -62,6 +64,8 @@ class ToolRegistry:
         # Found out once: to check a protocol takes longer than many a tool.
         self._asking: dict[str, AsksPerson] = {}
         self._changing: dict[str, ComesAndGoes] = {}
+        self._brought: list[str] = []
+        self._tokens: dict[str, tuple[ToolDefinition, int]] = {}
         self._output_limit = output_limit
         self.unavailable = dict(unavailable or {})
         """Tools that are not there, by name: why, and what to do about it."""
@@ -98,6 +102,28 @@ class ToolRegistry:
             self._changing[name] = made
         return made
 
+    def bring(self, tool: Registered) -> Registered:
+        """Offer a tool of a source, behind those that were there before: these are in the order of
+        their names, whichever source was there first.
+
+        Raises:
+            ConfigurationError: as `register`.
+        """
+        brought = self.register(tool)
+        self._brought = sorted((*self._brought, brought.definition.name))
+        return brought
+
+    def is_brought(self, name: str) -> bool:
+        """Whether a source has brought this tool."""
+        return name in self._brought
+
+    def tokens_of(self, definition: ToolDefinition) -> int:
+        """About how many tokens it takes to offer a tool of this registry. Counted once."""
+        counted = self._tokens.get(definition.name)
+        if counted is None or counted[0] is not definition:
+            counted = self._tokens[definition.name] = (definition, tool_tokens((definition,)))
+        return counted[1]
+
     def get(self, name: str) -> Tool | None:
         """The tool of this name; None when there is none."""
         return self._tools.get(name)
@@ -108,8 +134,10 @@ class ToolRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of registration, with those of tools that are withheld now."""
-        return tuple(self._tools)
+        """The names, in the order of registration, then those that sources have brought, by name;
+        with those of tools that are withheld now."""
+        brought = frozenset(self._brought)
+        return (*(name for name in self._tools if name not in brought), *self._brought)
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -118,14 +146,15 @@ class ToolRegistry:
         return {name: reason for name, reason in reasons if reason is not None}
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model is told now, in the order of registration."""
+        """What the model is told now, in the order of `names`."""
         withheld = self.withheld
-        return tuple(tool.definition for name, tool in self._tools.items() if name not in withheld)
+        return tuple(self._tools[name].definition for name in self.names if name not in withheld)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """Run a call to its one result. Failures are results too, in words for the model.
 
-        Raises nothing but the caller's own cancellation and a person's Ctrl-C.
+        Raises nothing but the caller's own cancellation and a person's Ctrl-C; and `InputNeeded`,
+        where the context can ask.
         """
         task = current_task()
         notice = False
@@ -139,6 +168,11 @@ class ToolRegistry:
                 raise
             # something that the tool waited for was cancelled: its failure, not our end
             content, is_error = f"`{call.name}` broke off before it was done.", True
+            notice = True
+        except InputNeeded:
+            if context.can_ask:
+                raise
+            content, is_error = f"`{call.name}` asks a person, which cannot be done here.", True
             notice = True
         except KeyboardInterrupt:
             raise
@@ -176,7 +210,8 @@ class ToolRegistry:
     async def _attempt(self, call: ToolCall, context: ToolContext) -> str:
         tool = self._tools.get(call.name)
         if tool is None:
-            offered = [name for name in self._tools if name not in self.withheld]
+            withheld = self.withheld
+            offered = [name for name in self.names if name not in withheld]
             raise NoOutcome(
                 f"There is no tool `{call.name}`.{did_you_mean(call.name, offered)} "
                 f"The tools are: {', '.join(offered) or 'none'}."

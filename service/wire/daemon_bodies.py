@@ -99,11 +99,70 @@ class WithheldTool(BaseModel):
     """Why, and what to do about it."""
 
 
+class ToolServer(BaseModel):
+    """An MCP server of the settings."""
+
+    name: str
+    where: str
+    """Its program or its address."""
+    is_there: bool
+    tools: int
+    """How many of its tools are offered now."""
+    held: list[str]
+    """Tools that are held until their new words are looked at."""
+    words: str
+    """How it is, and what to do, in a sentence."""
+
+
 class Tools(BaseModel):
     """The tools."""
 
     tools: list[OfferedTool]
     not_offered: list[WithheldTool]
+    servers: list[ToolServer] = []
+
+
+class ToolWords(BaseModel):
+    """What the model would be told of a tool."""
+
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of its arguments."""
+
+
+class ToolServerChange(BaseModel):
+    """A tool of a server that says something else than what was accepted."""
+
+    name: str
+    kind: Literal["new", "changed"]
+    before: ToolWords | None
+    """None for a new one."""
+    after: ToolWords
+
+
+class ToolServerChanges(BaseModel):
+    """What of a server waits to be looked at."""
+
+    server: str
+    changes: list[ToolServerChange]
+    digest: str
+    """To be given back with a yes, so that nothing is accepted that was not shown."""
+
+
+class AcceptChanges(BaseModel):
+    """A yes to what a server's tools say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    digest: str
+    """Of what was looked at."""
+
+
+class AcceptedChanges(BaseModel):
+    """What was accepted."""
+
+    accepted: int
+    """How many tools."""
 
 
 class Approval(BaseModel):

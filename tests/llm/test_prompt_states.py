@@ -19,7 +19,7 @@ from service.domain.conversation.stream_parts import TokenUsage
 from service.llm.embedded.embedded_model import EmbeddedLLM
 from service.llm.embedded.prompt_states import PromptStates, begins_with, folder_bytes
 from service.llm.embedded.tool_adapter import ToolChoice
-from service.loop.context.model_context import opening_tools
+from service.loop.context.offered_tools import opening_tools
 from service.loop.context.system_prompt import system_message
 from service.models.weight_store import ModelStore
 

@@ -41,6 +41,7 @@ def _all_checks() -> tuple[Check, ...]:
         check_scripts,
         check_settings,
         check_token,
+        check_tool_servers,
         check_tools,
     )
     from service.cli.model_checks import (
@@ -63,6 +64,7 @@ def _all_checks() -> tuple[Check, ...]:
         Check("memory", check_readers),
         Check("web search", check_web),
         Check("tools", check_tools),
+        Check("tool servers", check_tool_servers),
         Check("sandbox", check_sandbox),
         Check("scripts", check_scripts),
         Check("notes", check_notes),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli.commands.command_options import json_option
+from service.cli.commands.tool_server_commands import review, secret
 
 if TYPE_CHECKING:
     from service.wire.daemon_bodies import Tools
@@ -18,6 +19,10 @@ def tools(ctx: click.Context) -> None:
     """List the tools, show one, run one by hand. Without a command, lists them."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_tools)
+
+
+tools.add_command(review)
+tools.add_command(secret)
 
 
 @tools.command("list")

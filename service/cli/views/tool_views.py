@@ -32,7 +32,13 @@ def print_tools(listing: Tools) -> None:
             Text(_first_sentence(plain(tool.description))),
         )
     out().print(table)
+    for server in listing.servers:
+        style = "dim" if server.is_there and not server.held else "yellow"
+        aside().print(f"\nThe tool server {server.name}: {plain(server.words)}", style=style)
+    servers = {server.name for server in listing.servers}
     for each in listing.not_offered:
+        if each.name in servers:
+            continue
         aside().print(f"\n{plain(each.name)} is not offered. {plain(each.reason)}", style="dim")
 
 

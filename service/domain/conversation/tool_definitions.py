@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -18,6 +19,8 @@ REMEMBER = "remember"
 """The tool whose calls keep facts, see `RememberedFact`."""
 READ_RESULT = "read_result"
 """The tool that gives the rest of an over-long result."""
+TOOL_SEARCH = "tool_search"
+"""The tool that finds others, where there are more than the model is told of."""
 QUOTING_TOOLS = MEMORY_TOOLS | {READ_RESULT}
 """The tools whose results only repeat what is remembered where it was said."""
 
@@ -50,6 +53,17 @@ class ShowOutput(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ElicitedAnswer:
+    """What a person said to a question that a tool had asked in the middle of a call."""
+
+    kept: Mapping[str, Any]
+    """JSON that the tool wanted to be given back."""
+    answer: str | None
+    """Of several that were chosen, each on a line. None: another question came first, and they are
+    to be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom and for what a tool runs."""
 
@@ -65,6 +79,10 @@ class ToolContext:
     show_output: ShowOutput = _show_nobody
     """Shows those who watch what the tool writes while it runs. The model is given the result
     alone."""
+    can_ask: bool = False
+    """Whether the call can be broken off to ask the person, see `InputNeeded`."""
+    elicited: ElicitedAnswer | None = None
+    """Where it was, and goes on: what they said."""
 
     def covers(self, tool: str, scope: str) -> bool:
         """Whether a tool may run what it calls `scope`. For tools whose calls are about something

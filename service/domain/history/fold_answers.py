@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.domain.conversation.messages import Message
-from service.domain.history.human_input import InputReceived, InputRequired
+from service.domain.history.human_input import ELICITATION, InputReceived, InputRequired
 from service.domain.history.state import (
     BeforeAnswer,
     PendingCall,
@@ -30,10 +30,19 @@ def asked(state: RunLoopState, request: InputRequired) -> RunLoopState:
         before_answer=_before(state, request) or state.before_answer,
         unseen=unseen,
         pending=tuple(
-            replace(waiting, said=said) if said and waiting.call.id == request.call_id else waiting
+            _with_question(waiting, request, said)
+            if waiting.call.id == request.call_id
+            else waiting
             for waiting in state.pending
         ),
     )
+
+
+def _with_question(waiting: PendingCall, request: InputRequired, said: str) -> PendingCall:
+    kept = request.metadata.get(ELICITATION)
+    if isinstance(kept, dict):
+        return replace(waiting, kept=kept, answer=None)
+    return replace(waiting, said=said) if said else waiting
 
 
 def answered(state: RunLoopState, answer: InputReceived) -> RunLoopState:
@@ -82,7 +91,8 @@ def _before(state: RunLoopState, heard: InputReceived | InputRequired) -> Before
 
 
 def _with_what_was_said(waiting: PendingCall, words: str) -> str:
-    return f"{quoted(waiting.said)}\n{words}" if waiting.said else words
+    # A tool that has asked takes an option for what it is.
+    return f"{quoted(waiting.said)}\n{words}" if waiting.said and waiting.kept is None else words
 
 
 def _heard(state: RunLoopState, message_id: str) -> RunLoopState:

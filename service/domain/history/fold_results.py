@@ -21,12 +21,16 @@ from service.domain.run_loops import Iteration
 def with_started(state: RunLoopState, began: ToolStarted) -> RunLoopState:
     """The state in which a tool has begun to run."""
     pending = tuple(
-        replace(waiting, started=True, idempotency_key=began.idempotency_key)
-        if waiting.call.id == began.call_id
-        else waiting
+        _begun(waiting, began) if waiting.call.id == began.call_id else waiting
         for waiting in state.pending
     )
     return changed(state, pending=pending)
+
+
+def _begun(waiting: PendingCall, began: ToolStarted) -> PendingCall:
+    if waiting.kept is not None:  # it goes on with an answer, which is used up by that
+        waiting = replace(waiting, kept=None, answer=None)
+    return replace(waiting, started=True, idempotency_key=began.idempotency_key)
 
 
 def with_finished(state: RunLoopState, finished: ToolFinished) -> RunLoopState:

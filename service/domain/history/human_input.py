@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.conversation.messages import ToolCall
 
+ELICITATION: Final = "elicitation"
+"""In the metadata of a question: what a tool that asks in the middle of a call is given back."""
+
 
 class _Said(BaseModel):
     model_config = ConfigDict(frozen=True)

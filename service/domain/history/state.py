@@ -60,11 +60,16 @@ class PendingCall:
     """What a person answered, where the call asks one."""
     said: str = ""
     """What they said to it before that named none of its options: they were asked once more."""
+    kept: Mapping[str, Any] | None = None
+    """Where its tool has asked in the middle of the call: what the tool is given back with the
+    answer, which is not the result then."""
 
     @property
     def words(self) -> str | None:
         """What its result is, should it not come to be worked on: what a person has said to it. An
         answer that was taken is never lost."""
+        if self.kept is not None:
+            return None
         return self.said or None if self.answer is None else self.answer
 
 

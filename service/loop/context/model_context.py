@@ -23,11 +23,12 @@ from service.domain.text import NO_INSTRUCTIONS, from_outside, quoted, script_of
 from service.llm.stop_notices import beside_what_comes_next
 from service.loop.brain import DefaultBrain
 from service.loop.context.conversation_rounds import rounds
+from service.loop.context.offered_tools import offered_tools
 from service.loop.context.shortening import cap_within, shortened
 from service.loop.context.system_prompt import opening_of, recalled_for_small
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.recall.care.limit_wording import beginning, reminder
-from service.tools.registry import READ_RESULT, ToolRegistry
+from service.tools.registry import READ_RESULT
 from service.tuning import CONTEXT_SHARE, CUT_LEAST_TOKENS
 
 
@@ -72,20 +73,6 @@ def estimated_next_call(deps: ExecutorDeps, state: RunLoopState) -> int:
 def _landing(state: RunLoopState) -> list[Message]:
     """What will land with the next call, or soon after it."""
     return [unseen.message for unseen in state.unseen]
-
-
-def opening_tools(tools: ToolRegistry) -> tuple[ToolDefinition, ...]:
-    """The tools with which every conversation begins."""
-    return tuple(each for each in tools.definitions() if each.name != READ_RESULT)
-
-
-def offered_tools(deps: ExecutorDeps, state: RunLoopState) -> tuple[ToolDefinition, ...]:
-    """The tools of Rondo, less those that make no sense in this state.
-
-    What reads on in an over-long result is offered from the first such result on: where there is
-    none it would only distract, small models above all.
-    """
-    return deps.tools.definitions() if state.cut_results else opening_tools(deps.tools)
 
 
 _LEFT_OUT = (

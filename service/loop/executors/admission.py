@@ -16,7 +16,7 @@ from service.domain.conversation.messages import Message
 from service.domain.errors import BudgetError, ConflictError
 from service.domain.history.events import ErrorOccurred, RunLoopIdle, UsagePurpose
 from service.llm.spending.accounts import Account
-from service.loop.context.model_context import offered_tools
+from service.loop.context.offered_tools import offered_tools
 from service.loop.execution import Executor, Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.call_llm import fail

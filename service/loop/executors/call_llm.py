@@ -44,7 +44,8 @@ from service.llm.protocol import LLM, size_of, takes_images
 from service.llm.spending.accounts import Account
 from service.llm.stop_notices import GO_ON, STOPPED
 from service.loop.claims.unsupported_claims import DoneByTool, claimed_deeds, unsupported
-from service.loop.context.model_context import build_context, offered_tools
+from service.loop.context.model_context import build_context
+from service.loop.context.offered_tools import offered_tools
 from service.loop.context.system_prompt import opening_of
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps

@@ -9,17 +9,20 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from service.domain.conversation.instructions import CallTools
+from service.domain.conversation.instructions import CallTools, RequestHumanSelect
 from service.domain.conversation.messages import ToolCall, ToolResult
-from service.domain.conversation.tool_definitions import ToolContext
+from service.domain.conversation.tool_definitions import ElicitedAnswer, ToolContext
 from service.domain.errors import RondoError
 from service.domain.history.events import ToolFinished, ToolStarted
+from service.domain.history.human_input import ELICITATION, InputRequired
 from service.domain.history.state import OUTCOME_UNKNOWN, PendingCall, RunLoopState
 from service.domain.history.tool_events import Grant
+from service.domain.ids import new_id
 from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.tool_output import OutputRelay
 from service.tools.approval import subject
+from service.tools.protocol import InputNeeded
 
 _CHANGED = (
     "Not run: what the person said yes to has changed since, such as the content of a script. Call"
@@ -28,23 +31,31 @@ _CHANGED = (
 
 
 async def call_tools(deps: ExecutorDeps, instruction: CallTools, loop: Loop) -> None:
-    """Run the calls side by side; each comes to exactly one result, whatever happens."""
+    """Run the calls side by side; each comes to exactly one result, whatever happens.
+
+    Where tools ask the person in the middle of a call, that is asked once all others are done.
+    """
     pending = {waiting.call.id: waiting for waiting in loop.state.pending}
     waiting_calls = [pending[call.id] for call in instruction.calls]
-    if len(waiting_calls) == 1:
-        await _call_tool(deps, waiting_calls[0], loop)
-        return
+    questions: list[InputRequired] = []
     failures: list[RondoError] = []
 
     async def work(waiting: PendingCall) -> None:
         try:
             await _call_tool(deps, waiting, loop)
+        except InputNeeded as needed:
+            questions.append(_asked(waiting.call, needed))
         except RondoError as error:  # out of the group it would come wrapped, and stop the others
             failures.append(error)
 
-    async with anyio.create_task_group() as group:
-        for waiting in waiting_calls:
-            group.start_soon(work, waiting)
+    if len(waiting_calls) == 1:
+        await work(waiting_calls[0])
+    else:
+        async with anyio.create_task_group() as group:
+            for waiting in waiting_calls:
+                group.start_soon(work, waiting)
+    if questions:  # the last one is asked; the others come to their turn with its answer
+        await loop.emit(*questions, durable=True)
     if failures:
         raise failures[0]
 
@@ -55,8 +66,7 @@ def begin_early(deps: ExecutorDeps, loop: Loop, call: ToolCall) -> None:
     if not deps.begins_early or tool is None or tool.effect not in ("read_only", "idempotent"):
         return
     if not deps.waits_for_person(loop.state, call):
-        # Nobody has been told yet that it runs, so nobody is shown what it writes.
-        run = partial(execute, deps, call, loop, deps.allowed(loop.state, call), shows=False)
+        run = partial(_execute_early, deps, call, loop)
         loop.early_calls.start(call, run, loop.tasks)
 
 
@@ -102,14 +112,21 @@ async def execute(
     approved: frozenset[str] | None,
     *,
     shows: bool = True,
+    elicited: ElicitedAnswer | None = None,
 ) -> ToolResult:
-    """Run a call between its hooks, see `ToolContext`. Raises nothing but cancellation."""
+    """Run a call between its hooks, see `ToolContext`.
+
+    Raises:
+        InputNeeded: the tool asks the person first. Nothing else is raised but cancellation.
+    """
     state = loop.state
     context = ToolContext(
         owner=state.owner,
         run_loop_id=state.id,
         idempotency_key=_key(state, call),
         approved=approved,
+        can_ask=True,
+        elicited=elicited,
     )
     relay = OutputRelay(loop, call.id)
     if shows:
@@ -127,9 +144,32 @@ async def execute(
     return result  # noqa: RET504  in the scope, to mypy it might not return
 
 
+def _asked(call: ToolCall, needed: InputNeeded) -> InputRequired:
+    question = needed.question
+    choice = question if isinstance(question, RequestHumanSelect) else None
+    return InputRequired(
+        request_id=new_id(),
+        kind="prompt" if choice is None else "select",
+        prompt=question.prompt,
+        options=() if choice is None else choice.options,
+        multiple=choice is not None and choice.multiple,
+        call_id=call.id,
+        metadata={**question.metadata, ELICITATION: dict(needed.kept)},
+    )
+
+
+async def _execute_early(deps: ExecutorDeps, call: ToolCall, loop: Loop) -> ToolResult | None:
+    allowed = deps.allowed(loop.state, call)
+    try:
+        # Nobody has been told yet that it runs, so nobody is shown what it writes.
+        return await execute(deps, call, loop, allowed, shows=False)
+    except InputNeeded:
+        return None  # the person is asked once the call has its turn
+
+
 async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> None:
     call = waiting.call
-    if waiting.answer is not None:
+    if waiting.answer is not None and waiting.kept is None:
         answered = ToolResult(id=call.id, content=waiting.answer)
         await loop.emit(finished(deps, call, answered))
         return
@@ -146,12 +186,17 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
         return
     if waiting.arguments is not None:
         call = call.model_copy(update={"arguments": waiting.arguments})
-    if not waiting.started:
+    elicited = None
+    if waiting.kept is not None:
+        elicited = ElicitedAnswer(waiting.kept, waiting.answer)
+    goes_on = has_side_effects and waiting.kept is not None and waiting.answer is not None
+    if not waiting.started or goes_on:
         begin = partial(started, deps, call, loop.state, asked=bool(waiting.approved))
         # What a call with side effects is about may take a look at files.
         began = await anyio.to_thread.run_sync(begin) if has_side_effects else begin()
         await loop.emit(began, durable=has_side_effects)
-    result = await loop.early_calls.take(call) or await execute(deps, call, loop, approved)
+    result = await loop.early_calls.take(call)
+    result = result or await execute(deps, call, loop, approved, elicited=elicited)
     if waiting.arguments is not None:
         note = f"[The person had it run with other arguments: {waiting.arguments}]\n"
         result = result.model_copy(update={"content": note + result.content})
@@ -200,7 +245,7 @@ def _refusal(waiting: PendingCall, *, has_side_effects: bool) -> str | None:
     if waiting.approved is False:
         reason = f" They said: {waiting.denial}" if waiting.denial else ""
         return f"The person did not allow this call.{reason}"
-    if waiting.started and has_side_effects:
+    if waiting.started and has_side_effects and waiting.kept is None:
         return OUTCOME_UNKNOWN
     return None
 
