@@ -19,6 +19,8 @@ from service.agent.lifecycle import Lifecycle
 from service.agent.loop_control import Control
 from service.agent.moving.mover import Mover
 from service.agent.reception import Reception
+from service.agent.schedules.schedule_actions import ScheduleActions
+from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import LLMError
 from service.domain.history.state import RunLoopState
@@ -78,6 +80,7 @@ class Engine:
     questions: Questions
     mover: Mover
     recalibration: Recalibration
+    schedules: ScheduleActions
     consolidator: Consolidator | None = None
     """Where notes are written."""
 
@@ -143,6 +146,10 @@ def start_engine(
     mover = Mover(memory, scheduler, tools, patience_seconds=options.waits.move)
     answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
+    runner = ScheduleRunner(
+        memory.journal, scheduler.wake, retry_seconds=options.waits.storage_retry
+    )
+
     async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
         await answers.answer(run_loop_id, answer, owner)
 
@@ -157,13 +164,14 @@ def start_engine(
         questions=Questions(memory, answer_from_elsewhere),
         mover=mover,
         recalibration=recalibration,
+        schedules=ScheduleActions(memory.journal, runner, tools, options.approval),
         consolidator=_consolidator(llm, memory, options, scheduler, reception, hooks, activity),
     )
     for source in tools.sources:
         group.start_soon(source.keep, name="tool source")
     group.start_soon(_warm_up, llm, tools, options, name="warm up")
     lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
-    _begin(engine, group, memory, router, hooks, lifecycle)
+    _begin(engine, group, memory, router, hooks, lifecycle, runner)
     return engine
 
 
@@ -174,6 +182,7 @@ def _begin(
     router: Router,
     hooks: HookRunner,
     lifecycle: Lifecycle,
+    runner: ScheduleRunner,
 ) -> None:
     """Have the parts begin their work, and take up what was left."""
     if engine.consolidator is not None:
@@ -182,6 +191,7 @@ def _begin(
     group.start_soon(router.keep_ready, memory.journal, name="router")
     group.start_soon(lifecycle.run, name="lifecycle")
     group.start_soon(engine.reception.run, name="reception")
+    group.start_soon(runner.run, name="schedules")
     for state in memory.short_term.states():
         engine.scheduler.wake(state.id)
 
@@ -256,7 +266,11 @@ def _brain(
 
 
 def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
-    """What the owner of a loop has said yes to for longer."""
+    """What the owner of a loop has said yes to for longer; for one that a schedule has opened, what
+    was granted to that alone."""
+    granted = memory.journal.schedules.grants(state.id)
+    if granted is not None:
+        return state.allowed | granted
     return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
 
 

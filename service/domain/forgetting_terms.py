@@ -193,6 +193,8 @@ class Removed(_Words):
     usage: int = 0
     approvals: int = 0
     """Standing approvals that were given there: a person is asked again."""
+    schedules: int = 0
+    """Schedules that were made there: they are due no more."""
     segments: int = 0
     """Of the ledger, each with its words in the full-text index and its vectors."""
     notes: int = 0

@@ -212,7 +212,9 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
         approvals += rewriter.remove_approvals(
             owner=owner, scopes=change.approvals, run_loop_id=run_loop_id
         )
+    schedules = sum(each.schedules for each in gone) + rewriter.schedules
     if plan.selection.everything:
+        schedules += rewriter.remove_schedules(owner=owner)
         messages += rewriter.remove_messages(unreadable_messages, owner=owner)
         approvals += rewriter.remove_approvals(owner=owner)
     return Removed(
@@ -221,4 +223,5 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
         messages=messages,
         usage=sum(each.usage for each in gone),
         approvals=approvals,
+        schedules=schedules,
     )

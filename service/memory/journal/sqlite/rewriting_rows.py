@@ -13,7 +13,7 @@ from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeKind, numbered
 from service.memory.journal.kept_words import kept
 from service.memory.journal.rewriting import Record, Removal
-from service.memory.journal.sqlite import receipt_table
+from service.memory.journal.sqlite import receipt_table, schedule_rows
 from service.memory.journal.sqlite.run_loop_table import project
 from service.storage.clock import millis_of
 
@@ -35,6 +35,8 @@ class RewritingRows:
         """The run loops that lost words, as they are then."""
         self.removed: list[tuple[str, str]] = []
         """Owner and id of those that went."""
+        self.schedules = 0
+        """How many schedules went as their words are not in what stayed of a run loop."""
 
     def remove_loop(self, run_loop_id: str, *, owner: str) -> Removal:
         """See `Rewriter.remove_loop`."""
@@ -42,6 +44,7 @@ class RewritingRows:
             name: self._db.execute(statement, (run_loop_id,)).rowcount
             for name, statement in _OF_RUN_LOOP.items()
         }
+        gone["schedules"] = schedule_rows.remove_with_loop(self._db, run_loop_id)
         self._db.execute("DELETE FROM run_loops WHERE id = ?", (run_loop_id,))
         self.removed.append((owner, run_loop_id))
         return Removal(**gone)
@@ -58,6 +61,7 @@ class RewritingRows:
             [(kept(body, quotations.get(seq, ())), seq, after.id) for seq, body in bodies.items()],
         )
         project(self._db, after)
+        self.schedules += schedule_rows.remove_unsaid(self._db, after.id, _words_of(after))
         self.changed.append(after)
 
     def remove_messages(
@@ -88,6 +92,10 @@ class RewritingRows:
             (owner, None if scopes is None else json.dumps(sorted(scopes)), run_loop_id),
         ).rowcount
 
+    def remove_schedules(self, *, owner: str) -> int:
+        """See `Rewriter.remove_schedules`."""
+        return schedule_rows.remove_of(self._db, owner)
+
     def keep(self, record: Record) -> None:
         """See `Rewriter.keep`."""
         receipt_table.write(self._db, record)
@@ -99,3 +107,13 @@ class RewritingRows:
             *(("removed", *each) for each in self.removed),
         ]
         return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
+
+
+def _words_of(state: RunLoopState) -> list[str]:
+    """What was said in a run loop, and with what tools were called."""
+    run_loop = state.run_loop()
+    texts = [run_loop.goal]
+    for each in run_loop.iterations:
+        texts += [each.user_message or "", each.response or ""]
+        texts += [call.arguments for call in each.tool_calls]
+    return texts

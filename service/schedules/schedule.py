@@ -1,0 +1,75 @@
+"""What is kept of a schedule, and of each time that it was due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from service.schedules.recurrence import Timing
+
+ScheduleKind = Literal["reminder", "task"]
+"""``reminder``: its words are told to the person; ``task``: they are a message of theirs."""
+ScheduleState = Literal["active", "paused", "ended"]
+OccurrenceState = Literal["pending", "ran", "skipped"]
+OccurrenceReason = Literal["late", "missed", "paused", "by_hand"]
+"""Of one that ran: ``late``, as nobody was there when it was due; ``by_hand``, as a person wished.
+Of one that was skipped: ``missed``, as nobody was there; ``paused``."""
+
+LONGEST_WHAT = 2_000
+"""How long the words of a schedule may be, in characters."""
+MOST_SCHEDULES = 500
+"""How many that have not ended an owner may have."""
+SCHEDULED = "schedule"
+"""Under this name the metadata of a message tells of which schedule, and of which time, it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is to be told or done, and when."""
+
+    id: str
+    owner: str
+    kind: ScheduleKind
+    what: str
+    timing: Timing
+    created_at: datetime
+    state: ScheduleState = "active"
+    run_loop_id: str | None = None
+    """The run loop in which it was made; None: by its owner, outside of any."""
+    grants: tuple[str, ...] = ()
+    """What a task may do unasked, as scopes of `service.tools.approval.ApprovalPolicy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A time at which a schedule was due, and what has become of it."""
+
+    schedule_id: str
+    due: datetime
+    state: OccurrenceState
+    reason: OccurrenceReason | None = None
+    decided_at: datetime | None = None
+    """When it ran or was skipped; None while it is pending."""
+    run_loop_id: str | None = None
+    """The run loop that it opened."""
+    through: datetime | None = None
+    """Where it stands for several that were skipped, one after another: the last of them."""
+    count: int = 1
+    """For how many it stands."""
+    seen: bool = False
+    """Whether a client was told of the run loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What has become of all times of a schedule up to now, to be written in one transaction."""
+
+    schedule_id: str
+    pending: datetime | None
+    """The time that was pending: written only if it still is. None: whichever is, stays."""
+    occurrences: tuple[Occurrence, ...]
+    next_due: datetime | None
+    """The time that is pending from now on; None: there is none, and the schedule has ended."""
+    while_paused: bool = False
+    """Whether it is paused, and not active; else it is not written."""
