@@ -101,7 +101,7 @@ class ScheduleActions:
             kind=kind,
             what=what.strip(),
             timing=timing,
-            created_at=now,
+            created_at=now.replace(microsecond=0),
             grants=tuple(dict.fromkeys(grants)),
         )
         return await self._journal.schedules.add(schedule)

@@ -106,6 +106,7 @@ def _without_question(
                 "options": tuple(FORGOTTEN for _ in body.options),
                 "scopes": {},
                 "metadata": {},
+                "descriptions": {},
             }
         )
     # A yes that was to be remembered is not: what it covered may be words, so a person is asked.

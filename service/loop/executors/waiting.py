@@ -21,6 +21,7 @@ from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.replies import withdrawn
 from service.tools.approval import subjects
+from service.tools.protocol import DescribesCall
 
 
 async def request_human_approve(
@@ -36,9 +37,21 @@ async def request_human_approve(
         tool_calls=calls,
         scopes=subjects(calls, deps.tools),
         rules={call.id: deps.rule_of(call) for call in calls},
+        descriptions=_descriptions(deps, calls, loop),
         warnings=tuple(_warnings(deps, calls)),
     )
     await _ask(request, loop)
+
+
+def _descriptions(deps: ExecutorDeps, calls: Iterable[ToolCall], loop: Loop) -> dict[str, str]:
+    descriptions: dict[str, str] = {}
+    for call in calls:
+        tool = deps.tools.get(call.name)
+        if tool is not None and isinstance(tool, DescribesCall):
+            words = tool.described(call.arguments, loop.state.run_loop())
+            if words:
+                descriptions[call.id] = words
+    return descriptions
 
 
 def _warnings(deps: ExecutorDeps, calls: Iterable[ToolCall]) -> list[str]:

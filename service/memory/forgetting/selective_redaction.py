@@ -62,7 +62,8 @@ def _texts(body: events.EventBody) -> list[str]:
         case human_input.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
             scopes = (each or "" for each in body.scopes.values())
-            return [body.prompt, *body.options, *calls, *scopes, *strings_in(body.metadata)]
+            words = (*body.descriptions.values(), *strings_in(body.metadata))
+            return [body.prompt, *body.options, *calls, *scopes, *words]
         case (
             events.LLMRetry()
             | events.LLMFallback()

@@ -17,6 +17,7 @@ from service.tools.builtins.memory_tools import memory_expand_tool, memory_searc
 from service.tools.builtins.read_result import Load, read_result_tool
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript, run_script_tool
+from service.tools.builtins.schedule_tools import schedule_tools
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.files.granted_folders import GrantedFolders
@@ -25,6 +26,7 @@ from service.tools.sandbox.confinement import Confinement
 from service.tools.sandbox.levels import sandbox_for
 
 if TYPE_CHECKING:
+    from service.memory.journal.schedule_store import Schedules
     from service.memory.protocol import MemoryReader
 
 
@@ -39,13 +41,16 @@ class ToolOffer:
     """Of which each call needs a yes of its own, whatever the settings say."""
 
 
-def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolOffer:
+def builtin_tools(
+    settings: Settings, memory: MemoryReader, load: Load, schedules: Schedules | None = None
+) -> ToolOffer:
     """What can be offered under these settings; scripts only while there are some.
 
     Args:
         settings: what is wished for.
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
+        schedules: where reminders are kept; None: none can be set.
 
     Raises:
         ConfigurationError: the sandbox that the settings name does not work on this machine.
@@ -96,6 +101,16 @@ def builtin_tools(settings: Settings, memory: MemoryReader, load: Load) -> ToolO
         )
     else:
         withheld["run_script"] = reason
+    if schedules is not None:
+        reminder, task = schedule_tools(schedules, load)
+        tools.append(reminder)
+        if settings.llm.effective_provider != "embedded":
+            tools.append(task)
+        else:
+            withheld["schedule"] = (
+                "The embedded model would set what was never asked for. `rondo schedules add --do`"
+                " has it do something at a time."
+            )
     unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
     return ToolOffer(
         tools=tuple(tools),

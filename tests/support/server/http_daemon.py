@@ -155,7 +155,7 @@ async def running(
         embedder=EmbedderSettings(kind="none"),
     )
     memory = Memory(folder, embedder)
-    offer = builtin_tools(settings, memory.long_term, memory.load)
+    offer = builtin_tools(settings, memory.long_term, memory.load, memory.journal.schedules)
     agent = create_agent(
         llm,
         ToolRegistry(tools, unavailable=offer.withheld),
