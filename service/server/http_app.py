@@ -23,6 +23,7 @@ from service.server.routes import (
     health_routes,
     memory_routes,
     run_loop_routes,
+    schedule_routes,
     send_routes,
     settings_routes,
     usage_routes,
@@ -91,6 +92,7 @@ def create_app(
         run_loop_routes,
         memory_routes,
         exchange_routes,
+        schedule_routes,
         settings_routes,
         usage_routes,
     ):

@@ -79,6 +79,7 @@ def send(
     from service.agent.message_check import image_from_file
     from service.cli.chat.conversation import Conversation
     from service.cli.views.run_loop_ids import resolve
+    from service.cli.views.schedule_views import tell_what_came_due
     from service.domain.history.human_input import NEW_RUN_LOOP
 
     if new and loop is not None:
@@ -89,6 +90,8 @@ def send(
         raise click.UsageError("Missing argument 'TEXT'.")
     shown = [image_from_file(each) for each in images]
     with connect() as daemon:
+        if not as_json:
+            tell_what_came_due(daemon)
         conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
         try:
             run_loop_id = NEW_RUN_LOOP if new else None
