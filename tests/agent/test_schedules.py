@@ -18,10 +18,11 @@ from service.domain.forgetting_terms import ForgetRequest
 from service.domain.run_loops import RunLoop
 from service.memory.memory import Memory
 from service.schedules.recurrence import Timing
-from service.schedules.schedule import Schedule, ScheduleKind
+from service.schedules.schedule import Schedule
 from service.tools.builtins.schedule_tools import schedule_tools
 from tests.support.agent.agents import Answer, echo, request_of, running_agent, sent, until
 from tests.support.agent.mortal import arm
+from tests.support.agent.scheduling import due_now
 from tests.support.agent.waiting import Launches, launch_call, rested, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
@@ -31,14 +32,6 @@ LAUNCHES = wanting(launch_call("the rocket"))
 
 def refuses(messages: Sequence[Message]) -> Answer:
     raise AssertionError("no model is asked")
-
-
-async def due_now(
-    agent: Agent, what: str, kind: ScheduleKind = "reminder", *grants: str, name: str = "s"
-) -> Schedule:
-    timing = Timing(start=datetime.now(UTC), zone="UTC")
-    schedule = Schedule(name, "me", kind, what, timing, timing.start, grants=grants)
-    return await agent.memory.journal.schedules.add(schedule)
 
 
 async def opened(agent: Agent, schedule_id: str = "s") -> str:
