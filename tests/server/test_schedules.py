@@ -79,7 +79,7 @@ async def test_what_cannot_be_used_is_a_problem_that_says_what_to_do(
 @pytest.mark.slow
 async def test_what_came_due_is_told_until_a_client_says_that_it_was(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
-        await due_now(house.agent, "call mum")
+        await due_now(await house.daemon.agent(), "call mum")
         with anyio.fail_after(10):
             while not (told := await notices(house)):
                 await anyio.sleep(0.02)
@@ -102,7 +102,7 @@ async def test_a_client_that_watches_is_told_from_the_beginning_and_others_are_n
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as house:
-        await due_now(house.agent, "call mum")
+        await due_now(await house.daemon.agent(), "call mum")
         await house.loop_at_work()
         first, second = list[Frame](), list[Frame]()
         async with anyio.create_task_group() as group:
@@ -112,7 +112,7 @@ async def test_a_client_that_watches_is_told_from_the_beginning_and_others_are_n
                     await anyio.sleep(0.02)
             group.start_soon(read, house, second)
             await house.until(2)
-            await due_now(house.agent, "now", name="another")
+            await due_now(await house.daemon.agent(), "now", name="another")
             with anyio.fail_after(10):
                 while len(second) < 6:
                     await anyio.sleep(0.02)
