@@ -1,4 +1,4 @@
-"""The commands that the README and the page of schedules show do what they are shown for, against a real daemon."""
+"""The commands that the README and the page of schedules show do what they are shown for."""
 
 from __future__ import annotations
 

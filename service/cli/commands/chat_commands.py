@@ -90,8 +90,6 @@ def send(
         raise click.UsageError("Missing argument 'TEXT'.")
     shown = [image_from_file(each) for each in images]
     with connect() as daemon:
-        if not as_json:
-            tell_what_came_due(daemon)
         conversation = Conversation(daemon, quiet=as_json, on_break=patiently())
         try:
             run_loop_id = NEW_RUN_LOOP if new else None
@@ -102,6 +100,8 @@ def send(
             )
         except KeyboardInterrupt:
             raise SystemExit(conversation.leave()) from None
+        if not as_json:
+            tell_what_came_due(daemon)
     if as_json:
         from service.cli.terminal.output import print_json
 
