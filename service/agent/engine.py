@@ -43,6 +43,7 @@ from service.memory.protocol import Vectors
 from service.routing.calibration.recalibration import Recalibration
 from service.routing.open_loop_vectors import EmbedQueries, is_known
 from service.routing.router import Router
+from service.schedules.schedule import is_task
 from service.tools.builtins.ask_user import question_of
 from service.tools.registry import ToolRegistry
 
@@ -269,9 +270,18 @@ def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
     """What the owner of a loop has said yes to for longer; for one that a schedule has opened, what
     was granted to that alone."""
     granted = memory.journal.schedules.grants(state.id)
-    if granted is not None:
-        return state.allowed | granted
+    if granted is not None or is_task(_opening_metadata(state)):
+        return state.allowed | (granted or frozenset())
     return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
+
+
+def _opening_metadata(state: RunLoopState) -> Mapping[str, object]:
+    """What came along with the message that opened a loop."""
+    if state.closed_iterations:
+        return state.closed_iterations[0].metadata
+    if state.iteration is not None:
+        return state.iteration.metadata
+    return state.unseen[0].metadata if state.unseen else {}
 
 
 def _consolidator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -22,6 +23,15 @@ MOST_SCHEDULES = 500
 """How many that have not ended an owner may have."""
 SCHEDULED = "schedule"
 """Under this name the metadata of a message tells of which schedule, and of which time, it is."""
+
+
+def is_task(metadata: Mapping[str, object]) -> bool:
+    """Whether a message with this metadata is a task that a schedule sent.
+
+    A client can send the same: so it may take rights away, and never give any.
+    """
+    about = metadata.get(SCHEDULED)
+    return isinstance(about, Mapping) and about.get("kind") == "task"
 
 
 @dataclass(frozen=True, slots=True)

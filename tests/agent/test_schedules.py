@@ -99,13 +99,25 @@ async def test_what_was_granted_to_a_schedule_goes_with_it(tmp_path: Path) -> No
         asked = LAUNCHES(messages)
         return asked if isinstance(asked, str) else [go, *asked]
 
-    async with running_agent(tmp_path, respond, launches.tool()) as agent:
+    async with running_agent(tmp_path, respond, launches.tool(), auto_classify=False) as agent:
         await due_now(agent, "launch it", "task", "launch")
         run_loop_id = await opened(agent)
         await agent.schedules.remove("s")
         go.set()
         await until(lambda: agent.memory.short_term.state(run_loop_id).awaiting)  # type: ignore[union-attr]
         assert launches.launched == []
+        events = await sent(agent, "launch it", "new")
+        await agent.answer(events[0].run_loop_id, approved=True, remember="always")
+        await rested(agent, events[0].run_loop_id)
+        assert len(launches.launched) == 1
+    # Nothing is left of the schedule, and what it began is still not trusted as its owner is.
+    call_again = wanting(launch_call("the rocket"), launch_call("the boat", 1))
+    async with running_agent(tmp_path, call_again, launches.tool(), auto_classify=False) as agent:
+        await agent.answer(run_loop_id, approved=False)
+        await rested(agent, run_loop_id)
+        await sent(agent, "launch it again", run_loop_id)
+        assert (await agent.run_loop(run_loop_id)).status == "waiting_for_human_input"
+        assert len(launches.launched) == 1
 
 
 async def test_grants_are_tools_that_there_are_and_for_tasks_alone(tmp_path: Path) -> None:

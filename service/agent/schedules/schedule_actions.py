@@ -12,6 +12,7 @@ from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from service.domain.ids import new_id
 from service.domain.run_loops import Status
+from service.domain.text import well_formed
 from service.memory.journal.protocol import Journal
 from service.memory.journal.schedule_store import Opened
 from service.schedules.due import Due, paused_meanwhile
@@ -31,7 +32,7 @@ from service.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
-_MOST_NOTICES = 50
+_MOST_NOTICES = 200
 _TRIES = 20
 
 
@@ -99,7 +100,7 @@ class ScheduleActions:
             id=new_id(),
             owner=owner,
             kind=kind,
-            what=what.strip(),
+            what=well_formed(what.strip()),
             timing=timing,
             created_at=now.replace(microsecond=0),
             grants=tuple(dict.fromkeys(grants)),

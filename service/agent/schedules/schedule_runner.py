@@ -77,6 +77,10 @@ class ScheduleRunner:
             except StorageError as error:
                 log.error("schedules cannot be looked at yet: %s", error.problem().in_words())
                 sleep = self._retry
+            except Exception:
+                # Such as a row of a newer version: it must not end all else that the agent does.
+                log.exception("schedules cannot be looked at")
+                sleep = self._look_seconds
             with anyio.move_on_after(sleep):
                 await changed.wait()
 
@@ -181,7 +185,8 @@ def opening_events(due: Due) -> list[EventBody]:
     """
     schedule = due.schedule
     message_id = new_id()
-    about = {"id": schedule.id, "kind": schedule.kind, "due": due.newest.due.isoformat()}
+    kind = schedule.kind if due.runs else "missed"
+    about = {"id": schedule.id, "kind": kind, "due": due.newest.due.isoformat()}
     bodies: list[EventBody] = [
         RunLoopStarted(goal=schedule.what.strip()),
         MessageReceived(

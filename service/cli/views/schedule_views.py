@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from service.cli.daemon.daemon_requests import DaemonRequests
 from service.cli.daemon.stream_items import body_of, read_as
 from service.cli.terminal.output import aside, one_line, out, plain, short_id
+from service.cli.views.phrases import counted
 from service.domain.errors import RondoError
 from service.wire.schedule_bodies import (
     DueNotices,
@@ -36,8 +37,11 @@ def tell_what_came_due(daemon: DaemonRequests) -> None:
     """
     try:
         notices = read_as(DueNotices, daemon.get("/v1/schedules/notices")).notices
-        for each in notices:
-            words = f"{plain(each.text)}  ({short_id(each.run_loop_id)})"
+        newest = {each.schedule_id: each for each in notices}
+        for each in newest.values():
+            others = sum(other.schedule_id == each.schedule_id for other in notices) - 1
+            times = f", and {counted(others, 'time')} before" if others else ""
+            words = f"{plain(each.text)}  ({short_id(each.run_loop_id)}{times})"
             aside().print(words, style="bold cyan", soft_wrap=True)
         if notices:
             aside().print()

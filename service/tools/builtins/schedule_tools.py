@@ -18,6 +18,7 @@ from pydantic import Field
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import InvalidInputError
 from service.domain.run_loops import RunLoop
+from service.domain.text import well_formed
 from service.schedules.phrases.reading import LONGEST_PHRASE, read_when
 from service.schedules.recurrence import Timing
 from service.schedules.schedule import LONGEST_WHAT, Schedule, ScheduleKind
@@ -120,7 +121,7 @@ def schedule_tools(
             id=_id_of(context),
             owner=context.owner,
             kind=kind,
-            what=what.strip(),
+            what=well_formed(what.strip()),
             timing=timing,
             created_at=moment,
             run_loop_id=context.run_loop_id,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -214,8 +215,12 @@ def columns(table: str, names: str) -> str:
     return ", ".join(f"{table}.{each}" for each in names.split(", "))
 
 
-def schedule_of(row: Row) -> Schedule:
-    """A schedule, of the columns `SCHEDULE`."""
+def schedule_of(row: Sequence[Any]) -> Schedule:
+    """A schedule, of the columns `SCHEDULE`.
+
+    Raises:
+        ValueError: it is of a form that cannot be read.
+    """
     schedule_id, owner, kind, what, timing, created_at, state, run_loop_id, grants = row
     return Schedule(
         id=schedule_id,

@@ -8,6 +8,7 @@ grants, for the brain, which reads no files.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -39,7 +40,7 @@ from service.storage.clock import millis_of, moment_of
 from service.storage.concurrency import run_to_end
 from service.storage.sqlite_file import Row, SqliteFile
 
-SCHEMA = schedule_rows.SCHEMA
+log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple):
@@ -68,11 +69,19 @@ class ScheduleTable:
             f"SELECT {columns('schedules', SCHEDULE)}, occurrences.due FROM schedules"
             " LEFT JOIN occurrences ON schedule_id = id AND occurrences.state = 'pending'"
         )
-        entries = (
-            _Entry(schedule_of(row[:-1]), None if row[-1] is None else moment_of(row[-1]))
-            for row in rows
-        )
-        self._all = MappingProxyType({each.schedule.id: each for each in entries})
+        entries: dict[str, _Entry] = {}
+        for *row, due in rows:
+            try:
+                schedule = schedule_of(row)
+            except ValueError as error:  # pydantic's errors are of this kind
+                # One that another version wrote must not keep the rest from being told.
+                log.error("schedule %s is left as it is, unread: %s", row[0], error)
+            else:
+                entries[schedule.id] = _Entry(schedule, None if due is None else moment_of(due))
+        self._all = MappingProxyType(entries)
+        self._load_grants()
+
+    def _load_grants(self) -> None:
         granted = self._file.select(
             "SELECT occurrences.run_loop_id, grants FROM occurrences"
             " JOIN schedules ON id = schedule_id WHERE occurrences.run_loop_id IS NOT NULL"
@@ -217,17 +226,11 @@ class ScheduleTable:
                 await self._write(write)
                 rest = {key: each for key, each in self._all.items() if key != schedule_id}
                 self._all = MappingProxyType(rest)
-                # What it opened may do nothing unasked any more.
-                await to_thread.run_sync(self._forget_grants, schedule, limiter=self._threads)
+                await to_thread.run_sync(self._load_grants, limiter=self._threads)
                 self._wake()
             return schedule
 
         return await run_to_end(do())
-
-    def _forget_grants(self, schedule: Schedule) -> None:
-        nothing = dict.fromkeys(self._grants, frozenset[str]())
-        self.load()
-        self._grants = MappingProxyType({**nothing, **self._grants})
 
     async def take_back(
         self,
