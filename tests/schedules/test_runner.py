@@ -118,6 +118,26 @@ async def test_a_reminder_that_was_missed_is_told_late_once_and_says_so(tmp_path
 
 
 @pytest.mark.anyio
+async def test_what_is_said_in_chinese_is_told_in_chinese(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    async with daemon.running() as journal:
+        for name, timing, kind in (
+            ("迟到", once(T0 + HOUR), "reminder"),
+            ("错过", daily(8), "task"),
+            ("准时", once(T0 + DAY), "reminder"),
+        ):
+            schedule = Schedule(name, "me", kind, f"给{name}浇水", timing, T0)  # type: ignore[arg-type]
+            await journal.schedules.add(schedule)
+        daemon.now = T0 + DAY
+        assert await daemon.look() == [
+            "迟到的提醒：给迟到浇水\n\n原定时间是 2026-10-23 周五 07:30，那时我没有在运行。",
+            "我没有在运行时，这件事错过了 1 次，最近一次是 2026-10-23 周五 08:00：给错过浇水\n\n"
+            "当时没有做。现在要做的话：`rondo schedules run 错过`。",
+            "提醒：给准时浇水",
+        ]
+
+
+@pytest.mark.anyio
 async def test_what_was_missed_is_told_once_and_the_next_time_is_on_time(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     async with daemon.running():
