@@ -30,8 +30,23 @@ def is_task(metadata: Mapping[str, object]) -> bool:
 
     A client can send the same: so it may take rights away, and never give any.
     """
+    return _about(metadata).get("kind") == "task"
+
+
+def is_telling(metadata: Mapping[str, object]) -> bool:
+    """Whether what answers a message with this metadata are words of Rondo's own: a reminder, or
+    that something was missed."""
+    return _about(metadata).get("kind") in ("reminder", "missed")
+
+
+def is_told_again(metadata: Mapping[str, object]) -> bool:
+    """Whether the words of such a message come again and again, and say nothing new."""
+    return is_telling(metadata) and _about(metadata).get("recurs") is True
+
+
+def _about(metadata: Mapping[str, object]) -> Mapping[str, object]:
     about = metadata.get(SCHEDULED)
-    return isinstance(about, Mapping) and about.get("kind") == "task"
+    return about if isinstance(about, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)

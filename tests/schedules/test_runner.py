@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.errors import StorageError
 from service.memory.journal.sqlite.sqlite_journal import SqliteJournal
+from service.memory.ledger.segmenter import segment
 from service.schedules.phrases.reading import read_when
 from service.schedules.recurrence import Recurrence, Timing
 from service.schedules.schedule import SCHEDULED, Occurrence, Schedule, ScheduleKind
 from service.tuning import SCHEDULE_GRACE_SECONDS
-from tests.support.memory.journal_file import refusing, rows
+from tests.support.memory.journal_file import refusing, rows, writing
 
 T0 = datetime(2026, 10, 23, 6, 30, tzinfo=UTC)  # two days before clocks are changed in Berlin
 GRACE = timedelta(seconds=SCHEDULE_GRACE_SECONDS)
@@ -115,6 +116,44 @@ async def test_a_reminder_that_was_missed_is_told_late_once_and_says_so(tmp_path
     async with daemon.running():
         assert await daemon.look() == []
         assert in_words(await daemon.occurrences()) == ["23 07:30 ran late"]
+
+
+@pytest.mark.anyio
+async def test_what_is_told_is_no_memory_but_the_words_of_what_is_told_once_and_of_tasks(
+    tmp_path: Path,
+) -> None:
+    daemon = Daemon(tmp_path)
+    async with daemon.running() as journal:
+        await daemon.add(once(T0 + HOUR), name="once")
+        await daemon.add(daily(7), name="daily")
+        await daemon.add(daily(7), name="task", kind="task")
+        daemon.now = T0 + 3 * DAY
+        await daemon.look()
+        daemon.now = T0.replace(day=27, hour=7, minute=0)
+        await daemon.look()
+        remembered = [
+            piece.content
+            for loop_id in [each.id for each in journal.states()]
+            for piece in segment((await journal.replay(loop_id)).run_loop())
+        ]
+        assert await journal.read(kind="message.completed")
+    assert sorted(remembered) == ["water once", "water task"]
+
+
+@pytest.mark.anyio
+async def test_one_schedule_that_cannot_be_read_keeps_no_other_from_being_told(
+    tmp_path: Path,
+) -> None:
+    daemon = Daemon(tmp_path)
+    async with daemon.running():
+        await daemon.add(once(T0 + HOUR), name="a")
+        await daemon.add(once(T0 + HOUR), name="b")
+    with writing(daemon.path) as db:
+        db.execute("UPDATE schedules SET timing = '{\"of\": \"tomorrow\"}' WHERE id = 'a'")
+    async with daemon.running():
+        daemon.now = T0 + HOUR
+        assert await daemon.look() == ["Reminder: water b"]
+    assert rows(daemon.path, "SELECT count(*) FROM schedules") == [(2,)]
 
 
 @pytest.mark.anyio

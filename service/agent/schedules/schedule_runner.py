@@ -186,7 +186,12 @@ def opening_events(due: Due) -> list[EventBody]:
     schedule = due.schedule
     message_id = new_id()
     kind = schedule.kind if due.runs else "missed"
-    about = {"id": schedule.id, "kind": kind, "due": due.newest.due.isoformat()}
+    about = {
+        "id": schedule.id,
+        "kind": kind,
+        "due": due.newest.due.isoformat(),
+        "recurs": schedule.timing.recurrence is not None,
+    }
     bodies: list[EventBody] = [
         RunLoopStarted(goal=schedule.what.strip()),
         MessageReceived(
