@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,6 +48,17 @@ def is_told_again(metadata: Mapping[str, object]) -> bool:
 def _about(metadata: Mapping[str, object]) -> Mapping[str, object]:
     about = metadata.get(SCHEDULED)
     return about if isinstance(about, Mapping) else {}
+
+
+def stands_in_arguments(what: str, arguments: str) -> bool:
+    """Whether a text stands in arguments of a tool, where it is written as JSON, in one of two
+    ways.
+
+    >>> stands_in_arguments("给妈妈", '{"what": "给妈妈打电话"}'), stands_in_arguments('"', "{}")
+    (True, False)
+    """
+    forms = (json.dumps(what)[1:-1], json.dumps(what, ensure_ascii=False)[1:-1])
+    return any(form in arguments for form in forms)
 
 
 @dataclass(frozen=True, slots=True)

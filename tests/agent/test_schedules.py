@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from service.agent.agent import Agent
+from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import Message
 from service.domain.errors import InvalidInputError, NotFoundError
 from service.domain.forgetting_terms import ForgetRequest
@@ -218,6 +219,55 @@ async def test_a_schedule_is_forgotten_with_the_run_loop_in_which_it_was_set(
         receipt = await agent.forget(request, preview.confirm)
         assert receipt.removed.schedules == 1
         assert agent.schedules.all() == ()
+
+
+async def test_a_schedule_is_forgotten_with_the_words_in_which_it_was_set(tmp_path: Path) -> None:
+    call = tool_call("remind_me", what="buy zwibbel", when="every day at 8")
+    asks_for_it = wanting(call)
+
+    def respond(messages: Sequence[Message]) -> Answer:
+        return asks_for_it(messages) if "zwibbel" in str(messages) else "Hello."
+
+    async with running_agent(tmp_path, respond, auto_classify=False) as agent:
+        for each in schedule_tools(agent.memory.journal.schedules, agent.memory.load):
+            agent.tools.register(each)
+        run_loop_id = (await sent(agent, "Good morning"))[0].run_loop_id
+        await sent(agent, "remind me to buy zwibbel every day at 8", run_loop_id)
+        await agent.answer(run_loop_id, approved=True)
+        await rested(agent, run_loop_id)
+        assert len(agent.schedules.all()) == 1
+        for iteration, left in ((0, 1), (1, 0)):
+            request = ForgetRequest(anchors=(AnchorRef(run_loop_id, iteration, 0),))
+            preview = await agent.preview_forgetting(request)
+            assert preview.confirm is not None, preview.notice
+            assert [each.goes for each in preview.schedules] == [True] * (1 - left)
+            receipt = await agent.forget(request, preview.confirm)
+            assert len(agent.schedules.all()) == left
+            assert receipt.removed.schedules == 1 - left
+
+
+async def test_forgetting_what_a_schedule_told_names_the_schedule_which_stays(
+    tmp_path: Path,
+) -> None:
+    async with running_agent(tmp_path, refuses) as agent:
+        schedule = await agent.schedules.add("buy zwibbel", "every day at 8")
+        run_loop_id = await agent.schedules.run_now(schedule.id)
+        await agent.complete(run_loop_id)
+        request = ForgetRequest(run_loop_ids=(run_loop_id,))
+        preview = await agent.preview_forgetting(request)
+        [mentioned] = preview.schedules
+        assert (mentioned.id, mentioned.what, mentioned.goes) == (
+            schedule.id,
+            "buy zwibbel",
+            False,
+        )
+        assert preview.confirm is not None
+        await agent.forget(request, preview.confirm)
+        assert agent.schedules.all() == (schedule,)
+        [_, ran] = sorted(
+            await agent.schedules.occurrences(schedule.id), key=lambda each: each.state
+        )
+        assert (ran.state, ran.run_loop_id) == ("ran", None)
 
 
 async def test_forgetting_everything_forgets_all_schedules(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from service.memory.forgetting.words import clipped
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import SAME_TOPIC, SAME_TOPIC_ASKED
 from service.memory.protocol import MemoryReader
-from service.schedules.schedule import Schedule
+from service.schedules.schedule import Schedule, stands_in_arguments
 
 
 def preview_of(
@@ -94,9 +94,17 @@ def _schedules(plan: Plan, schedules: Iterable[Schedule]) -> Iterator[ScheduleMe
             plan.selection.everything
             or each.run_loop_id in plan.whole
             or (has_opened and each.state == "ended")
+            or (each.run_loop_id in plan.changes and not _is_still_called_for(each, plan))
         )
         if goes or has_opened:
             yield ScheduleMention(id=each.id, what=clipped(each.what), goes=goes)
+
+
+def _is_still_called_for(schedule: Schedule, plan: Plan) -> bool:
+    """Whether the call by which a schedule was made stays in its run loop, which loses words."""
+    after = plan.changes[schedule.run_loop_id or ""].after.run_loop()
+    calls = [call.arguments for each in after.iterations for call in each.tool_calls]
+    return stands_in_arguments(schedule.what, "\n".join(calls))
 
 
 def notes_on(memory: LongTermMemory, plan: Plan) -> tuple[NoteMention, ...]:

@@ -61,7 +61,13 @@ class RewritingRows:
             [(kept(body, quotations.get(seq, ())), seq, after.id) for seq, body in bodies.items()],
         )
         project(self._db, after)
-        self.schedules += schedule_rows.remove_unsaid(self._db, after.id, _words_of(after))
+        iterations = after.run_loop().iterations
+        self.schedules += schedule_rows.remove_unsaid(
+            self._db,
+            after.id,
+            called=[call.arguments for each in iterations for call in each.tool_calls],
+            said=[each.user_message or "" for each in iterations],
+        )
         self.changed.append(after)
 
     def remove_messages(
@@ -107,13 +113,3 @@ class RewritingRows:
             *(("removed", *each) for each in self.removed),
         ]
         return numbered(after, kinds, at=millis_of(datetime.now(UTC)))
-
-
-def _words_of(state: RunLoopState) -> list[str]:
-    """What was said in a run loop, and with what tools were called."""
-    run_loop = state.run_loop()
-    texts = [run_loop.goal]
-    for each in run_loop.iterations:
-        texts += [each.user_message or "", each.response or ""]
-        texts += [call.arguments for call in each.tool_calls]
-    return texts

@@ -20,6 +20,7 @@ from service.schedules.schedule import (
     ScheduleKind,
     ScheduleState,
     Settlement,
+    stands_in_arguments,
 )
 from service.storage.clock import millis_of, moment_of
 from service.storage.sqlite_file import Row
@@ -129,29 +130,36 @@ def remove_with_loop(db: sqlite3.Connection, run_loop_id: str) -> int:
     return gone
 
 
-def remove_unsaid(db: sqlite3.Connection, run_loop_id: str, texts: Iterable[str]) -> int:
-    """Within a transaction: of the schedules that belong to a run loop as for `remove_with_loop`
-    delete those whose words are in none of the texts that it still holds; how many."""
+def remove_unsaid(
+    db: sqlite3.Connection, run_loop_id: str, *, called: Iterable[str], said: Iterable[str]
+) -> int:
+    """Within a transaction: delete the schedules that belonged to words that a run loop has lost;
+    how many.
+
+    Args:
+        db: the writing connection.
+        run_loop_id: of the run loop.
+        called: arguments of the calls that it still holds, by one of which a schedule was made.
+        said: what its person has said, as far as it still holds that: the words of a schedule that
+            opened it, and has ended with it.
+    """
     rows = db.execute(
-        "SELECT id, what FROM schedules WHERE run_loop_id = ?1 OR (state = 'ended' AND id IN"
+        "SELECT id, what, run_loop_id IS ?1 FROM schedules WHERE run_loop_id = ?1"
+        " OR (state = 'ended' AND id IN"
         " (SELECT schedule_id FROM occurrences WHERE run_loop_id = ?1))",
         (run_loop_id,),
     ).fetchall()
     if not rows:
         return 0
-    held = "\n".join(texts)
-    unsaid = [
+    arguments, words = "\n".join(called), "\n".join(said)
+    gone = [
         (schedule_id,)
-        for schedule_id, what in rows
-        # In arguments of a call it is written as JSON, in one of two ways.
-        if not any(
-            each in held
-            for each in (what, json.dumps(what)[1:-1], json.dumps(what, ensure_ascii=False)[1:-1])
-        )
+        for schedule_id, what, made_here in rows
+        if not (stands_in_arguments(what, arguments) if made_here else what in words)
     ]
-    db.executemany("DELETE FROM schedules WHERE id = ?", unsaid)
+    db.executemany("DELETE FROM schedules WHERE id = ?", gone)
     _delete_orphans(db)
-    return len(unsaid)
+    return len(gone)
 
 
 def remove_of(db: sqlite3.Connection, owner: str) -> int:
