@@ -6,8 +6,6 @@ what they agree to is what is made.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +15,7 @@ from pydantic import Field
 
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
 from service.domain.errors import InvalidInputError
+from service.domain.ids import id_of
 from service.domain.run_loops import RunLoop
 from service.domain.text import well_formed
 from service.schedules.phrases.reading import LONGEST_PHRASE, read_when
@@ -118,7 +117,8 @@ def schedule_tools(
             raise ToolFailure("`what` is empty: say what it is about.")
         timing = timing_of(when, run_loop, moment)
         schedule = Schedule(
-            id=_id_of(context),
+            # The same for every attempt of the same call.
+            id=id_of(f"{context.owner}\n{context.idempotency_key}"),
             owner=context.owner,
             kind=kind,
             what=well_formed(what.strip()),
@@ -217,9 +217,3 @@ def in_words(kind: ScheduleKind, what: str, timing: Timing, now: datetime) -> st
     if language == "zh":
         return f"{names[kind]}：“{what.strip()}”，{when}。{times}".strip()
     return f"{names[kind]}: “{what.strip()}”, {when}.{times}"
-
-
-def _id_of(context: ToolContext) -> str:
-    """The same for every attempt of the same call."""
-    key = f"{context.owner}\n{context.idempotency_key}".encode()
-    return base64.b32hexencode(hashlib.sha256(key).digest()).decode("ascii").lower()[:16]
