@@ -54,6 +54,21 @@ async def test_a_schedule_is_added_as_understood_listed_paused_and_removed(tmp_p
         problem_of(await house.client.post(f"{path}/run"), 404)
 
 
+@pytest.mark.slow
+async def test_the_same_key_adds_one_and_another_schedule_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as house:
+
+        async def post(what: str) -> httpx2.Response:
+            body = {"what": what, "when": "in 20 minutes"}
+            headers = {"Idempotency-Key": "once"}
+            return await house.client.post("/v1/schedules", json=body, headers=headers)
+
+        first, second = await post("stretch"), await post("stretch")
+        assert first.json() == second.json()
+        assert len((await house.client.get("/v1/schedules")).json()["schedules"]) == 1
+        assert "another schedule" in problem_of(await post("sleep"), 409)["detail"]
+
+
 @pytest.mark.parametrize(
     ("body", "why", "what_to_do"),
     [

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from service.domain.ids import new_id
+from service.domain.ids import id_of, new_id
 from service.domain.run_loops import Status
 from service.domain.text import well_formed
 from service.memory.journal.protocol import Journal
@@ -74,6 +74,7 @@ class ScheduleActions:
         zone: str | None = None,
         grants: Sequence[str] = (),
         owner: str = "me",
+        idempotency_key: str | None = None,
     ) -> Schedule:
         """Have something told or done, once or again and again.
 
@@ -85,11 +86,12 @@ class ScheduleActions:
             grants: what a task may do without a yes: names of tools, or scopes as they are listed
                 among what runs without asking.
             owner: whose.
+            idempotency_key: adds it once, however often it is asked for with the same key.
 
         Raises:
             InvalidInputError: there are no words or too many, the time is not understood, is
                 ambiguous or past, or what is granted cannot be.
-            ConflictError: there are too many.
+            ConflictError: there are too many, or the key was used for another one.
             StorageError: the disk refuses; nothing was added.
         """
         check_what(what)
@@ -97,7 +99,7 @@ class ScheduleActions:
         now = self._now()
         timing = read_when(when, now=now, zone=zone or zone_of_machine())
         schedule = Schedule(
-            id=new_id(),
+            id=new_id() if idempotency_key is None else id_of(f"{owner}\nadd {idempotency_key}"),
             owner=owner,
             kind=kind,
             what=well_formed(what.strip()),
@@ -105,7 +107,13 @@ class ScheduleActions:
             created_at=now.replace(microsecond=0),
             grants=tuple(dict.fromkeys(grants)),
         )
-        return await self._journal.schedules.add(schedule)
+        added = await self._journal.schedules.add(schedule)
+        if (added.what, added.kind, added.grants) != (schedule.what, kind, schedule.grants):
+            raise ConflictError(
+                f"the idempotency key {idempotency_key!r} was used for another schedule",
+                advice="Use a new key for a new schedule.",
+            )
+        return added
 
     def _check_grants(self, grants: Sequence[str], kind: ScheduleKind) -> None:
         if grants and kind != "task":

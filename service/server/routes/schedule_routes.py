@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Header
 
 from service.server.daemon import TheDaemon
 from service.server.http.request_body import JSONRoute
@@ -33,7 +35,15 @@ async def list_schedules(daemon: TheDaemon, owner: Owner) -> ScheduleList:
 
 
 @router.post("", status_code=201)
-async def add(request: NewSchedule, daemon: TheDaemon, owner: Owner) -> ScheduleLine:
+async def add(
+    request: NewSchedule,
+    daemon: TheDaemon,
+    owner: Owner,
+    idempotency_key: Annotated[
+        str | None,
+        Header(max_length=200, description="The same key adds it once, however often it is sent."),
+    ] = None,
+) -> ScheduleLine:
     """Have something told or done, once or again and again.
 
     What is ambiguous is refused, with an example; look at `next` for how it was understood.
@@ -48,6 +58,7 @@ async def add(request: NewSchedule, daemon: TheDaemon, owner: Owner) -> Schedule
         zone=request.zone,
         grants=request.allow,
         owner=owner,
+        idempotency_key=idempotency_key,
     )
     return line_of(schedules, added)
 
