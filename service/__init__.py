@@ -131,6 +131,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         Removed,
         Repetition,
         RunLoopMention,
+        ScheduleMention,
     )
     from service.domain.history.events import (
         CompactionFinished,
@@ -245,9 +246,9 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "RouteCandidate", "RouteDecided", "RouterOptions", "RouterSettings", "RunLoop",
     "RunLoopCancelled", "RunLoopCompleted", "RunLoopFailed", "RunLoopIdle", "RunLoopImported",
     "RunLoopInterrupted", "RunLoopMention", "RunLoopResumed", "RunLoopStarted", "RunLoopState",
-    "RunLoopSummary", "Script", "ScriptedModel", "SearchFilters", "SearchResult", "Segment",
-    "SentenceTransformerEmbedder", "ServerSettings", "Settings", "ShowOutput", "SpendCaps",
-    "SpendSettings", "SpendStatus", "StorageError", "StreamPart",
+    "RunLoopSummary", "ScheduleMention", "Script", "ScriptedModel", "SearchFilters",
+    "SearchResult", "Segment", "SentenceTransformerEmbedder", "ServerSettings", "Settings",
+    "ShowOutput", "SpendCaps", "SpendSettings", "SpendStatus", "StorageError", "StreamPart",
     "TextDelta", "TextPart", "ThinkDelta", "ThinkPart", "TokenEmbedder", "TokenStates",
     "TokenUsage", "Tool", "ToolCall", "ToolCallDelta", "ToolContext", "ToolDefinition",
     "ToolFailure", "ToolFinished", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStarted",
@@ -300,7 +301,8 @@ NAMES_IN = {
     "service.domain.exchange": "ImportProblem ImportReport",
     "service.domain.forgetting_terms":
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
-        "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention",
+        "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention "
+        "ScheduleMention",
     "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
     "service.domain.conversation.file_attachments": "NewFile",
     "service.domain.history.tool_events": "Grant",

@@ -196,6 +196,18 @@ MOVE_PATIENCE_SECONDS = 60.0
 """How long a move waits for a loop that is at work. Reasoned: longer than most answers take, and
 shorter than clients wait for theirs."""
 
+# --- schedules. Untuned: reasoned defaults.
+
+SCHEDULE_GRACE_SECONDS = 120.0
+"""How long after its time something still counts as on time: longer than a start of the daemon and
+a busy machine take, and no longer than a person would wait before they wonder."""
+SCHEDULE_LOOK_SECONDS = 30.0
+"""How often the clock is looked at while nothing is due: clocks are set, machines sleep."""
+SCHEDULE_KEPT_ROWS = 1_000
+"""How many of its newest times a schedule keeps."""
+SCHEDULE_KEPT_DAYS = 90
+"""How long one that has ended is kept, once its owner has been told."""
+
 # --- asking a person where a message belongs. Untuned: reasoned defaults.
 ASKED_MOST_CANDIDATES = 3
 """How many topics a person is given to choose from, besides a new one."""

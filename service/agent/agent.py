@@ -24,6 +24,7 @@ from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Question
 from service.agent.loop_actions import LoopActions
 from service.agent.message_check import check_message
+from service.agent.schedules.schedule_actions import ScheduleActions
 from service.domain.conversation.file_attachments import (
     NewFile,
     check_files,
@@ -324,6 +325,11 @@ class Agent(LoopActions):
     def recalibration(self) -> Recalibration:
         """The calibration of the router by what all owners together have corrected."""
         return self.engine.recalibration
+
+    @property
+    def schedules(self) -> ScheduleActions:
+        """What is to be told or done, and when: reminders, and tasks that recur or wait."""
+        return self.engine.schedules
 
     @property
     def questions(self) -> Observable[tuple[Question, ...]]:

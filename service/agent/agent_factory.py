@@ -117,7 +117,9 @@ def agent_from_settings(
     """
     settings = settings or load_settings()
     memory = memory_from_settings(settings)
-    offer = builtin_tools(settings, memory.long_term, memory.load, memory.files)
+    offer = builtin_tools(
+        settings, memory.long_term, memory.load, memory.files, memory.journal.schedules
+    )
     own = load_tools(settings.tools.modules, entry_points=settings.tools.entry_points)
     registry = ToolRegistry(offer.tools, unavailable={**offer.withheld, **own.unavailable})
     for where, tool in own.tools:

@@ -19,6 +19,8 @@ from service.agent.lifecycle import Lifecycle
 from service.agent.loop_control import Control
 from service.agent.moving.mover import Mover
 from service.agent.reception import Reception
+from service.agent.schedules.schedule_actions import ScheduleActions
+from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import LLMError
 from service.domain.history.state import RunLoopState
@@ -44,6 +46,7 @@ from service.memory.protocol import Vectors
 from service.routing.calibration.recalibration import Recalibration
 from service.routing.open_loop_vectors import EmbedQueries, is_known
 from service.routing.router import Router
+from service.schedules.schedule import is_task
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import question_of
 from service.tools.protocol import ToolSource
@@ -84,6 +87,7 @@ class Engine:
     mover: Mover
     recalibration: Recalibration
     spending: Spending
+    schedules: ScheduleActions
     consolidator: Consolidator | None = None
     """Where notes are written."""
 
@@ -157,6 +161,10 @@ def start_engine(
     mover = Mover(memory, scheduler, tools, patience_seconds=options.waits.move)
     answers = Answers(memory.journal, scheduler, options.approval, tools, mover)
 
+    runner = ScheduleRunner(
+        memory.journal, scheduler.wake, retry_seconds=options.waits.storage_retry
+    )
+
     async def answer_from_elsewhere(run_loop_id: str, answer: Answer, owner: str) -> None:
         await answers.answer(run_loop_id, answer, owner)
 
@@ -171,6 +179,7 @@ def start_engine(
         questions=Questions(memory, answer_from_elsewhere),
         mover=mover,
         recalibration=recalibration,
+        schedules=ScheduleActions(memory.journal, runner, tools, options.approval),
         spending=spending,
         consolidator=_consolidator(
             llm, memory, options, scheduler, reception, hooks, activity, spending
@@ -181,7 +190,7 @@ def start_engine(
         group.start_soon(_warn_once_brought, options.approval, tools, source, name="tool names")
     group.start_soon(_warm_up, models.of(None), tools, options, name="warm up")
     lifecycle = Lifecycle(memory, options.linger_seconds, retry_seconds=options.waits.storage_retry)
-    _begin(engine, group, memory, router, hooks, lifecycle)
+    _begin(engine, group, memory, router, hooks, lifecycle, runner)
     return engine
 
 
@@ -192,6 +201,7 @@ def _begin(
     router: Router,
     hooks: HookRunner,
     lifecycle: Lifecycle,
+    runner: ScheduleRunner,
 ) -> None:
     """Have the parts begin their work, and take up what was left."""
     if engine.consolidator is not None:
@@ -200,6 +210,7 @@ def _begin(
     group.start_soon(router.keep_ready, memory.journal, name="router")
     group.start_soon(lifecycle.run, name="lifecycle")
     group.start_soon(engine.reception.run, name="reception")
+    group.start_soon(runner.run, name="schedules")
     for state in memory.short_term.states():
         engine.scheduler.wake(state.id)
 
@@ -283,8 +294,21 @@ async def _warn_once_brought(
 
 
 def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
-    """What the owner of a loop has said yes to for longer."""
+    """What the owner of a loop has said yes to for longer; for one that a schedule has opened, what
+    was granted to that alone."""
+    granted = memory.journal.schedules.grants(state.id)
+    if granted is not None or is_task(_opening_metadata(state)):
+        return state.allowed | (granted or frozenset())
     return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
+
+
+def _opening_metadata(state: RunLoopState) -> Mapping[str, object]:
+    """What came along with the message that opened a loop."""
+    if state.closed_iterations:
+        return state.closed_iterations[0].metadata
+    if state.iteration is not None:
+        return state.iteration.metadata
+    return state.unseen[0].metadata if state.unseen else {}
 
 
 def _consolidator(

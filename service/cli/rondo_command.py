@@ -99,6 +99,11 @@ SUBCOMMANDS = (
     Subcommand(
         "memory", "service.cli.commands.memory_command:memory", "Search what is remembered."
     ),
+    Subcommand(
+        "schedules",
+        "service.cli.commands.schedules_command:schedules",
+        "Reminders, and what is done at a time.",
+    ),
     Subcommand("tools", "service.cli.commands.tools_command:tools", "What the assistant can do."),
     Subcommand(
         "scripts",

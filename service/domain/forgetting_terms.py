@@ -145,6 +145,15 @@ class NoteMention(_Words):
     """Whether it falls with what would be forgotten."""
 
 
+class ScheduleMention(_Words):
+    """A schedule that was made in what would be forgotten, or that says the same."""
+
+    id: str
+    what: str
+    goes: bool
+    """Whether it goes with what would be forgotten; else it stays until it is removed."""
+
+
 class RunLoopMention(_Words):
     """A run loop in a list: which one, and its first words."""
 
@@ -169,6 +178,7 @@ class ForgetPreview(_Words):
     notes: tuple[NoteMention, ...] = ()
     repeated: tuple[Repetition, ...] = ()
     """Where the same words stand besides. They stay; name these places to forget them."""
+    schedules: tuple[ScheduleMention, ...] = ()
     related: tuple[RunLoopMention, ...] = ()
     """Run loops that may speak of the same topic. Beyond the copies, their words stay."""
     active: tuple[RunLoopMention, ...] = ()
@@ -194,6 +204,8 @@ class Removed(_Words):
     """Lines that do not name the run loop any more; what was used stays counted."""
     approvals: int = 0
     """Standing approvals that were given there: a person is asked again."""
+    schedules: int = 0
+    """Schedules that were made there: they are due no more."""
     segments: int = 0
     """Of the ledger, each with its words in the full-text index and its vectors."""
     notes: int = 0

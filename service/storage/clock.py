@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 
 def local_now() -> datetime:
@@ -16,6 +16,25 @@ def local_now() -> datetime:
     """
     zone = _zone(os.environ.get("TZ", ""))
     return datetime.now(zone) if zone else datetime.now(UTC).astimezone()
+
+
+def local_zone_name() -> str | None:
+    """The IANA name of the system's time zone, or of the one that ``TZ`` names; None where neither
+    tells it."""
+    known = available_timezones()
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named:
+        return named if named in known else None
+    try:
+        target = Path("/etc/localtime").resolve(strict=True).as_posix()
+        written = target.partition("zoneinfo/")[2]
+        if written not in known:
+            written = Path("/etc/timezone").read_text("utf-8").strip()
+    except (OSError, ValueError):
+        written = ""
+    if written in known:
+        return written
+    return "UTC" if not datetime.now().astimezone().utcoffset() else None
 
 
 def millis_of(at: datetime) -> int:

@@ -163,6 +163,10 @@ class ApprovalPolicy:
         """Whether every call of a tool needs a yes, but for what is remembered."""
         return not isinstance(tool, AsksPerson) and self._always_asks(tool)
 
+    def asks_each_time(self, name: str) -> bool:
+        """Whether each call of a tool needs a yes of its own, whatever was allowed for longer."""
+        return self._is_always(name)
+
     def _always_asks(self, tool: Tool) -> bool:
         name = tool.definition.name
         if self._mode(name) == "tool-declared":

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from service.domain.conversation.instructions import Question
 from service.domain.conversation.messages import ToolCall
 from service.domain.conversation.tool_definitions import ToolContext, ToolDefinition, ToolEffect
+from service.domain.run_loops import RunLoop
 
 
 def current_task() -> asyncio.Task[Any] | None:
@@ -174,6 +175,21 @@ class PreviewsCalls(ScopesApproval, Protocol):
 
         Raises:
             ToolFailure: it cannot be carried out; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class DescribesCall(Protocol):
+    """A tool that can tell a person in words what a call comes to, before they say yes to it."""
+
+    def described(self, arguments: str, run_loop: RunLoop) -> str | None:
+        """What a call with these arguments does, in words; None where that cannot be told. MUST
+        NOT raise, and MUST NOT block.
+
+        Args:
+            arguments: as the model wrote them.
+            run_loop: in which it is called.
         """
         ...
 

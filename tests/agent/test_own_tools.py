@@ -210,6 +210,7 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     assert run("run", "doze", stdin="n\n")[0] == 1
     assert run("run", "doze", "--yes")[:2] == (0, "Done.\n")
     assert run("run", "read_result")[0] == 2
+    assert run("run", "remind_me")[0] == 2
     code, _, err = run("show", "web_search")
     assert code == 1
     assert "TAVILY_API_KEY" in err

@@ -1,4 +1,4 @@
-"""The commands that the README shows do what they are shown for, against a real daemon."""
+"""The commands that the README and the page of schedules show do what they are shown for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.daemon import environment, serving
 pytestmark = pytest.mark.slow
 
 
-def test_every_command_in_the_readme_ends_well(tmp_path: Path) -> None:
+def test_every_command_that_is_shown_ends_well(tmp_path: Path) -> None:
     shown = [
         line.removeprefix("$ ")
         for name, text in blocks("console")
         for line in text.splitlines()
-        if name.startswith("README") and line.startswith("$ rondo ")
+        if name.startswith(("README", "docs/schedules")) and line.startswith("$ rondo ")
     ]
     assert len(shown) >= 5
     folder = tmp_path / "home"

@@ -22,6 +22,7 @@ NOT_PROMISED = {  # see docs/library.md
     "Agent.__init__",
     "Agent.engine",
     "Agent.recalibration",
+    "Agent.schedules",
     "Loop.early_calls",
     "Memory.append_imports",
     "Memory.finished_run_loops",

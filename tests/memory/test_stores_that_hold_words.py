@@ -6,7 +6,8 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from service.memory.journal.sqlite.journal_form import VERSION
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.memory.sent_files import FOLDER as SENT_FILES
+from service.schedules.recurrence import Timing
+from service.schedules.schedule import Schedule
 from service.storage.sqlite_copy import copy_file
 from service.tools.skills.skill_settings import VERSIONS
 from tests.support.agent.agents import FunctionLLM, echo, running_agent, sent, until
@@ -35,7 +38,7 @@ from tests.support.memory.secrets import Loop, archived, forget, record_exchange
 WORD = "zwibbelquast"
 QUESTION = f"where is the {WORD}?"
 HOLD_WORDS = {
-    "journal.sqlite3": ("events", "run_loops", "inbox", "standing_approvals"),
+    "journal.sqlite3": ("events", "run_loops", "inbox", "standing_approvals", "schedules"),
     "memory.sqlite3": (
         "run_loops",
         "iterations",
@@ -110,6 +113,9 @@ async def fill(memory: Memory, folder: Path) -> None:
     await memory.journal.inbox.accept(entry, idempotency_key=f"{WORD}-key", request_hash="hash")
     await loop.add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
     await loop.end()
+    due = Timing(start=datetime.now(UTC) + timedelta(days=1), zone="UTC")
+    schedule = Schedule("by-hand", "me", "reminder", f"the {WORD}", due, due.start)
+    await memory.journal.schedules.add(replace(schedule, run_loop_id="source"))
     await record_exchange(memory, "other", "how do tulips grow?", "they like sun")
     keep_change(memory, "source", "source/0/call")
     keep_change(memory, "other", "of the same file, later")

@@ -32,6 +32,7 @@ from service.cli.terminal.standard_streams import read_line
 from service.cli.views.loop_tables import loops_table
 from service.cli.views.phrases import compaction_in_words
 from service.cli.views.run_loop_ids import resolve, run_loops
+from service.cli.views.schedule_views import tell_what_came_due
 from service.domain.conversation.messages import ImageUrlPart
 from service.domain.errors import InvalidInputError, RondoError
 from service.domain.history.events import CompactionFinished
@@ -102,6 +103,7 @@ class ChatSession:
                 aside().print("Ctrl-C again, or Ctrl-D, leaves.", style="dim")
                 continue
             interrupted = False
+            tell_what_came_due(self._daemon)
             if line in _QUIT or (line and not self._handle(line)):
                 break
         aside().print("Run loops go on without you.", style="dim")
@@ -315,6 +317,7 @@ class ChatSession:
         typing = "Type to steer an answer while it comes. " if can_listen() else ""
         words = f"{typing}Ctrl-C stops it, Ctrl-D leaves, /help tells more.\n"
         aside().print(words, style="dim")
+        tell_what_came_due(self._daemon)
 
     def _read(self) -> str:
         if not sys.stdin.isatty():

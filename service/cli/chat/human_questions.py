@@ -77,6 +77,8 @@ def show_request(request: InputRequired) -> None:
         aside().print(plain(request.prompt), style="bold yellow")
     for call in request.tool_calls:
         _show_call(call, request.previews.get(call.id))
+        if call.id in request.descriptions:
+            aside().print(f"  {plain(request.descriptions[call.id])}", style="bold")
         if call.id in request.rules:
             aside().print(f"  {plain(_rule(call, request.rules[call.id]))}", style="dim")
     for warning in request.warnings:

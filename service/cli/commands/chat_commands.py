@@ -88,6 +88,7 @@ def send(
     from service.cli.chat.conversation import Conversation
     from service.cli.daemon.attached_files import file_content
     from service.cli.views.run_loop_ids import resolve
+    from service.cli.views.schedule_views import tell_what_came_due
     from service.domain.history.human_input import NEW_RUN_LOOP
 
     if new and loop is not None:
@@ -114,6 +115,8 @@ def send(
             )
         except KeyboardInterrupt:
             raise SystemExit(conversation.leave()) from None
+        if not as_json:
+            tell_what_came_due(daemon)
     if as_json:
         from service.cli.terminal.output import print_json
 

@@ -77,9 +77,12 @@ def run(name: str, arguments: str, yes: bool) -> None:
     from service.domain.conversation.tool_definitions import QUOTING_TOOLS, REMEMBER, ToolContext
     from service.domain.ids import new_id
     from service.tools.approval import asked_about
+    from service.tools.builtins.schedule_tools import NAMES as SCHEDULE_TOOLS
 
     if name in QUOTING_TOOLS | {REMEMBER}:
         raise click.UsageError(f"{name} works within a run loop only; see rondo memory --help")
+    if name in SCHEDULE_TOOLS:
+        raise click.UsageError(f"{name} works within a run loop only; see rondo schedules --help")
     agent = agent_from_settings()
     tool = agent.tools.get(name)
     if tool is None or agent.tools.asking(name) is not None:

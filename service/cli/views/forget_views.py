@@ -78,6 +78,11 @@ def print_preview(
     _list("Copies elsewhere, which go too:", copies)
     answers_go = with_answers or with_all_that_saw
     _print_who_saw(preview, answers_go=answers_go, all_go=with_all_that_saw)
+    schedules = [
+        (f"{plain(each.id)}  {'goes' if each.goes else 'stays: rondo schedules remove'}", each.what)
+        for each in preview.schedules
+    ]
+    _list("Schedules:", schedules)
     _list("Active:", _mentions(preview.active))
     if preview.notice:
         aside().print(plain(preview.notice), style="yellow")
@@ -131,7 +136,8 @@ def print_receipt(receipt: ForgetReceipt) -> None:
     out().print(
         f"  removed {counted(gone.events, 'event')}, {counted(gone.segments, 'segment')} with their"
         f" vectors, {counted(gone.notes, 'sentence')} of notes,"
-        f" {counted(gone.approvals, 'standing approval')};"
+        f" {counted(gone.approvals, 'standing approval')},"
+        f" {counted(gone.schedules, 'schedule')};"
         f" {counted(gone.rewritten, 'event')} left without their words",
         soft_wrap=True,
     )

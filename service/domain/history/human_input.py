@@ -46,6 +46,8 @@ class InputRequired(_Said):
     rules: dict[str, str | None] = Field(default_factory=dict, exclude_if=lambda rules: not rules)
     """For ``approve``: by the id of a call, what a yes that is remembered would cover, in words of
     `service.tools.approval.ApprovalPolicy.scope`; None: none is remembered."""
+    descriptions: dict[str, str] = Field(default_factory=dict, exclude_if=lambda words: not words)
+    """For ``approve``: by the id of a call, what it comes to, where its tool can tell."""
     warnings: tuple[str, ...] = Field(default=(), exclude_if=lambda warnings: not warnings)
     """For ``approve``: what a person has to know before they say yes, in sentences."""
     previews: dict[str, str] = Field(default_factory=dict, exclude_if=lambda shown: not shown)

@@ -108,6 +108,7 @@ def _without_question(
                 "rules": {},
                 "previews": {},
                 "metadata": {},
+                "descriptions": {},
             }
         )
     # A yes that was to be remembered is not: what it covered may be words, so a person is asked.

@@ -57,9 +57,18 @@ _ALL = (
     Demonstration("现在纽约几点？", "current_time", (("timezone", "America/New_York"),)),
     Demonstration("What happened in the elections today?", "web_search", (("query", "elections"),)),
     Demonstration("午饭35元，咖啡18元，一共多少钱？", "calculator", (("expression", "35+18"),)),
+    Demonstration(
+        "Remind me to feed the cat every Sunday at 10",
+        "remind_me",
+        (("what", "feed the cat"), ("when", "every Sunday at 10")),
+    ),
     Demonstration("How long do I boil rice?"),
     Demonstration("What is 15% of 80?", "calculator", (("expression", "80*15/100"),)),
+    Demonstration(
+        "每天晚上九点提醒我浇花", "remind_me", (("what", "浇花"), ("when", "每天晚上九点"))
+    ),
     Demonstration("假如昨天是星期一，明天星期几？"),
+    Demonstration("请记住我不吃香菜。", "remember", (("fact", "我不吃香菜"),)),
     Demonstration("我有三个苹果。"),
 )
 

@@ -24,6 +24,7 @@ from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.call_tools import finished
 from service.loop.replies import withdrawn
 from service.tools.approval import AskedAbout, asked_about
+from service.tools.protocol import DescribesCall
 
 
 async def request_human_approve(
@@ -50,6 +51,7 @@ async def request_human_approve(
         tool_calls=calls,
         scopes=about.scopes,
         rules={call.id: rules[call.id] for call in calls},
+        descriptions=_descriptions(deps, calls, loop),
         warnings=tuple(_warnings(deps, calls)),
         previews=about.previews,
     )
@@ -64,6 +66,17 @@ def _looked_up(
     Tools may look at files for it, which may take long.
     """
     return asked_about(calls, deps.tools), {call.id: deps.rule_of(call) for call in calls}
+
+
+def _descriptions(deps: ExecutorDeps, calls: Iterable[ToolCall], loop: Loop) -> dict[str, str]:
+    descriptions: dict[str, str] = {}
+    for call in calls:
+        tool = deps.tools.get(call.name)
+        if tool is not None and isinstance(tool, DescribesCall):
+            words = tool.described(call.arguments, loop.state.run_loop())
+            if words:
+                descriptions[call.id] = words
+    return descriptions
 
 
 def _warnings(deps: ExecutorDeps, calls: Iterable[ToolCall]) -> list[str]:

@@ -179,7 +179,11 @@ class Forgetting:
         if request.everything:
             waiting = await self._journal.inbox.undelivered()
             coming_in = sum(entry.owner == plan.owner for entry in waiting)
-        return preview_of(plan, stop=request.stop, coming_in=coming_in)
+        return self._shown(plan, request, coming_in)
+
+    def _shown(self, plan: Plan, request: ForgetRequest, coming_in: int = 0) -> ForgetPreview:
+        schedules = self._journal.schedules.of(plan.owner)
+        return preview_of(plan, stop=request.stop, coming_in=coming_in, schedules=schedules)
 
     async def _carry_out(self, plan: Plan, request: ForgetRequest) -> Record:
         """Take the words out of the journal, and write down what is left to do."""
@@ -193,7 +197,7 @@ class Forgetting:
                 if current.code() != confirmed or current.in_the_way:
                     raise ForgetConflictError(
                         "something went on just now",
-                        preview_of(current, stop=request.stop, coming_in=0),
+                        self._shown(current, request),
                         advice=_STALE,
                     )
             removed = journal_side.remove(rewriter, current, self._journal.inbox.unreadable)

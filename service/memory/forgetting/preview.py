@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from service.domain.errors import RondoError
 from service.domain.forgetting_terms import (
     CopiesElsewhere,
@@ -10,6 +12,7 @@ from service.domain.forgetting_terms import (
     ForgetPreview,
     NoteMention,
     RunLoopMention,
+    ScheduleMention,
 )
 from service.domain.history.state import RunLoopState
 from service.memory.forgetting.plan import Plan
@@ -17,19 +20,24 @@ from service.memory.forgetting.words import clipped
 from service.memory.long_term import LongTermMemory
 from service.memory.memory_tuning import SAME_TOPIC, SAME_TOPIC_ASKED
 from service.memory.protocol import MemoryReader
+from service.schedules.schedule import Schedule, stands_in_arguments
 
 
-def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
+def preview_of(
+    plan: Plan, *, stop: bool, coming_in: int, schedules: Sequence[Schedule]
+) -> ForgetPreview:
     """What a plan comes to.
 
     Args:
         plan: what would go.
         stop: whether active run loops may be cancelled for it.
         coming_in: messages that are on their way into run loops that would go, too.
+        schedules: all of the owner's.
     """
     in_the_way = plan.in_the_way
     notice = None
-    if not plan.whole and not plan.changes:
+    mentioned = tuple(_schedules(plan, schedules))
+    if not plan.whole and not plan.changes and not mentioned:
         notice = "There is nothing to forget."
     elif coming_in:
         notice = (
@@ -69,11 +77,34 @@ def preview_of(plan: Plan, *, stop: bool, coming_in: int) -> ForgetPreview:
         ),
         answers=tuple(plan.answers),
         saw=tuple(plan.saw),
+        schedules=mentioned,
         active=tuple(map(_mention, in_the_way)),
         events=plan.events + sum(len(change.bodies) for change in plan.changes.values()),
         notice=notice,
         confirm=None if notice else plan.code(),
     )
+
+
+def _schedules(plan: Plan, schedules: Iterable[Schedule]) -> Iterator[ScheduleMention]:
+    """Those that go with a plan, and those that opened what goes, and stay."""
+    goals = {state.goal for state in plan.whole.values()}
+    for each in schedules:
+        has_opened = each.what in goals
+        goes = (
+            plan.selection.everything
+            or each.run_loop_id in plan.whole
+            or (has_opened and each.state == "ended")
+            or (each.run_loop_id in plan.changes and not _is_still_called_for(each, plan))
+        )
+        if goes or has_opened:
+            yield ScheduleMention(id=each.id, what=clipped(each.what), goes=goes)
+
+
+def _is_still_called_for(schedule: Schedule, plan: Plan) -> bool:
+    """Whether the call by which a schedule was made stays in its run loop, which loses words."""
+    after = plan.changes[schedule.run_loop_id or ""].after.run_loop()
+    calls = [call.arguments for each in after.iterations for call in each.tool_calls]
+    return stands_in_arguments(schedule.what, "\n".join(calls))
 
 
 def notes_on(memory: LongTermMemory, plan: Plan) -> tuple[NoteMention, ...]:

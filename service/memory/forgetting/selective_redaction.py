@@ -62,7 +62,7 @@ def _texts(body: events.EventBody) -> list[str]:
         case human_input.InputRequired():
             calls = (call.arguments for call in body.tool_calls)
             scopes = (each or "" for each in body.scopes.values())
-            shown = (*scopes, *body.previews.values())
+            shown = (*scopes, *body.previews.values(), *body.descriptions.values())
             return [body.prompt, *body.options, *calls, *shown, *strings_in(body.metadata)]
         case (
             events.LLMRetry()
@@ -213,7 +213,9 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
         approvals += rewriter.remove_approvals(
             owner=owner, scopes=change.approvals, run_loop_id=run_loop_id
         )
+    schedules = sum(each.schedules for each in gone) + rewriter.schedules
     if plan.selection.everything:
+        schedules += rewriter.remove_schedules(owner=owner)
         messages += rewriter.remove_messages(unreadable_messages, owner=owner)
         approvals += rewriter.remove_approvals(owner=owner)
     return Removed(
@@ -222,4 +224,5 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
         messages=messages,
         usage=sum(each.usage for each in gone),
         approvals=approvals,
+        schedules=schedules,
     )

@@ -31,6 +31,7 @@ from service.memory.journal.change_feed import Commit
 from service.memory.journal.event_reader import EventReader
 from service.memory.journal.kept_words import goal_quotations, json_of
 from service.memory.journal.standing_approvals import StandingApproval
+from service.schedules.schedule import Settlement
 from service.storage.clock import millis_of, moment_of
 
 _QUOTING = (MemoryRecalled, ToolFinished, RouteDecided, InputRequired)
@@ -59,6 +60,8 @@ class Append:
     """By the place of a body: the number of the event whose body it has, and that holds its words.
     Needs `read_at`."""
     granting: Sequence[StandingApproval] = ()
+    settling: Settlement | None = None
+    """What became of the times of the schedule that opens this loop."""
     read_at: int | None = None
     """The `Journal.lost_words_at` when what is written was read: write only if no words have been
     forgotten since. None: whatever was."""

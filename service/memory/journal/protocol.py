@@ -21,7 +21,9 @@ from service.memory.journal.event_reader import EventReader
 from service.memory.journal.imported_loops import Imports
 from service.memory.journal.inbox import Inbox
 from service.memory.journal.rewriting import Receipts, Rewriter
+from service.memory.journal.schedule_store import Schedules
 from service.memory.journal.standing_approvals import StandingApproval, StandingApprovals
+from service.schedules.schedule import Settlement
 
 T = TypeVar("T")
 
@@ -123,6 +125,11 @@ class Journal(EventReader, Protocol):
         ...
 
     @property
+    def schedules(self) -> Schedules:
+        """What is to be told or done, and when."""
+        ...
+
+    @property
     def receipts(self) -> Receipts:
         """What was forgotten."""
         ...
@@ -163,6 +170,7 @@ class Journal(EventReader, Protocol):
         if_last_seq: int | None = None,
         delivering: str | None = None,
         granting: Sequence[StandingApproval] = (),
+        settling: Settlement | None = None,
     ) -> Commit:
         """Write events of one loop in one transaction.
 
@@ -175,10 +183,11 @@ class Journal(EventReader, Protocol):
             if_last_seq: write only if the loop's last event is still this one.
             delivering: the inbox message that these events put into the loop.
             granting: what a person allows for good by the answer that these events hold.
+            settling: what became of the times of the schedule that opens this new loop.
 
         Raises:
             ConflictError: the loop has ended, or has gone on since `if_last_seq`, or the message
-                was delivered before.
+                was delivered before, or the schedule was changed meanwhile.
             StorageError: the disk refuses; nothing was written.
         """
         ...

@@ -35,6 +35,7 @@ class Removal(NamedTuple):
     messages: int
     usage: int
     approvals: int
+    schedules: int
 
 
 class Rewriter(Protocol):
@@ -79,6 +80,15 @@ class Rewriter(Protocol):
         run_loop_id: str | None = None,
     ) -> int:
         """Take back standing approvals (None: all) given in a loop (None: in any); how many."""
+        ...
+
+    @property
+    def schedules(self) -> int:
+        """How many schedules have gone with words that were taken out of run loops that stay."""
+        ...
+
+    def remove_schedules(self, *, owner: str) -> int:
+        """Let nothing be left of an owner's schedules; how many there were."""
         ...
 
     def keep(self, record: Record) -> None:

@@ -7,7 +7,8 @@ character for character. Blank texts give no segment.
 
 Nor do the results that are no memory: notices, which are Rondo's own words, and what the tools that
 quote gave, which is remembered where it was said; nor the marks of what was forgotten. They are
-counted all the same, so that other segments have the anchors that they had before.
+counted all the same, so that other segments have the anchors that they had before. So are a
+reminder as Rondo tells it, and its words where they are told again and again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from service.domain.conversation.tool_definitions import QUOTING_TOOLS
 from service.domain.forgetting_terms import FORGOTTEN, FORGOTTEN_ARGUMENTS
 from service.domain.run_loops import Iteration, RunLoop
 from service.memory.memory_tuning import SEGMENT_TOKENS, SMALLEST_PIECE
+from service.schedules.schedule import is_telling, is_told_again
 
 _BORDERS = tuple(
     re.compile(pattern)
@@ -113,7 +115,8 @@ def _pieces(iteration: Iteration) -> Iterator[tuple[_Words, str]]:
 
 
 def _texts(iteration: Iteration) -> Iterator[_Words]:
-    yield _Words("user_message", iteration.user_message or "")
+    is_new = not is_told_again(iteration.metadata)
+    yield _Words("user_message", iteration.user_message or "", is_memory=is_new)
     yield _Words("reasoning", iteration.reasoning or "")
     results = _by_call(iteration.tool_results)
     for call in iteration.tool_calls:
@@ -124,7 +127,8 @@ def _texts(iteration: Iteration) -> Iterator[_Words]:
     for left_over in results.values():
         for result in left_over:
             yield _result(result)
-    yield _Words("response", iteration.response or "")
+    is_own = is_telling(iteration.metadata)
+    yield _Words("response", iteration.response or "", is_memory=not is_own)
 
 
 def _result(result: ToolResult, call: ToolCall | None = None) -> _Words:

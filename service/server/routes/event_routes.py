@@ -10,6 +10,7 @@ from starlette.responses import StreamingResponse
 from service.domain.errors import InvalidInputError
 from service.domain.history.events import TERMINAL, Event, RunLoopImported
 from service.server.daemon import TheDaemon
+from service.server.due_events import events_with_due
 from service.server.event_streams import EventStream, event_frames, place
 from service.server.security.bearer_auth import Owner
 
@@ -35,13 +36,17 @@ After = Annotated[int | None, Query(ge=0, lt=2**63, description="Go on after thi
 async def all_events(
     daemon: TheDaemon, owner: Owner, last_event_id: LastEventId = None, after: After = None
 ) -> Response:
-    """The events of all run loops: from now on, or resumed without gap or repeat."""
+    """The events of all run loops: from now on, or resumed without gap or repeat.
+
+    From now on, what schedules have opened and nobody was told of comes first, from its beginning.
+    """
     agent = await daemon.agent()
     journal = agent.memory.journal
     begin = _known(place(last_event_id, after), journal)
+    is_fresh = begin is None
     if begin is None:
         begin = journal.last_seq  # nothing that happens while the answer begins is missed
-    frames = event_frames(agent.events(owner=owner, after=begin))
+    frames = event_frames(events_with_due(agent, owner, after=begin, is_fresh=is_fresh))
     heartbeat = daemon.settings.server.heartbeat_seconds
     return EventStream(frames, closing=daemon.closing, heartbeat_seconds=heartbeat)
 

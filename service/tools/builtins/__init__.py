@@ -23,6 +23,7 @@ from service.tools.builtins.read_skill import OWN as READ_SKILL
 from service.tools.builtins.read_skill import skill_readers
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import RunScript
+from service.tools.builtins.schedule_tools import schedule_tools
 from service.tools.builtins.web_fetch import web_fetch_tool
 from service.tools.builtins.web_search import web_search_tool
 from service.tools.builtins.write_skill import NAMES as CHANGE_SKILLS
@@ -36,6 +37,7 @@ from service.tools.skills.skill_settings import repository_of, runner_of
 
 if TYPE_CHECKING:
     from service.memory.forgetting.kept_files import KeptFiles
+    from service.memory.journal.schedule_store import Schedules
     from service.memory.protocol import MemoryReader
 
 
@@ -53,7 +55,11 @@ class ToolOffer:
 
 
 def builtin_tools(
-    settings: Settings, memory: MemoryReader, load: Load, files: KeptFiles
+    settings: Settings,
+    memory: MemoryReader,
+    load: Load,
+    files: KeptFiles,
+    schedules: Schedules | None = None,
 ) -> ToolOffer:
     """What can be offered under these settings; scripts only while there are some.
 
@@ -62,6 +68,7 @@ def builtin_tools(
         memory: is searched.
         load: gives a run loop by its id, for reading on in its results.
         files: keeps what files held that are changed, and what persons have sent.
+        schedules: where reminders are kept; None: none can be set.
 
     Raises:
         ConfigurationError: the sandbox that the settings name does not work on this machine.
@@ -109,6 +116,16 @@ def builtin_tools(
         tools += skill_tools(repository)
     else:
         withheld |= dict.fromkeys(CHANGE_SKILLS, reason)
+    if schedules is not None:
+        reminder, task = schedule_tools(schedules, load)
+        tools.append(reminder)
+        if settings.llm.effective_provider != "embedded":
+            tools.append(task)
+        else:
+            withheld["schedule"] = (
+                "The embedded model would set what was never asked for. `rondo schedules add --do`"
+                " has it do something at a time."
+            )
     unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
     return ToolOffer(
         tools=tuple(tools),

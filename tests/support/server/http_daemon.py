@@ -158,7 +158,9 @@ async def running(
         tools=tool_settings or ToolsSettings(),
     )
     memory = Memory(folder, embedder)
-    offer = builtin_tools(settings, memory.long_term, memory.load, memory.files)
+    offer = builtin_tools(
+        settings, memory.long_term, memory.load, memory.files, memory.journal.schedules
+    )
     of_files = ("read_file", *WRITING_TOOLS) if settings.tools.files_write else ()
     builtin = [each for each in offer.tools if each.definition.name in of_files]
     agent = create_agent(

@@ -29,7 +29,7 @@ from service.memory.journal.kept_words import (
     kept,
     kept_as,
 )
-from service.memory.journal.sqlite import approval_table, inbox_table, usage_table
+from service.memory.journal.sqlite import approval_table, inbox_table, schedule_rows, usage_table
 from service.memory.journal.sqlite.history_search import HistorySearch
 from service.memory.journal.sqlite.run_loop_table import RunLoopTable, project
 from service.storage.clock import millis_of, moment_of
@@ -107,6 +107,8 @@ def write(
     usage_table.project(db, commit.events)
     if append.granting:
         approval_table.grant(db, append.granting)
+    if append.settling is not None:
+        schedule_rows.settle(db, append.settling)
     first = rows[0][0] or 0
     if append.delivering is not None:
         inbox_table.deliver(db, append.delivering, commit.state.id, first)

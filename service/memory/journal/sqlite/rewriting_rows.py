@@ -13,7 +13,7 @@ from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeKind, numbered
 from service.memory.journal.kept_words import kept
 from service.memory.journal.rewriting import Record, Removal
-from service.memory.journal.sqlite import receipt_table
+from service.memory.journal.sqlite import receipt_table, schedule_rows
 from service.memory.journal.sqlite.run_loop_table import project
 from service.storage.clock import millis_of
 
@@ -36,6 +36,8 @@ class RewritingRows:
         """The run loops that lost words, as they are then."""
         self.removed: list[tuple[str, str]] = []
         """Owner and id of those that went."""
+        self.schedules = 0
+        """How many schedules went as their words are not in what stayed of a run loop."""
 
     def remove_loop(self, run_loop_id: str, *, owner: str) -> Removal:
         """See `Rewriter.remove_loop`."""
@@ -43,6 +45,7 @@ class RewritingRows:
             name: self._db.execute(statement, (run_loop_id,)).rowcount
             for name, statement in _OF_RUN_LOOP.items()
         }
+        gone["schedules"] = schedule_rows.remove_with_loop(self._db, run_loop_id)
         self._db.execute("DELETE FROM run_loops WHERE id = ?", (run_loop_id,))
         self.removed.append((owner, run_loop_id))
         return Removal(**gone)
@@ -59,6 +62,13 @@ class RewritingRows:
             [(kept(body, quotations.get(seq, ())), seq, after.id) for seq, body in bodies.items()],
         )
         project(self._db, after)
+        iterations = after.run_loop().iterations
+        self.schedules += schedule_rows.remove_unsaid(
+            self._db,
+            after.id,
+            called=[call.arguments for each in iterations for call in each.tool_calls],
+            said=[each.user_message or "" for each in iterations],
+        )
         self.changed.append(after)
 
     def remove_messages(
@@ -88,6 +98,10 @@ class RewritingRows:
             " AND (?3 IS NULL OR run_loop_id = ?3)",
             (owner, None if scopes is None else json.dumps(sorted(scopes)), run_loop_id),
         ).rowcount
+
+    def remove_schedules(self, *, owner: str) -> int:
+        """See `Rewriter.remove_schedules`."""
+        return schedule_rows.remove_of(self._db, owner)
 
     def keep(self, record: Record) -> None:
         """See `Rewriter.keep`."""

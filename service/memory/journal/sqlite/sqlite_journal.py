@@ -38,6 +38,7 @@ from service.memory.journal.sqlite import (
     journal_form,
     receipt_table,
     run_loop_table,
+    schedule_rows,
     usage_table,
 )
 from service.memory.journal.sqlite import event_table as event_rows
@@ -49,8 +50,10 @@ from service.memory.journal.sqlite.import_rows import ImportRows
 from service.memory.journal.sqlite.inbox_table import InboxTable
 from service.memory.journal.sqlite.receipt_table import ReceiptTable
 from service.memory.journal.sqlite.rewriting_rows import RewritingRows
+from service.memory.journal.sqlite.schedule_table import ScheduleTable
 from service.memory.journal.sqlite.usage_table import UsageTable
 from service.memory.journal.standing_approvals import StandingApproval
+from service.schedules.schedule import Settlement
 from service.storage.concurrency import in_background, run_to_end
 from service.storage.sqlite_file import CHECKPOINT_BYTES, SqliteFile
 
@@ -62,7 +65,7 @@ COMMITS_BETWEEN_LOOKS = 64  # at the length of the write-ahead log
 _ENDED_HELD = 8
 _TABLES = (
     *(event_rows, audit_query, run_loop_table, usage_table, inbox_table),
-    *(approval_table, change_table, receipt_table, journal_form),
+    *(approval_table, change_table, receipt_table, journal_form, schedule_rows),
 )
 
 
@@ -104,6 +107,7 @@ class SqliteJournal(EventReads):
         self.audit = AuditQuery(self._file, self.words, self.state, self._threads)
         self.inbox = InboxTable(self._file, self._lock, self._threads)
         self.standing_approvals = ApprovalTable(self._file, self._lock, self._threads)
+        self.schedules = ScheduleTable(self._file, self._lock, self._threads)
         self.imports = ImportRows(self._file, self._lock, self._threads, self)
         self.receipts = ReceiptTable(self._file, self._lock, self._threads)
 
@@ -117,6 +121,7 @@ class SqliteJournal(EventReads):
         self.usage.catch_up()
         self._listener = listener
         self.standing_approvals.load()
+        self.schedules.load()
         rows = self._file.select("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self._last_seq = rows[0][0] if rows else 0
         for loop_id in self.run_loops.ids(ACTIVE):
@@ -156,6 +161,7 @@ class SqliteJournal(EventReads):
         if_last_seq: int | None = None,
         delivering: str | None = None,
         granting: Sequence[StandingApproval] = (),
+        settling: Settlement | None = None,
     ) -> Commit:
         """See `Journal.append`."""
         ended, read_at = None, None
@@ -172,6 +178,7 @@ class SqliteJournal(EventReads):
             delivering,
             ended,
             granting=granting,
+            settling=settling,
             read_at=read_at,
         )
         [append] = await appends.traced([append], self._trace, self, self._threads)
@@ -246,6 +253,8 @@ class SqliteJournal(EventReads):
             self._replace(commit.state)
             if each.granting:
                 self.standing_approvals.take_over(each.granting)
+            if each.settling is not None:
+                self.schedules.take_over(each.settling)
         self._publish(commits)
         return commits
 
@@ -350,4 +359,5 @@ class SqliteJournal(EventReads):
             then(outcome)
             self._publish(rewritten)
             await to_thread.run_sync(self.standing_approvals.load, limiter=self._threads)
+            await to_thread.run_sync(self.schedules.load, limiter=self._threads)
         return outcome

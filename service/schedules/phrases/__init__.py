@@ -1,0 +1,1 @@
+"""What people say of a time to come, in English and Chinese; what is left open is refused."""
