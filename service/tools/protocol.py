@@ -183,7 +183,7 @@ class PreviewsCalls(ScopesApproval, Protocol):
 class DescribesCall(Protocol):
     """A tool that can tell a person in words what a call comes to, before they say yes to it."""
 
-    def described(self, arguments: str, run_loop: RunLoop) -> str | None:
+    def call_in_words(self, arguments: str, run_loop: RunLoop) -> str | None:
         """What a call with these arguments does, in words; None where that cannot be told. MUST
         NOT raise, and MUST NOT block.
 

@@ -58,7 +58,7 @@ async def test_a_reminder_is_set_and_told_back_with_its_next_times(tmp_path: Pat
             " Fri 2026-11-27 08:00."
         )
         assert (kept.kind, kept.run_loop_id, kept.grants) == ("reminder", "loop", ())
-        in_chinese = setting.task.described(
+        in_chinese = setting.task.call_in_words(
             '{"what": "总结新闻", "when": "每周一早上九点"}', setting.loop
         )
         assert in_chinese is not None
@@ -80,7 +80,7 @@ async def test_what_a_person_is_asked_is_what_is_made_however_late_they_say_yes(
 ) -> None:
     async with Memory(tmp_path, None) as memory:
         setting = Setting(memory)
-        question = setting.reminder.described(
+        question = setting.reminder.call_in_words(
             '{"what": "call mum", "when": "tomorrow at 9"}', setting.loop
         )
         assert question == "Reminder: “call mum”, Wed 2026-11-25 09:00 (Europe/Berlin)."

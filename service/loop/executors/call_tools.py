@@ -22,7 +22,7 @@ from service.loop.execution import Loop
 from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.tool_output import OutputRelay
 from service.tools.approval import subject
-from service.tools.protocol import InputNeeded
+from service.tools.protocol import InputNeeded, ScopesApproval
 
 _CHANGED = (
     "Not run: what the person said yes to has changed since, such as the content of a script. Call"
@@ -192,8 +192,9 @@ async def _call_tool(deps: ExecutorDeps, waiting: PendingCall, loop: Loop) -> No
     goes_on = has_side_effects and waiting.kept is not None and waiting.answer is not None
     if not waiting.started or goes_on:
         begin = partial(started, deps, call, loop.state, asked=bool(waiting.approved))
-        # What a call with side effects is about may take a look at files.
-        began = await anyio.to_thread.run_sync(begin) if has_side_effects else begin()
+        # To tell what a call is about, some tools look at files; others start in their order.
+        looks = isinstance(deps.tools.get(call.name), ScopesApproval)
+        began = await anyio.to_thread.run_sync(begin) if looks else begin()
         await loop.emit(began, durable=has_side_effects)
     result = await loop.early_calls.take(call)
     result = result or await execute(deps, call, loop, approved, elicited=elicited)

@@ -5,6 +5,7 @@ A person may take days to answer: may this run, what do you say, which one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 import anyio.to_thread
@@ -25,6 +26,8 @@ from service.loop.executors.call_tools import finished
 from service.loop.replies import withdrawn
 from service.tools.approval import AskedAbout, asked_about
 from service.tools.protocol import DescribesCall
+
+log = logging.getLogger(__name__)
 
 
 async def request_human_approve(
@@ -72,10 +75,15 @@ def _descriptions(deps: ExecutorDeps, calls: Iterable[ToolCall], loop: Loop) -> 
     descriptions: dict[str, str] = {}
     for call in calls:
         tool = deps.tools.get(call.name)
-        if tool is not None and isinstance(tool, DescribesCall):
-            words = tool.described(call.arguments, loop.state.run_loop())
-            if words:
-                descriptions[call.id] = words
+        if tool is None or not isinstance(tool, DescribesCall):
+            continue
+        try:
+            words = tool.call_in_words(call.arguments, loop.state.run_loop())
+        except Exception:
+            log.exception("What a call of %s comes to cannot be told", call.name)
+            continue
+        if words:
+            descriptions[call.id] = words
     return descriptions
 
 

@@ -82,11 +82,38 @@ def builtin_tools(
         read_result_tool(load),
     ]
     withheld: dict[str, str] = {}
+    for offered, reasons in (
+        _questions(settings),
+        _of_web(settings),
+        _of_files(settings, load, files),
+        _of_skills(settings),
+        _of_schedules(settings, load, schedules),
+    ):
+        tools += offered
+        withheld |= reasons
+    unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
+    return ToolOffer(
+        tools=tuple(tools),
+        withheld=withheld,
+        remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
+        asks_each_time=frozenset(tool.definition.name for tool in unconfined) | CHANGE_SKILLS,
+    )
+
+
+_Offered = tuple[list[Tool], dict[str, str]]
+"""Tools, and by their names why others are not offered."""
+
+
+def _questions(settings: Settings) -> _Offered:
     reason = _no_questions(settings)
     if reason is None:
-        tools += [ask_user, choose]
-    else:
-        withheld |= {each.definition.name: reason for each in (ask_user, choose)}
+        return [ask_user, choose], {}
+    return [], {each.definition.name: reason for each in (ask_user, choose)}
+
+
+def _of_web(settings: Settings) -> _Offered:
+    tools: list[Tool] = []
+    withheld: dict[str, str] = {}
     if settings.tools.tavily_api_key.get_secret_value().strip():
         tools.append(web_search_tool(settings.tools.tavily_api_key))
     else:
@@ -95,9 +122,13 @@ def builtin_tools(
         tools.append(web_fetch_tool(private_hosts=settings.tools.web_fetch_private_hosts))
     else:
         withheld["web_fetch"] = "Set tools.web_fetch = true to let the model read pages."
-    of_files, reasons = _of_files(settings, load, files)
-    tools += of_files
-    withheld |= reasons
+    return tools, withheld
+
+
+def _of_skills(settings: Settings) -> _Offered:
+    """The tools that read, run and change skills and scripts."""
+    tools: list[Tool] = []
+    withheld: dict[str, str] = {}
     repository = repository_of(settings)
     if settings.tools.skills:
         own, of_projects = skill_readers(repository)
@@ -116,29 +147,23 @@ def builtin_tools(
         tools += skill_tools(repository)
     else:
         withheld |= dict.fromkeys(CHANGE_SKILLS, reason)
-    if schedules is not None:
-        reminder, task = schedule_tools(schedules, load)
-        tools.append(reminder)
-        if settings.llm.effective_provider != "embedded":
-            tools.append(task)
-        else:
-            withheld["schedule"] = (
-                "The embedded model would set what was never asked for. `rondo schedules add --do`"
-                " has it do something at a time."
-            )
-    unconfined = [tool for tool in tools if isinstance(tool, RunScript) and tool.warning]
-    return ToolOffer(
-        tools=tuple(tools),
-        withheld=withheld,
-        remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
-        asks_each_time=frozenset(tool.definition.name for tool in unconfined) | CHANGE_SKILLS,
+    return tools, withheld
+
+
+def _of_schedules(settings: Settings, load: Load, schedules: Schedules | None) -> _Offered:
+    if schedules is None:
+        return [], {}
+    reminder, task = schedule_tools(schedules, load)
+    if settings.llm.effective_provider != "embedded":
+        return [reminder, task], {}
+    reason = (
+        "The embedded model would set what was never asked for. `rondo schedules add --do` has it"
+        " do something at a time."
     )
+    return [reminder], {task.definition.name: reason}
 
 
-def _of_files(
-    settings: Settings, load: Load, files: KeptFiles
-) -> tuple[list[Tool], dict[str, str]]:
-    """The tools that read and change files, and why others are not offered."""
+def _of_files(settings: Settings, load: Load, files: KeptFiles) -> _Offered:
     tools: list[Tool] = []
     withheld: dict[str, str] = {}
     readable = granted_for_reading(settings)

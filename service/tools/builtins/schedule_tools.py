@@ -76,7 +76,7 @@ class ScheduleTool:
         """See `ChecksArguments`."""
         self.function.check(arguments)
 
-    def described(self, arguments: str, run_loop: RunLoop) -> str | None:
+    def call_in_words(self, arguments: str, run_loop: RunLoop) -> str | None:
         """See `DescribesCall`."""
         from service.tools.arguments import json_object
 
