@@ -25,7 +25,7 @@ def notes(terminal: Terminal) -> Path:
 def test_the_difference_is_shown_before_the_yes_and_before_it_is_taken_back(
     terminal: Terminal, notes: Path
 ) -> None:
-    screen = Screen(terminal, "send", "note down")
+    screen = Screen(terminal, "send", "note down", COLUMNS="300")  # a folder can have a long name
     screen.wait_for("May this run?")
     screen.wait_for("-Tuesday")
     screen.wait_for("+Friday")
@@ -40,7 +40,7 @@ def test_the_difference_is_shown_before_the_yes_and_before_it_is_taken_back(
     assert str(notes) in listed.stdout
     change = json.loads(terminal.run("files", "list", "--json").stdout)[0]
     assert change["state"] == "written"
-    screen = Screen(terminal, "files", "undo", change["id"])
+    screen = Screen(terminal, "files", "undo", change["id"], COLUMNS="300")
     screen.wait_for("-Friday")
     screen.wait_for("+Tuesday")
     screen.wait_for("Take it back? [y/n]")

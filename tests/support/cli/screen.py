@@ -50,7 +50,10 @@ class Screen:
         while words not in self.shown[self._read_up_to :]:
             ready, _, _ = select.select([self._near], [], [], max(end - time.monotonic(), 0))
             assert ready, f"{words!r} was never shown; only: {self.shown!r}"
-            self.shown += self._decode(os.read(self._near, 4096))
+            try:
+                self.shown += self._decode(os.read(self._near, 4096))
+            except OSError:  # the other side is closed
+                raise AssertionError(f"{words!r} was never shown; only: {self.shown!r}") from None
         self._read_up_to = self.shown.index(words, self._read_up_to) + len(words)
 
     def stays_still(self, *, seconds: float) -> None:
