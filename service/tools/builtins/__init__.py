@@ -142,7 +142,9 @@ def _of_files(
     tools: list[Tool] = []
     withheld: dict[str, str] = {}
     readable = granted_for_reading(settings)
-    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
+    documents = DocumentReader(
+        partial(sandbox_for, settings.tools.sandbox), hidden=(settings.data_dir.absolute(),)
+    )
     tools.append(ReadFile(readable, documents, files.sent, load))
     if readable.folders:
         tools += file_tools(readable)
