@@ -16,7 +16,9 @@ from pydantic import Field
 from service.domain.anchors import AnchorRef, RememberedFact
 from service.domain.conversation.file_attachments import without_files
 from service.domain.conversation.tool_definitions import REMEMBER, ToolContext
+from service.domain.run_loops import RunLoop
 from service.domain.text import in_one_line, quoted
+from service.schedules.schedule import SCHEDULED
 from service.tools.builtins.read_result import Load
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
@@ -68,11 +70,7 @@ def remember_tool(memory: MemoryReader, load: Load) -> FunctionTool:
         What was said is remembered anyway: this marks what holds now.
         """
         run_loop = await load(context.run_loop_id)
-        said = [
-            without_files(each.user_message or "", each.metadata)
-            for each in (run_loop.iterations if run_loop else ())
-        ]
-        _must_be_their_own(fact, "\n".join(said))
+        _must_be_their_own(fact, _said(run_loop))
         known = await memory.facts(owner=context.owner)
         if any(each.text == " ".join(fact.split()) and not each.superseded_by for each in known):
             return "That is remembered already."
@@ -86,6 +84,16 @@ def remember_tool(memory: MemoryReader, load: Load) -> FunctionTool:
         return f"Remembered, in the place of [{ref}]."
 
     return remember
+
+
+def _said(run_loop: RunLoop | None) -> str:
+    """What a person said in a run loop themselves: without the names of files that they sent, and
+    the words of a schedule, which a model may have written."""
+    return "\n".join(
+        without_files(each.user_message or "", each.metadata)
+        for each in (run_loop.iterations if run_loop else ())
+        if SCHEDULED not in each.metadata
+    )
 
 
 def _must_be_their_own(fact: str, said: str) -> None:
