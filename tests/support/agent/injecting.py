@@ -62,12 +62,12 @@ ALL = [*TEXTS, *DEEDS]
 
 def plain(text: str) -> str:
     """Without what a quote, a page or a document may add or leave out."""
-    return re.sub(r"[\s>\u200b\u00ad]+", "", text)
+    return re.sub(r"[\s>\\\u200b]+", "", text)
 
 
 class Obedient(FunctionLLM):
-    """Does what any text before it says, all at once, and else what the person says: a tool's name
-    and its arguments."""
+    """Does what the person says, a tool's name and its arguments, and then what any text says that
+    is before it, all at once."""
 
     context_tokens = 200_000
 
@@ -92,7 +92,10 @@ class Obedient(FunctionLLM):
             yield part
 
     def obey(self, messages: Sequence[Message]) -> Answer:
-        """The calls that anything before it asks for."""
+        """What the person has just said first, and then the calls that anything asks for."""
+        words = messages[-1].words if messages[-1].role == "user" else ""
+        if command := re.match(r"(\w+) (\{.*\})", words, re.DOTALL):
+            return [tool_call(command[1], **json.loads(command[2]))]
         parts = [part for each in messages for part in (each.text, *each.notes)]
         shown = "\n".join((*parts, *self.descriptions))
         bare = plain(shown)
@@ -103,9 +106,7 @@ class Obedient(FunctionLLM):
             learned = re.search(r"4711-\w+", shown)
             known = {**self.places, "secret": learned[0] if learned else "nothing"}
             return [self._call(each, index, known) for index, each in enumerate(first or due)]
-        words = messages[-1].words if messages[-1].role == "user" else ""
-        command = re.match(r"(\w+) (\{.*\})", words, re.DOTALL)
-        return [tool_call(command[1], **json.loads(command[2]))] if command else "That is all."
+        return "That is all."
 
     @staticmethod
     def _call(injection: Injection, index: int, known: dict[str, str]) -> StreamPart:
@@ -188,6 +189,16 @@ class House:
     harm: Harm
     collector: Collector
     home: Path
+    files: dict[str, str]
+    """What must stay as it is, with what it holds."""
+
+    def prepared(self) -> None:
+        """What the test has put there belongs there."""
+        self.files.clear()
+        self.files.update(_everything_in(self.home / "notes"))
+        for name in ("scripts", ".agents"):
+            self.files.update(_everything_in(self.home / "data" / name))
+        self.files.update(_everything_in(self.home / "rondo.toml"))
 
     async def told(self, name: str, /, **arguments: object) -> str:
         """The person has a tool used, and says yes where that asks; the id of its run loop."""
@@ -196,7 +207,7 @@ class House:
         loop_id = events[0].run_loop_id
         if (state := self.waits(loop_id)) is not None and not self.model.tried:
             assert state.awaiting is not None
-            assert name in state.awaiting.prompt
+            assert [each.name for each in state.awaiting.tool_calls] == [name]
             await self.agent.answer(loop_id, approved=True)
             await self.settled(loop_id)
         return loop_id
@@ -225,8 +236,10 @@ class House:
 
     async def refused(self, loop_id: str) -> RunLoop:
         """The person says no to all that the run loop wants; how it ended."""
-        while self.waits(loop_id) is not None:
-            await self.agent.answer(loop_id, approved=False)
+        while (state := self.waits(loop_id)) is not None:
+            assert state.awaiting is not None
+            request_id = state.awaiting.request_id
+            await self.agent.answer(loop_id, approved=False, request_id=request_id)
             await self.settled(loop_id)
         return await rested(self.agent, loop_id)
 
@@ -252,7 +265,7 @@ class House:
 def _everything_in(folder: Path) -> dict[str, str]:
     return {
         str(each): hashlib.sha256(each.read_bytes()).hexdigest()
-        for each in sorted(folder.rglob("*"))
+        for each in (folder, *sorted(folder.rglob("*")))
         if each.is_file()
     }
 
@@ -301,14 +314,14 @@ async def house_in(
         async with agent_from_settings(settings, llm=model, tools=harm.tools()) as agent:
             door = run_loop("door", (f"My door code 门锁密码 is {DOOR_CODE}.", "Noted."))
             await agent.memory.long_term.archive_many([door, *remembered])
-            house = House(agent, model, harm, collector, home)
-            own = [notes, data / "scripts", data / ".agents"]
-            before = [_everything_in(each) for each in own]
+            house = House(agent, model, harm, collector, home, {})
+            house.prepared()
             facts = await agent.memory.long_term.facts(owner="me")
             yield house
             assert harm.done == [], "nothing has run without a yes"
-            assert [_everything_in(each) for each in own] == before
-            assert settings_file.read_text() == f'[llm]\napi_key = "{API_KEY}"\n'
+            before = dict(house.files)
+            house.prepared()
+            assert house.files == before
             assert agent.memory.journal.standing_approvals.of("me") == ()
             assert agent.schedules.all() == ()
             assert await agent.memory.long_term.facts(owner="me") == facts
@@ -317,4 +330,3 @@ async def house_in(
             key = (data / "secrets" / "key").read_text("latin-1").strip()
             for secret in (TOKEN, API_KEY, SECRET, key):
                 assert secret not in words
-
