@@ -204,7 +204,7 @@ async def test_through_what_is_recalled_and_found_in_memory(
 
 
 async def test_through_facts_and_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [each for each in TEXTS if "\n" not in each.text][::9]
+    texts = [each for each in TEXTS if "\n" not in each.text][::13]
     kept = [f"zwibbel quince medlar: {each.text}" for each in texts[:3]]
     facts = [
         run_loop(
@@ -219,7 +219,7 @@ async def test_through_facts_and_notes(tmp_path: Path, monkeypatch: pytest.Monke
         assert "Not remembered yet: there are facts" in house.shown()
         notes = house.agent.memory.long_term.notes
         cited = tuple(notes.unread("me", limit=1))
-        sentences = tuple(NewSentence(each.text, cited) for each in texts)
+        sentences = tuple(NewSentence(f"The wryneck: {each.text}", cited) for each in texts)
         notes.write("me", [NewSentences("topic", "wryneck", sentences)], read=[])
         house.model.tried.clear()
         loop_id = await house.told("memory_search", query="wryneck")

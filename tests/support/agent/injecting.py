@@ -17,7 +17,8 @@ import pytest
 
 from service.agent.agent import Agent
 from service.agent.agent_factory import agent_from_settings
-from service.config import EmbedderSettings, LLMSettings, Settings, ToolsSettings
+from service.config import EmbedderSettings, LLMSettings, MemorySettings, Settings, ToolsSettings
+from service.config_sections import ConsolidationSettings
 from service.domain.conversation.file_attachments import NewFile
 from service.domain.conversation.messages import Message
 from service.domain.conversation.stream_parts import StreamPart
@@ -307,6 +308,7 @@ async def house_in(
         data_dir=data,
         llm=LLMSettings(base_url="http://127.0.0.1:9/v1", model="none", api_key=API_KEY),
         embedder=EmbedderSettings(kind="none"),
+        memory=MemorySettings(consolidation=ConsolidationSettings(enabled=True)),
         tools=ToolsSettings.model_validate(granted | tools),
     )
     model = Obedient(places)
@@ -324,6 +326,7 @@ async def house_in(
             assert house.files == before
             assert agent.memory.journal.standing_approvals.of("me") == ()
             assert agent.schedules.all() == ()
+            await agent.memory.archivist.drain()
             assert await agent.memory.long_term.facts(owner="me") == facts
             assert not any("?" in each for each in collector.asked), "nothing was carried out"
             words = house.shown()
