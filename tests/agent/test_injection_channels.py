@@ -135,7 +135,7 @@ async def test_through_what_a_script_writes_while_it_runs(house: House) -> None:
         f"for each in {[each.text for each in ALL]!r}: print(each, flush=True)"
     )
     house.prepared()
-    loop_id = await house.told("run_script", name="report.py")
+    loop_id = await house.told("run_script", "run_loop", name="report.py")
     await obeyed(house, loop_id)
     assert house.unquoted(ALL) == []
 
@@ -149,7 +149,7 @@ async def test_through_a_page_of_the_web(house: House) -> None:
     assert house.unquoted(ALL) == []
 
 
-async def test_through_a_skill(house: House) -> None:
+async def test_malicious_skills_do_nothing_without_a_yes(house: House) -> None:
     put_skill(
         house.home / "data",
         "help",
@@ -266,7 +266,8 @@ def test_a_new_tool_that_asks_nobody_is_thought_about_here(tmp_path: Path) -> No
         ),
     )
     agent = agent_from_settings(settings, llm=FunctionLLM(echo))
-    asks_nobody = {name for name in agent.tools.names if not agent.tools.get(name).needs_approval}
+    tools = {name: agent.tools.get(name) for name in agent.tools.names}
+    asks_nobody = {name for name, tool in tools.items() if tool and not tool.needs_approval}
     assert asks_nobody == {
         "ask_user", "calculator", "choose", "current_time", "list_files", "memory_expand",
         "memory_search", "read_file", "read_result", "read_skill", "remember", "search_files",

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -201,7 +201,9 @@ class House:
             self.files.update(_everything_in(self.home / "data" / name))
         self.files.update(_everything_in(self.home / "rondo.toml"))
 
-    async def told(self, name: str, /, **arguments: object) -> str:
+    async def told(
+        self, name: str, remember: Literal["run_loop"] | None = None, /, **arguments: object
+    ) -> str:
         """The person has a tool used, and says yes where that asks; the id of its run loop."""
         words = f"{name} {json.dumps(arguments, ensure_ascii=False)}"
         events = await sent(self.agent, words, "new")
@@ -209,7 +211,7 @@ class House:
         if (state := self.waits(loop_id)) is not None and not self.model.tried:
             assert state.awaiting is not None
             assert [each.name for each in state.awaiting.tool_calls] == [name]
-            await self.agent.answer(loop_id, approved=True)
+            await self.agent.answer(loop_id, approved=True, remember=remember)
             await self.settled(loop_id)
         return loop_id
 
