@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(
-    r"^\| (?P<incident>[^|`]+) \| [^|]+ \| `(?P<file>[^`:]+)::(?P<test>\w+)` \|$", re.M
+    r"^\| (?P<incident>[^|`]+) \| [^|]+ \| `(?P<file>[^`:]+)::(?P<test>\w+)` \|$", re.MULTILINE
 )
 INCIDENTS = ROW.findall((ROOT / "docs" / "incidents.md").read_text("utf-8"))
 SMALL = frozenset(("a", "an", "the"))
