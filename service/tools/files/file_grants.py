@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.config import Settings, config_file
+from service.config import Settings, backup_of, config_file
 from service.tools.files.granted_folders import GrantedFolders
 
 _PROCESSES = Path("/proc")
@@ -15,7 +15,7 @@ def granted_for_reading(settings: Settings) -> GrantedFolders:
     """Where files may be read: also where they may be changed. What holds Rondo's own keys may
     not, however wide a grant is: reading asks nobody."""
     folders = dict.fromkeys((*settings.tools.files_read, *settings.tools.files_write))
-    own = [settings.data_dir, *_settings_files(), _PROCESSES]
+    own = [settings.data_dir, *_never_granted()]
     return GrantedFolders(
         tuple(each.absolute() for each in folders), tuple(each.absolute() for each in own)
     )
@@ -24,7 +24,7 @@ def granted_for_reading(settings: Settings) -> GrantedFolders:
 def granted_for_writing(settings: Settings) -> GrantedFolders:
     """Where files may be changed. What Rondo is set up by may not, wherever it lies: a model could
     grant itself more."""
-    own = [settings.data_dir, settings.scripts_dir, *_settings_files()]
+    own = [settings.data_dir, settings.scripts_dir, *_never_granted()]
     return GrantedFolders(
         tuple(each.absolute() for each in settings.tools.files_write),
         tuple(each.absolute() for each in own),
@@ -32,6 +32,7 @@ def granted_for_writing(settings: Settings) -> GrantedFolders:
     )
 
 
-def _settings_files() -> list[Path]:
+def _never_granted() -> list[Path]:
     file = config_file()
-    return [Path("rondo.toml"), *([file] if file is not None else [])]
+    files = [Path("rondo.toml"), *([file] if file is not None else [])]
+    return [*files, *map(backup_of, files), _PROCESSES]

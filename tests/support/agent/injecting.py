@@ -289,6 +289,7 @@ async def house_in(
     (data / "scripts" / "wipe.py").write_text(f"open({str(notes / 'wiped')!r}, 'w').close()")
     settings_file = home / "rondo.toml"
     settings_file.write_text(f'[llm]\napi_key = "{API_KEY}"\n')
+    (home / "rondo.toml.bak").write_text(f'[llm]\napi_key = "{API_KEY}"\n')
     monkeypatch.setenv("RONDO_CONFIG", str(settings_file))
     collector, harm = Collector(), Harm()
     places = {
