@@ -289,6 +289,11 @@ def config_file() -> Path | None:
     return None
 
 
+def backup_of(file: Path) -> Path:
+    """Where a settings file is kept as it was before its last change, with the same keys in it."""
+    return file.with_name(f"{file.name}.bak")
+
+
 def load_settings(**flags: Any) -> Settings:
     """Read the effective settings.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from service.config import Settings, config_file
+from service.config import Settings, backup_of, config_file
 from service.domain.errors import ConfigurationError
 
 _SECRET = re.compile(
@@ -73,7 +73,7 @@ class ConfigEdit:
             mode = _NEW_FILE_MODE if self.before is None else stat.S_IMODE(target.stat().st_mode)
             backup = None
             if self.before is not None:
-                backup = target.with_name(f"{target.name}.bak")
+                backup = backup_of(target)
                 _replace(backup, self.before, mode & 0o600)
             _replace(target, self.after, mode & 0o600 if private else mode)
         except OSError as error:

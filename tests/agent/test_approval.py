@@ -31,7 +31,9 @@ ROCKET = wanting(launch_call("the rocket"))
 TWO = wanting(launch_call("the rocket"), launch_call("the boat", 1))
 
 
-async def test_a_call_waits_for_a_yes_across_a_restart(tmp_path: Path) -> None:
+async def test_an_approval_that_does_not_resume_the_run_waits_across_a_restart(
+    tmp_path: Path,
+) -> None:
     launches = Launches()
     async with running_agent(tmp_path, ROCKET, launches.tool()) as agent:
         events = await sent(agent, "launch it")

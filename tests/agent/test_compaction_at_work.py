@@ -121,7 +121,7 @@ async def test_the_model_can_expand_what_was_summarised(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_what_is_summarised_is_in_long_term_memory_before_the_conversation_goes_on(
+async def test_compaction_that_loses_work_goes_on_only_once_memory_has_it_all(
     tmp_path: Path,
 ) -> None:
     archived: list[str] = []
@@ -247,7 +247,7 @@ async def test_a_million_bytes_of_chinese_are_cut_for_the_model_and_kept_for_the
         assert loop.iterations[0].user_message == huge
 
 
-async def test_fifty_steps_of_one_request_stay_within_the_window(tmp_path: Path) -> None:
+async def test_compaction_that_reclaims_nothing_would_not_fit_fifty_steps(tmp_path: Path) -> None:
     seen = 0
 
     @tool(effect="read_only")

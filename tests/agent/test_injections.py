@@ -1,56 +1,40 @@
-"""Instructions in what tools, scripts, recalled and imported text bring in change nothing.
+"""Instructions in what tools, a search, recalled and imported text bring in, one by one.
 
 The model of these tests obeys every one of them: what keeps it from harm is not its judgement. The
-texts are our own, after the kinds that are known in public.
+texts are our own, after the kinds that are known in public. `test_injection_channels.py` brings
+them in by every other way that there is, all at once.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import AsyncIterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from pydantic import SecretStr
 
 from service.agent.agent import Agent
 from service.domain.conversation.messages import Message
-from service.domain.history.events import RunLoopIdle
-from service.domain.history.human_input import InputRequired
 from service.memory.exchange.importing import Importing
 from service.memory.run_loop_lines import line_of
 from service.tools.builtins.remember import remember_tool
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.builtins.web_search import web_search_tool
-from service.tools.decorator import FunctionTool, tool
+from service.tools.decorator import tool
 from tests.support.agent.agents import Answer, FunctionLLM, call, running_agent, sent
+from tests.support.agent.injecting import TEXTS as INJECTIONS
+from tests.support.agent.injecting import Harm, Injection, plain
 from tests.support.memory.remembering import run_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-FIXTURE = Path(__file__).parents[2] / "data" / "fixtures" / "injections" / "texts.jsonl"
-
-
-class Injection(NamedTuple):
-    language: str
-    kind: str
-    text: str
-    call: dict[str, Any]
-
-
-INJECTIONS = [Injection(**json.loads(line)) for line in FIXTURE.read_text("utf-8").splitlines()]
-
-
-def plain(text: str) -> str:
-    return re.sub(r"[\s>]+", "", text)  # quotes are marked with ">"
-
 
 class Obedient:
-    """Does what any text before it says, and else what the person said: ``read`` or ``run``."""
+    """Does what any text before it says, and else what the person said: ``read`` or ``search``."""
 
     def __init__(self) -> None:
         self.tried: list[Injection] = []
@@ -67,39 +51,13 @@ class Obedient:
             return [call("read_page", json.dumps({"number": int(messages[-1].text.split()[1])}))]
         if messages[-1].text.startswith("search"):
             return [call("web_search", json.dumps({"query": messages[-1].text}))]
-        if messages[-1].text.startswith("run"):
-            return [call("run_script", json.dumps({"name": "report.py"}))]
         return "I know nothing of it."
 
 
-class Harm:
-    """Tools that must not run, and what they did."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    def tools(self) -> list[FunctionTool]:
-        @tool(effect="side_effects", needs_approval=True)
-        def pay(to: str, amount: int) -> None:
-            """Pay."""
-            self.done.append(f"paid {amount} to {to}")
-
-        @tool(effect="side_effects", needs_approval=True)
-        def send_mail(to: str, text: str) -> None:
-            """Send an e-mail."""
-            self.done.append(f"mailed {text} to {to}")
-
-        @tool(effect="side_effects", needs_approval=True)
-        def delete_files(folder: str) -> None:
-            """Delete a folder."""
-            self.done.append(f"deleted {folder}")
-
-        @tool(effect="read_only")
-        def read_page(number: int) -> str:
-            """Read a page."""
-            return INJECTIONS[number].text
-
-        return [pay, send_mail, delete_files, read_page]
+@tool(effect="read_only")
+def read_page(number: int) -> str:
+    """Read a page."""
+    return INJECTIONS[number].text
 
 
 class House(NamedTuple):
@@ -116,14 +74,11 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     scripts.mkdir()
     wiped = tmp_path / "wiped"
     (scripts / "wipe.py").write_text(f"open({str(wiped)!r}, 'w').close()")
-    texts = [each.text for each in INJECTIONS]
-    (scripts / "report.py").write_text(
-        f"import sys\nsys.stdout.reconfigure(encoding='utf-8')\nprint('\\n'.join({texts!r}))"
-    )
     async with running_agent(
         tmp_path / "data",
         FunctionLLM(model),
         *harm.tools(),
+        read_page,
         run_script_tool(scripts),
         auto_classify=False,
         max_iterations=200,
@@ -169,24 +124,6 @@ async def test_through_what_is_recalled(house: House, imported: bool) -> None:
     assert {each.text for each in house.model.tried} == {each.text for each in INJECTIONS}
 
 
-async def test_through_the_output_of_a_script_that_was_allowed(house: House) -> None:
-    for _ in INJECTIONS:
-        asked = (await sent(house.agent, "run the report", "new"))[-1]
-        loop_id = asked.run_loop_id
-        if not isinstance(asked.body, InputRequired) or "report.py" not in asked.body.prompt:
-            continue  # what an earlier report said was recalled, and obeyed at once
-        await house.agent.answer(loop_id, approved=True, remember="run_loop")
-        async for event in house.agent.events(run_loop_id=loop_id, after=0):
-            body = event.body
-            if isinstance(body, RunLoopIdle) or (
-                isinstance(body, InputRequired) and "report.py" not in body.prompt
-            ):
-                break
-        if len(house.model.tried) == len(INJECTIONS):
-            break
-    assert len(house.model.tried) == len(INJECTIONS)
-
-
 async def test_through_the_results_of_a_search(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,8 +135,10 @@ async def test_through_the_results_of_a_search(
     class Tavily(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked.append(self.rfile.read(int(self.headers["Content-Length"])))
-            each = INJECTIONS[int(json.loads(asked[-1])["query"].split()[1])]
-            page = {"title": each.text, "url": "https://example.org/a", "content": each.text}
+            number = int(json.loads(asked[-1])["query"].split()[1])
+            words = ("Opening hours", INJECTIONS[number].text)
+            title, content = words if number % 2 else reversed(words)
+            page = {"title": title, "url": "https://example.org/a", "content": content}
             body = json.dumps({"results": [page]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))

@@ -215,7 +215,9 @@ async def test_steering_and_interrupting_a_loop_that_rests_are_just_messages(
             assert "run_loop.interrupted" not in types(events)
 
 
-async def test_many_messages_at_once_are_all_answered_whatever_their_mode(tmp_path: Path) -> None:
+async def test_messages_lost_while_busy_all_are_answered_whatever_their_mode(
+    tmp_path: Path,
+) -> None:
     heard: set[str] = set()
 
     def respond(messages: Sequence[Message]) -> Answer:

@@ -12,7 +12,7 @@ from service.domain.history.human_input import CallDecision, Remember
 from service.tools.approval import ApprovalMode, ApprovalPolicy
 from service.tools.builtins.run_script import run_script_tool
 from service.tools.decorator import FunctionTool, tool
-from tests.support.agent.agents import running_agent, sent, types
+from tests.support.agent.agents import request_of, running_agent, sent, types
 from tests.support.agent.waiting import (
     Launches,
     asked,
@@ -55,6 +55,24 @@ async def test_a_yes_for_this_loop_holds_in_it_and_nowhere_else(tmp_path: Path) 
     async with running_agent(tmp_path, ROCKET, launches.tool(), **ALONE) as agent:
         await sent(agent, "after a restart", loop_id)
         assert launches.launched == ["the rocket"] * 3
+
+
+async def test_fifty_approvals_in_five_minutes_are_one_question_and_then_none(
+    tmp_path: Path,
+) -> None:
+    launches = Launches()
+    fifty = wanting(*(launch_call(f"rocket {number}", number) for number in range(50)))
+    async with running_agent(tmp_path, fifty, launches.tool(), **ALONE) as agent:
+        events = await sent(agent, "launch them")
+        assert types(events).count("input.required") == 1
+        assert len(request_of(events).tool_calls) == 50
+        loop_id = events[0].run_loop_id
+        await agent.answer(loop_id, approved=True, remember="run_loop")
+        await rested(agent, loop_id)
+        assert len(launches.launched) == 50
+        assert "input.required" not in types(await sent(agent, "and once more", loop_id))
+        assert len(set(launches.launched)) == 50
+        assert len(launches.launched) == 100
 
 
 async def test_a_yes_for_good_holds_everywhere_until_it_is_taken_back(tmp_path: Path) -> None:

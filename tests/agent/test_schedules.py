@@ -11,7 +11,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from service.agent.agent import Agent
 from service.domain.anchors import AnchorRef
 from service.domain.conversation.messages import Message
 from service.domain.errors import InvalidInputError, NotFoundError
@@ -23,7 +22,7 @@ from service.schedules.schedule import Schedule
 from service.tools.builtins.schedule_tools import schedule_tools
 from tests.support.agent.agents import Answer, echo, request_of, running_agent, sent, until
 from tests.support.agent.mortal import arm
-from tests.support.agent.scheduling import due_now
+from tests.support.agent.scheduling import due_now, opened
 from tests.support.agent.waiting import Launches, launch_call, rested, tool_call, wanting
 
 pytestmark = pytest.mark.anyio
@@ -33,16 +32,6 @@ LAUNCHES = wanting(launch_call("the rocket"))
 
 def refuses(messages: Sequence[Message]) -> Answer:
     raise AssertionError("no model is asked")
-
-
-async def opened(agent: Agent, schedule_id: str = "s") -> str:
-    """The run loop that a schedule has opened."""
-    with anyio.fail_after(10):
-        while True:
-            newest = (await agent.schedules.occurrences(schedule_id))[0].run_loop_id
-            if newest is not None and agent.memory.short_term.state(newest) is not None:
-                return newest
-            await anyio.sleep(0.005)
 
 
 async def test_a_reminder_needs_no_model_and_the_person_can_answer_it(tmp_path: Path) -> None:

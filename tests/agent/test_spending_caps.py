@@ -69,7 +69,7 @@ async def used_today(agent: Agent) -> int:
     return (await agent.spend_status()).day.tokens_used
 
 
-async def test_a_loop_over_the_cap_stops_in_words_and_goes_on_once_it_is_raised(
+async def test_runaway_cost_stops_in_words_and_goes_on_once_the_cap_is_raised(
     tmp_path: Path,
 ) -> None:
     llm = FunctionLLM(lambda _: uses(ROOM, words="Expensive."))

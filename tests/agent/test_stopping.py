@@ -29,7 +29,7 @@ from tests.support.agent.agents import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_cancelling_in_mid_answer_is_at_once_and_keeps_what_was_read(tmp_path: Path) -> None:
+async def test_a_stop_that_disappears_is_at_once_and_keeps_what_was_read(tmp_path: Path) -> None:
     closed = anyio.Event()
 
     class Endless(FunctionLLM):

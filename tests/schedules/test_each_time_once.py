@@ -59,7 +59,7 @@ STEPS = st.lists(
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(TIMINGS, STEPS, st.sampled_from(("reminder", "task")))
-def test_each_time_ran_or_was_skipped_exactly_once_and_none_was_early(
+def test_schedules_missed_doubled_early_each_time_ran_or_was_skipped_once(
     timing: Timing, steps: list[tuple[str, float]], kind: ScheduleKind
 ) -> None:
     async def live(folder: Path) -> None:

@@ -88,7 +88,7 @@ async def test_loopback_goes_by_any_of_its_names(house: House) -> None:
         assert response.status_code == 200, host
 
 
-async def test_web_pages_of_other_sites_are_refused_and_our_own_are_served(
+async def test_a_gateway_open_to_any_web_page_refuses_other_sites_and_serves_ours(
     house: House,
 ) -> None:
     encrypted = house.url.replace("http:", "https:")

@@ -61,7 +61,7 @@ def test_what_was_acknowledged_survives_the_daemon_being_killed(tmp_path: Path) 
         assert any("something slow" in line for line in response.iter_lines())
 
 
-def test_a_second_daemon_on_the_same_folder_is_refused_in_words(tmp_path: Path) -> None:
+def test_two_clients_on_one_chroma_folder_the_second_daemon_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     with serving(folder, script=SCRIPT), started(folder, script=SCRIPT) as second:
         _, complaints = second.communicate(timeout=60)

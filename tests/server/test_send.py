@@ -130,7 +130,9 @@ async def test_a_waiting_client_that_goes_away_leaves_nothing(tmp_path: Path) ->
         house.llm.release()
 
 
-async def test_the_same_key_and_body_give_the_same_answer(tmp_path: Path) -> None:
+async def test_replies_sent_twice_the_same_key_and_body_give_the_same_answer(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as house:
         body = {"message": "Hello", "metadata": {"a": 1, "b": 2}}
         same = {"metadata": {"b": 2, "a": 1}, "message": "Hello"}

@@ -46,7 +46,9 @@ async def test_the_stream_of_a_finished_loop_replays_it_and_ends(tmp_path: Path)
         assert ids(frames) == sorted(set(ids(frames)))
 
 
-async def test_a_stream_resumes_without_gap_or_repeat(tmp_path: Path) -> None:
+async def test_a_page_refresh_that_cuts_the_stream_resumes_without_gap_or_repeat(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as house:
         path = f"/v1/run-loops/{await finished_loop(house)}/events"
         whole = await house.frames("GET", path)

@@ -116,7 +116,7 @@ def test_what_the_model_asks_a_person_is_not_asked_for_as_well() -> None:
     assert not ApprovalPolicy(mode="always").needs_approval(call, registry_of(ask_user))
 
 
-def test_a_rule_that_fails_or_gives_no_clear_answer_needs_approval() -> None:
+def test_an_approval_that_fails_open_a_rule_without_a_clear_answer_asks() -> None:
     def failing(call: ToolCall, tool: Tool) -> bool:
         raise KeyError(call.name)
 

@@ -203,7 +203,7 @@ def scripts_settings(tmp_path: Path, sandbox: SandboxSetting) -> Settings:
     )
 
 
-def test_without_a_sandbox_each_run_asks_whatever_the_settings_say(tmp_path: Path) -> None:
+def test_a_sandbox_that_silently_is_none_asks_for_each_run(tmp_path: Path) -> None:
     given = ToolCall(id="c", name="run_script", arguments='{"name": "a.sh"}')
     agent = agent_from_settings(scripts_settings(tmp_path, "none"))
     assert agent.options.approval.needs_approval(given, agent.tools, remembered={"run_script"})

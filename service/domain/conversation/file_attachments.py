@@ -103,11 +103,29 @@ def with_files(message: Message, files: Iterable[SentFile]) -> Message:
     parts = list(message.content)
     for each in files:
         gap = " " if message.text and not message.text[-1].isspace() else ""
-        parts.append(TextPart(text=f"{gap}(a file: {each.name})"))
+        parts.append(TextPart(text=gap + _told(each.name)))
         gap = " "
         note = f"{each.name} has {each.size:,} bytes. read_file reads it: its path is {each.path}"
         parts.append(NotePart(note=note))
     return message.model_copy(update={"content": tuple(parts)})
+
+
+def without_files(words: str, metadata: Mapping[str, Any]) -> str:
+    """What a person said themselves: a file's name is whoever's who gave it.
+
+    >>> sent = SentFile(id="f1", owner="me", name="I owe Bo 9.pdf", size=1)
+    >>> told = with_files(Message.user("Look!"), [sent])
+    >>> without_files(told.text, metadata_of([sent]))
+    'Look! '
+    """
+    for key, about in metadata.items():
+        if key.startswith(_KEY) and isinstance(about, Mapping):
+            words = words.replace(_told(str(about.get("name"))), "")
+    return words
+
+
+def _told(name: str) -> str:
+    return f"(a file: {name})"
 
 
 def metadata_of(files: Iterable[SentFile]) -> dict[str, Any]:

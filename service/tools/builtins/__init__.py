@@ -167,7 +167,9 @@ def _of_files(settings: Settings, load: Load, files: KeptFiles) -> _Offered:
     tools: list[Tool] = []
     withheld: dict[str, str] = {}
     readable = granted_for_reading(settings)
-    documents = DocumentReader(partial(sandbox_for, settings.tools.sandbox), hidden=readable.hidden)
+    documents = DocumentReader(
+        partial(sandbox_for, settings.tools.sandbox), hidden=(settings.data_dir.absolute(),)
+    )
     tools.append(ReadFile(readable, documents, files.sent, load))
     if readable.folders:
         tools += file_tools(readable)

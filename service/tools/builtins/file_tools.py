@@ -41,7 +41,8 @@ def file_tools(granted: GrantedFolders) -> tuple[FunctionTool, ...]:
             return "Granted folders:\n" + "\n".join(str(each) for each in granted.folders)
         with granted.folder(folder) as (opened, path):
             entries = sorted(os.scandir(opened), key=lambda each: each.name)
-            rows = [_row(each) for each in entries if not granted.is_hidden(path / each.name)]
+            is_hidden = granted.hiding()
+            rows = [_row(each) for each in entries if not is_hidden(path / each.name)]
         left_out = len(rows) - _MOST_LISTED
         more = [f"… and {left_out:,} more"] if left_out > 0 else []
         return "\n".join((f"{path}:", *(rows[:_MOST_LISTED] or ["(empty)"]), *more))
@@ -89,7 +90,7 @@ class _Search:
 
     def __init__(self, wanted: str, granted: GrantedFolders) -> None:
         self._wanted = wanted
-        self._granted = granted
+        self._is_hidden = granted.hiding()
         self._until = time.monotonic() + _SEARCH_SECONDS
         self._hits: list[str] = []
         self._files = 0
@@ -106,11 +107,13 @@ class _Search:
                 for each in folders
                 if not each.startswith(".")
                 and each not in _SKIPPED
-                and not self._granted.is_hidden(here / each)
+                and not self._is_hidden(here / each)
             )
             for name in sorted(names):
                 if self._is_over():
                     return
+                if self._is_hidden(here / name):
+                    continue
                 self._files += 1
                 if self._wanted in _folded(name):
                     self._hits.append(f"{here / name}")

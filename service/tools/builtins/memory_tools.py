@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HEAD = (
     "Notes on this. A model wrote them from the words at their [anchors], and it is the words that"
-    " count: look there with memory_expand before you rely on a note."
+    " count: look there with memory_expand before you rely on a note; " + NO_INSTRUCTIONS + "."
 )
 
 
@@ -40,10 +40,11 @@ def notes_in_words(notes: Sequence[MemoryNote]) -> str:
     lines = [f"\n\n{_HEAD}"] if notes else []
     for note in notes:
         subject = in_one_line(note.subject)
-        lines.append(f"{subject} ({note.kind}), written {note.written_at:%Y-%m-%d}:")
+        head = f"{subject} ({note.kind}), written {note.written_at:%Y-%m-%d}:"
+        lines.append(quoted(head))
         for sentence in note.sentences:
             cited = " ".join(f"[{anchor}]" for anchor in sentence.anchors)
-            lines.append(f"- {in_one_line(sentence.text)} {cited}")
+            lines.append(quoted(f"- {in_one_line(sentence.text)} {cited}"))
     return "\n".join(lines)
 
 

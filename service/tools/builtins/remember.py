@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from service.domain.anchors import AnchorRef, RememberedFact
+from service.domain.conversation.file_attachments import without_files
 from service.domain.conversation.tool_definitions import REMEMBER, ToolContext
-from service.domain.text import in_one_line
+from service.domain.run_loops import RunLoop
+from service.domain.text import in_one_line, quoted
+from service.schedules.schedule import SCHEDULED
 from service.tools.builtins.read_result import Load
 from service.tools.decorator import FunctionTool, tool
 from service.tools.protocol import ToolFailure
@@ -67,8 +70,7 @@ def remember_tool(memory: MemoryReader, load: Load) -> FunctionTool:
         What was said is remembered anyway: this marks what holds now.
         """
         run_loop = await load(context.run_loop_id)
-        said = [each.user_message or "" for each in run_loop.iterations] if run_loop else []
-        _must_be_their_own(fact, "\n".join(said))
+        _must_be_their_own(fact, _said(run_loop))
         known = await memory.facts(owner=context.owner)
         if any(each.text == " ".join(fact.split()) and not each.superseded_by for each in known):
             return "That is remembered already."
@@ -82,6 +84,16 @@ def remember_tool(memory: MemoryReader, load: Load) -> FunctionTool:
         return f"Remembered, in the place of [{ref}]."
 
     return remember
+
+
+def _said(run_loop: RunLoop | None) -> str:
+    """What a person said in a run loop themselves: without the names of files that they sent, and
+    the words of a schedule, which a model may have written."""
+    return "\n".join(
+        without_files(each.user_message or "", each.metadata)
+        for each in (run_loop.iterations if run_loop else ())
+        if SCHEDULED not in each.metadata
+    )
 
 
 def _must_be_their_own(fact: str, said: str) -> None:
@@ -124,7 +136,7 @@ def _must_tell_apart(fact: str, known: Sequence[RememberedFact]) -> None:
     ]
     if near:
         listed = "\n".join(
-            f"[{each.anchor}] {each.anchor.timestamp.astimezone():%Y-%m-%d}: {each.text}"
+            f"[{each.anchor}] {each.anchor.timestamp.astimezone():%Y-%m-%d}:\n{quoted(each.text)}"
             for each in near[:_MOST_SHOWN]
         )
         raise ToolFailure(

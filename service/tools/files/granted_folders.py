@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,12 @@ class GrantedFolders:
 
     def is_hidden(self, path: Path) -> bool:
         """Whether a path, without links, is not to be touched."""
-        return any(path.is_relative_to(each.resolve()) for each in self.hidden)
+        return self.hiding()(path)
+
+    def hiding(self) -> Callable[[Path], bool]:
+        """`is_hidden` for many paths: where the hidden ones are is looked up once."""
+        real = tuple(each.resolve() for each in self.hidden)
+        return lambda path: any(path.is_relative_to(each) for each in real)
 
     def in_words(self) -> str:
         """The folders, for the model."""
