@@ -72,7 +72,7 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
 
 
 READS_BEYOND = {"web_fetch", "read_project_skill"}
-"""They only read, too, but what they read is chosen by others, and an address can carry words out."""
+"""They only read, too, but what others have written; and an address can carry words out."""
 
 
 def test_what_only_reads_asks_nobody_and_all_that_changes_something_asks(tmp_path: Path) -> None:
