@@ -47,6 +47,10 @@ class StandingApproval:
         """Whether it covers less than its scope."""
         return self.arguments is not None or self.until is not None
 
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.until is not None and now >= self.until
+
     @property
     def rule(self) -> NarrowedRule:
         """What it covers."""

@@ -90,7 +90,7 @@ class ApprovalTable:
     def of(self, owner: str) -> tuple[StandingApproval, ...]:
         """See `StandingApprovals.of`."""
         now = datetime.now(UTC)
-        mine = [e for e in self._all.values() if e.owner == owner and not e.rule.is_over(now)]
+        mine = [e for e in self._all.values() if e.owner == owner and not e.is_over(now)]
         return tuple(sorted(mine, key=lambda each: each.granted_at, reverse=True))
 
     def scopes(self, owner: str) -> frozenset[str]:
@@ -130,7 +130,7 @@ class ApprovalTable:
 
     def over(self, now: datetime) -> list[StandingApproval]:
         """Those whose time is over, and that are still kept."""
-        return [each for each in self._all.values() if each.rule.is_over(now)]
+        return [each for each in self._all.values() if each.is_over(now)]
 
     def take_over(
         self, granted: Iterable[StandingApproval], gone: Collection[StandingApproval] = ()
