@@ -133,6 +133,7 @@ if TYPE_CHECKING:  # what type checkers and editors read; `NAMES_IN` has the sam
         RunLoopMention,
         ScheduleMention,
     )
+    from service.domain.history.approval_rules import NarrowedRule, Narrowing
     from service.domain.history.events import (
         CompactionFinished,
         CompactionRequested,
@@ -236,7 +237,7 @@ __all__ = [  # noqa: RUF022 - capitals and small letters as Python sorts them
     "McpServerSettings", "McpToolSettings", "Memory", "MemoryHit", "MemoryNote", "MemoryRecalled",
     "MemorySettings", "Message", "MessageCompleted",
     "MessageDelta", "MessageMoved", "MessageReceived", "ModelStoreError", "Moved", "NamedModel",
-    "NewFile",
+    "NarrowedRule", "Narrowing", "NewFile",
     "NotFoundError", "NoteMention", "NotePart", "NoteSentence", "OpenAIEmbedder", "OpenAIModel",
     "OwnCodeError", "PendingCall", "PeriodSpend", "PlaceThatSaw", "PriceSettings", "Prices",
     "Problem", "PullProgress", "Question", "Reader", "ReasoningDelta", "Recalled", "Receipt",
@@ -303,6 +304,7 @@ NAMES_IN = {
         "CopiesElsewhere DoomedIteration DoomedRunLoop ForgetConflictError ForgetPreview "
         "ForgetReceipt ForgetRequest NoteMention PlaceThatSaw Removed Repetition RunLoopMention "
         "ScheduleMention",
+    "service.domain.history.approval_rules": "NarrowedRule Narrowing",
     "service.domain.history.human_input": "CallDecision InputReceived InputRequired",
     "service.domain.conversation.file_attachments": "NewFile",
     "service.domain.history.tool_events": "Grant",

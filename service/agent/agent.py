@@ -35,6 +35,7 @@ from service.domain.conversation.file_attachments import (
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.conversation.messages import Message
 from service.domain.errors import ConflictError, Problem
+from service.domain.history.approval_rules import Narrowing
 from service.domain.history.events import Event
 from service.domain.history.human_input import NEW_RUN_LOOP, CallDecision, Remember
 from service.domain.ids import new_id
@@ -349,6 +350,7 @@ class Agent(LoopActions):
         decisions: Sequence[CallDecision] = (),
         arguments: str | None = None,
         remember: Remember | None = None,
+        narrow: Narrowing | None = None,
         request_id: str | None = None,
         owner: str = "me",
     ) -> str:
@@ -361,9 +363,8 @@ class Agent(LoopActions):
             choices: of the options, for ``select``.
             decisions: about single calls: before `approved`, with reasons and arguments.
             arguments: JSON to run the one call that waits with, instead of the model's own.
-            remember: how long a yes holds, for what the policy says that it covers.
-            request_id: which request is answered; None: the one that is open, where the loop has
-                asked no other before.
+            remember, narrow: how long a yes holds, and by what it is narrower than its scope.
+            request_id: which request is answered; None: the only one that the loop has asked.
             owner: who answers.
 
         Returns:
@@ -383,6 +384,7 @@ class Agent(LoopActions):
             decisions=tuple(decisions),
             arguments=arguments,
             remember=remember,
+            narrow=narrow,
             request_id=request_id,
         )
         return await self.engine.answers.answer(run_loop_id, answer, owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from service.agent.consolidation.consolidation_worker import Consolidator
 from service.agent.human_input.answer_delivery import Answers
 from service.agent.human_input.answer_reading import Answer
 from service.agent.human_input.open_questions import Questions
+from service.agent.human_input.remembered_yes import RememberedYes
 from service.agent.lifecycle import Lifecycle
 from service.agent.loop_control import Control
 from service.agent.moving.mover import Mover
@@ -23,7 +24,6 @@ from service.agent.schedules.schedule_actions import ScheduleActions
 from service.agent.schedules.schedule_runner import ScheduleRunner
 from service.domain.conversation.instructions import InstructionKind
 from service.domain.errors import LLMError
-from service.domain.history.state import RunLoopState
 from service.llm.named_models import Models, NamedModel
 from service.llm.protocol import LLM
 from service.llm.spending.accounts import Spending
@@ -46,7 +46,6 @@ from service.memory.protocol import Vectors
 from service.routing.calibration.recalibration import Recalibration
 from service.routing.open_loop_vectors import EmbedQueries, is_known
 from service.routing.router import Router
-from service.schedules.schedule import is_task
 from service.tools.approval import ApprovalPolicy
 from service.tools.builtins.ask_user import question_of
 from service.tools.protocol import ToolSource
@@ -230,6 +229,7 @@ def _deps(
         await memory.warmed_up()
         return await memory.long_term.embed_queries(texts)
 
+    remembered = RememberedYes(memory.journal)
     return ExecutorDeps(
         models=models,
         spending=spending,
@@ -244,8 +244,9 @@ def _deps(
         waits_for_person=brain.waits_for_person,
         rule_of=lambda call: options.approval.scope(call, tools),
         allowed=lambda state, call: options.approval.allowed(
-            call, tools, remembered=_remembered(memory, state)
+            call, tools, remembered=remembered.scopes(state, call)
         ),
+        granted=remembered.grant,
         begins_early=begins_early,
         hooks=hooks,
         instructions=options.system_prompt,
@@ -274,11 +275,11 @@ def _embedding_where(memory: Memory, is_known: Callable[[str | None], bool]) -> 
 def _brain(
     tools: ToolRegistry, memory: Memory, options: AgentOptions, auto_enhance: AutoEnhance
 ) -> DefaultBrain:
-    policy = options.approval
+    policy, remembered = options.approval, RememberedYes(memory.journal)
     policy.warn_of_unknown_tools(tools)
     return DefaultBrain(
         lambda state, call: policy.needs_approval(
-            call, tools, remembered=_remembered(memory, state)
+            call, tools, remembered=remembered.scopes(state, call)
         ),
         question=partial(question_of, tools),
         limits=options.limits,
@@ -291,24 +292,6 @@ async def _warn_once_brought(
 ) -> None:
     await source.brought.wait()
     policy.warn_of_unknown_tools(tools, prefix=source.prefix)
-
-
-def _remembered(memory: Memory, state: RunLoopState) -> Set[str]:
-    """What the owner of a loop has said yes to for longer; for one that a schedule has opened, what
-    was granted to that alone."""
-    granted = memory.journal.schedules.grants(state.id)
-    if granted is not None or is_task(_opening_metadata(state)):
-        return state.allowed | (granted or frozenset())
-    return state.allowed | memory.journal.standing_approvals.scopes(state.owner)
-
-
-def _opening_metadata(state: RunLoopState) -> Mapping[str, object]:
-    """What came along with the message that opened a loop."""
-    if state.closed_iterations:
-        return state.closed_iterations[0].metadata
-    if state.iteration is not None:
-        return state.iteration.metadata
-    return state.unseen[0].metadata if state.unseen else {}
 
 
 def _consolidator(

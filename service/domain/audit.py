@@ -19,6 +19,8 @@ class AuditGrant(Grant):
 
     given_at: Timestamp | None = None
     """For ``asked``: when the person said yes."""
+    rule: str | None = None
+    """For ``run_loop`` and ``always``: what that yes covers, in words."""
 
 
 class AuditEntry(BaseModel):

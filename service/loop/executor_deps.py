@@ -9,6 +9,7 @@ from typing import Literal
 from service.domain.conversation.messages import ToolCall
 from service.domain.history.events import UsagePurpose
 from service.domain.history.state import RunLoopState
+from service.domain.history.tool_events import Grant
 from service.domain.run_loops import RunLoop
 from service.llm.named_models import Models, NamedModel
 from service.llm.spending.accounts import Account, Spending
@@ -48,6 +49,10 @@ class ExecutorDeps:
     """Whether a call needs a person's yes or answer, and so cannot begin by itself."""
     allowed: Callable[[RunLoopState, ToolCall], frozenset[str] | None]
     """What a call without an answer of its own may be about, see `ApprovalPolicy.allowed`."""
+    granted: Callable[[RunLoopState, ToolCall, str | None], Grant] = lambda *call: Grant(
+        kind="always"
+    )
+    """By which earlier yes a call runs, by what it is about."""
     rule_of: Callable[[ToolCall], str | None] = lambda call: None
     """What a yes to a call covers when it is remembered, see `ApprovalPolicy.scope`."""
     begins_early: bool = True

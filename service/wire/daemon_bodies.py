@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, StrictBool
 from service import __version__
 from service.domain.conversation.tool_definitions import ToolEffect
 from service.domain.run_loops import Timestamp
+from service.wire.run_loop_bodies import NarrowRequest
 
 
 class Health(BaseModel):
@@ -166,14 +167,32 @@ class AcceptedChanges(BaseModel):
 
 
 class Approval(BaseModel):
-    """A yes that holds until it is taken back."""
+    """A yes that holds until it is taken back, or until its time is over."""
 
+    id: str
+    """Tells it from others of its scope."""
     scope: str
     """What it covers: a tool's name, and what the tool narrows it down to, such as one script."""
     tool: str
     granted_at: Timestamp
     run_loop_id: str
     """Where it was given."""
+    arguments: str | None
+    """JSON; it covers calls with these alone. None: with any."""
+    until: Timestamp | None
+    """When it is over; None: never."""
+    rule: str
+    """What it covers, in words."""
+
+
+class NarrowApproval(BaseModel):
+    """A standing approval that is to cover less."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scope: str
+    """As it is listed; or its id, which is needed where several have that scope."""
+    narrow: NarrowRequest
 
 
 class Approvals(BaseModel):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    model_validator,
+)
 
 from service.domain.errors import Problem
+from service.domain.history.approval_rules import Narrowing
 from service.domain.history.events import ForkPoint
 from service.domain.history.human_input import InputRequired, Remember
 from service.domain.routes import Route
@@ -152,6 +161,22 @@ class CallAnswer(BaseModel):
     """What to run the call with, instead of what the model wrote. With a yes."""
 
 
+class NarrowRequest(BaseModel):
+    """By what a yes is to be narrower. What is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: StrictBool = False
+    """To the very arguments of the call that is asked about."""
+    until: AwareDatetime | None = None
+    """To the time before this moment."""
+
+    @property
+    def narrowing(self) -> Narrowing:
+        """The same, as it is journaled."""
+        return Narrowing(arguments=self.arguments, until=self.until)
+
+
 class InputAnswer(BaseModel):
     """A person's answer to a run loop that waits for one."""
 
@@ -165,6 +190,8 @@ class InputAnswer(BaseModel):
     """For ``select``: what is chosen, word for word as in the options."""
     remember: Remember | None = None
     """How long a yes holds: for this run loop, or for good; see ``/v1/approvals``."""
+    narrow: NarrowRequest | None = None
+    """By what one that is remembered is narrower: to the very arguments of each call, to a time."""
     calls: dict[str, CallAnswer] = Field(default_factory=dict)
     """By the id of a call: what differs from the rest."""
     arguments: dict[str, JsonValue] | None = None
@@ -172,3 +199,21 @@ class InputAnswer(BaseModel):
     request_id: str | None = None
     """Which question is answered; needed where the run loop has asked more than one. With it, an
     answer can be sent again: it counts once."""
+
+
+class YesRule(BaseModel):
+    """What a yes that is remembered would cover."""
+
+    scope: str
+    tool: str
+    arguments: str | None
+    """JSON; it would cover calls with these alone. None: with any."""
+    until: Timestamp | None
+    rule: str
+    """All of it in words."""
+
+
+class YesRules(BaseModel):
+    """What an answer would allow for longer; nothing where it allows nothing."""
+
+    rules: list[YesRule]

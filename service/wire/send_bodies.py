@@ -6,16 +6,19 @@ import base64
 import binascii
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from service.domain.conversation.file_attachments import NewFile
 from service.domain.conversation.messages import FinishReason, ImageUrlPart, Message, TextPart
 from service.domain.errors import InvalidInputError, Problem
+from service.domain.history.events import Recollection
 from service.domain.history.human_input import InputRequired
 from service.domain.routes import Route, RouteCandidate
 from service.domain.run_loops import Iteration, SendMode, Status, Timestamp
+from service.domain.text import in_one_line
 
 
 class TextContent(BaseModel):
@@ -145,13 +148,33 @@ class SendRequest(BaseModel):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+_LONGEST_TITLE = 60  # characters
+
+
 class Remembered(BaseModel):
     """Words of the person's own that seem to answer them, word for word."""
 
     anchor: str
-    """Its short form, as `GET /v1/memory/expand` takes it."""
+    """Its short form, as `/v1/memory/expand` takes it."""
+    title: str
+    """How it begins, in a line."""
+    href: str
+    """Where the same daemon shows it, and what stood around it, to whoever has the token."""
     content: str
     timestamp: Timestamp
+
+    @classmethod
+    def of(cls, piece: Recollection) -> Self:
+        """What was put before the model, as a citation."""
+        anchor = piece.anchor.text
+        line = in_one_line(piece.content)
+        return cls(
+            anchor=anchor,
+            title=line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1] + "…",
+            href=f"/v1/memory/expand?anchor={quote(anchor, safe='')}",
+            content=piece.content,
+            timestamp=piece.anchor.timestamp,
+        )
 
 
 ACCEPTED = "message.accepted"

@@ -151,7 +151,7 @@ def test_words_that_answer_stand_below_the_finished_answer(content: str) -> None
         view.show(item)
     view.close()
     where, words = aside.getvalue().splitlines()[-2:]
-    assert where == "You said on Tuesday, 31 March:  x:0.0"
+    assert where == "You said on Tuesday, 31 March:  rondo memory expand x:0.0"
     assert words.startswith(f"“{content[:10]}")
     assert all(cell_len(line) <= 60 for line in (where, words))
     assert [each["content"] for each in turn.as_json()["remembered"]] == [content]  # type: ignore[index,call-overload,union-attr]

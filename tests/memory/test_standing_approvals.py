@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -120,3 +121,58 @@ async def test_a_journal_without_the_table_gets_it(tmp_path: Path) -> None:
     await journal.append("a", YES, granting=[standing()])
     assert journal.standing_approvals.of("me") == (standing(),)
     await journal.aclose()
+
+
+async def test_what_is_over_goes_with_whatever_is_written_next(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    now = datetime.now(UTC)
+    hour = timedelta(hours=1)
+    over = StandingApproval("me", "launch", "launch", NOW, "a", until=now - hour)
+    holds = StandingApproval("me", "launch", "launch", NOW, "a", '{"what": "茶"}', now + hour)
+    await journal.append("a", YES, granting=[over, holds])
+    assert journal.standing_approvals.of("me") == (holds,)
+    assert journal.standing_approvals.scopes("me") == frozenset()
+    assert len(kept(tmp_path)) == 2
+    await journal.append("a", REQUEST)  # a clock that is set back now revives nothing
+    assert kept(tmp_path) == [("launch", '{"what": "茶"}')]
+    assert journal.standing_approvals.narrowed("me") == (holds,)
+    await journal.aclose()
+
+
+async def test_a_newer_yes_stands_in_the_place_of_an_older_one_to_the_same(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    narrow = StandingApproval("me", "launch", "launch", NOW, "a", until=until)
+    for newest in (standing(), narrow, standing(minute=5), narrow):
+        await journal.append("a", REQUEST, YES, granting=[newest])
+        assert journal.standing_approvals.of("me") == (newest,)
+    await journal.aclose()
+    journal = await opened(tmp_path)
+    assert journal.standing_approvals.of("me") == (narrow,)
+    await journal.aclose()
+
+
+async def test_narrowing_and_revoking_at_once_leave_one_outcome(tmp_path: Path) -> None:
+    journal = await waiting(tmp_path)
+    await journal.append("a", YES, granting=[standing()])
+    outcomes: list[str] = []
+
+    async def narrow() -> None:
+        try:
+            exact = partial(StandingApproval.narrowed, arguments="{}", until=None)
+            await journal.standing_approvals.narrow(standing(), lambda wide: [exact(wide)])
+        except NotFoundError:
+            outcomes.append("gone")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(narrow)
+        group.start_soon(partial(journal.standing_approvals.revoke, "launch", owner="me"))
+    assert journal.standing_approvals.of("me") == ()
+    assert outcomes in ([], ["gone"])
+    await journal.aclose()
+
+
+def kept(folder: Path) -> list[tuple[str, str]]:
+    """Scopes and arguments of what is narrowed, in the file."""
+    with closing(sqlite3.connect(folder / "journal.sqlite3")) as db:
+        return db.execute("SELECT scope, arguments FROM narrowed_approvals ORDER BY 2").fetchall()

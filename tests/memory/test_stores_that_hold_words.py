@@ -24,6 +24,7 @@ from service.memory.file_changes import FOLDER as FILE_CHANGES
 from service.memory.file_changes import FileChange
 from service.memory.journal.inbox import InboxEntry
 from service.memory.journal.sqlite.journal_form import VERSION
+from service.memory.journal.standing_approvals import StandingApproval
 from service.memory.ledger.notes import NewSentence, NewSentences
 from service.memory.memory import Memory
 from service.memory.sent_files import FOLDER as SENT_FILES
@@ -38,7 +39,10 @@ from tests.support.memory.secrets import Loop, archived, forget, record_exchange
 WORD = "zwibbelquast"
 QUESTION = f"where is the {WORD}?"
 HOLD_WORDS = {
-    "journal.sqlite3": ("events", "run_loops", "inbox", "standing_approvals", "schedules"),
+    "journal.sqlite3": (
+        *("events", "run_loops", "inbox", "schedules"),
+        *("standing_approvals", "narrowed_approvals"),
+    ),
     "memory.sqlite3": (
         "run_loops",
         "iterations",
@@ -113,6 +117,11 @@ async def fill(memory: Memory, folder: Path) -> None:
     await memory.journal.inbox.accept(entry, idempotency_key=f"{WORD}-key", request_hash="hash")
     await loop.add(MessageReceived(message_id="by-hand", message=message), delivering="by-hand")
     await loop.end()
+    exact = f'{{"what": "{WORD}"}}'
+    given = StandingApproval("me", "look_up", "look_up", datetime.now(UTC), "source", exact)
+    await memory.journal.standing_approvals.narrow(
+        memory.journal.standing_approvals.of("me")[0], lambda wide: (wide, given)
+    )
     due = Timing(start=datetime.now(UTC) + timedelta(days=1), zone="UTC")
     schedule = Schedule("by-hand", "me", "reminder", f"the {WORD}", due, due.start)
     await memory.journal.schedules.add(replace(schedule, run_loop_id="source"))

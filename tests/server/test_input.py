@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,64 @@ async def test_the_list_of_tools_says_which_ask_and_why_the_embedded_model_may_n
         reasons = {item["name"]: item["reason"] for item in listed["not_offered"]}
         assert "embedded model" in reasons["ask_user"]
         assert "llm.base_url" in reasons["choose"]
+
+
+async def test_the_rule_of_a_narrowed_yes_is_shown_before_it_counts_and_listed_then(
+    tmp_path: Path,
+) -> None:
+    launches = Launches()
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    said = {"approved": True, "remember": "always"}
+    limits = {"arguments": True, "until": until}
+    async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[launches.tool()]) as house:
+        client = house.client
+        path, _ = await asked(house)
+        shown = await client.post(f"{path}/input/rules", json={**said, "narrow": limits})
+        (rule,) = shown.json()["rules"]
+        assert rule["rule"].startswith(
+            'launch, with just these arguments: {"what": "the rocket"}, until 20'
+        )
+        assert (await client.get(path)).json()["status"] == "waiting_for_human_input"
+        assert (await client.get("/v1/approvals")).json()["approvals"] == []
+        assert launches.launched == []
+
+        await client.post(f"{path}/input", json={**said, "narrow": {"until": until}})
+        await rested(house, path)
+        (listed,) = (await client.get("/v1/approvals")).json()["approvals"]
+        assert listed["arguments"] is None
+        assert listed["rule"].startswith("every call of launch, until 20")
+        later = {"until": (datetime.now(UTC) + timedelta(hours=2)).isoformat()}
+        body = {"scope": "launch", "narrow": later}
+        wider = problem_of(await client.post("/v1/approvals/narrow", json=body), 422)
+        assert "longer" in wider["detail"]
+        body["narrow"] = {"arguments": True}
+        narrower = (await client.post("/v1/approvals/narrow", json=body)).json()["approvals"]
+        assert narrower == (await client.get("/v1/approvals")).json()["approvals"]
+        assert narrower[0]["arguments"] == '{"what": "the rocket"}'
+        gone = await client.delete("/v1/approvals", params={"scope": narrower[0]["id"]})
+        assert gone.json()["scope"] == "launch"
+        assert (await client.get("/v1/approvals")).json()["approvals"] == []
+
+
+UNCLEAR: tuple[Any, ...] = (
+    {"times": 3},
+    {"arguments": "yes"},
+    {"arguments": True, "scope": "launch"},
+    {"until": "18:00"},
+    {"until": "2999-01-01T18:00:00"},
+    {"until": "2020-01-01T18:00:00Z"},
+    {},
+    "all",
+)
+
+
+async def test_a_narrowing_that_is_not_known_or_not_clear_allows_nothing(tmp_path: Path) -> None:
+    launches = Launches()
+    async with running(tmp_path, llm=PatientLLM(LAUNCH), tools=[launches.tool()]) as house:
+        path, _ = await asked(house)
+        for narrow in UNCLEAR:
+            said = {"approved": True, "remember": "always", "narrow": narrow}
+            for where in ("input", "input/rules"):
+                problem_of(await house.client.post(f"{path}/{where}", json=said), 422)
+        assert (await house.client.get(path)).json()["status"] == "waiting_for_human_input"
+        assert launches.launched == []

@@ -47,11 +47,18 @@ async def test_the_words_that_answer_come_with_the_answer(
         assert piece["content"] == TOLD
         shown = await house.client.post("/v1/memory/expand", json={"anchor": piece["anchor"]})
         assert TOLD in shown.text
+        linked = await house.client.get(piece["href"])
+        assert linked.json() == shown.json()
+        assert piece["title"] == TOLD
+        unknown = await house.client.get("/v1/memory/expand", params={"anchor": "nothing:0.0"})
+        assert unknown.status_code == 404
+        stranger = {"Authorization": "Bearer no"}
+        assert (await house.client.get(piece["href"], headers=stranger)).status_code == 401
         assert (await house.send("Thanks a lot!", run_loop_id="new"))["remembered"] == []
         terminal = Terminal(tmp_path, int(house.url.rsplit(":", 1)[1]))
         ran = await anyio.to_thread.run_sync(terminal.run, "send", "--new", ASKED)
         assert f"“{TOLD}”" in ran.stderr
-        assert piece["anchor"] in ran.stderr
+        assert f"rondo memory expand {piece['anchor']}" in ran.stderr
         assert TOLD not in ran.stdout
         ran = await anyio.to_thread.run_sync(terminal.run, "send", "--new", "--json", ASKED)
         assert [each["content"] for each in json.loads(ran.stdout)["remembered"]] == [TOLD]

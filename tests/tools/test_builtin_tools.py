@@ -10,8 +10,9 @@ from service.config import LLMSettings, Settings, ToolsSettings
 from service.memory.file_changes import FileChanges
 from service.memory.forgetting.kept_files import KeptFiles
 from service.memory.sent_files import SentFiles
+from service.tools.approval import ApprovalPolicy
 from service.tools.builtins import ToolOffer, builtin_tools
-from tests.support.tools.tool_calls import registry_of
+from tests.support.tools.tool_calls import call_of, registry_of
 from tests.tools.test_memory_tools import Memory
 from tests.tools.test_registry import no_run_loops
 
@@ -68,6 +69,29 @@ def test_with_a_key_and_scripts_everything_is_offered(tmp_path: Path) -> None:
     able = offered(tmp_path, tools, "openai")
     assert {*CHANGE_SKILLS} <= set(registry_of(*able.tools).names)
     assert set(CHANGE_SKILLS) <= able.asks_each_time
+
+
+READS_BEYOND = {"web_fetch", "read_project_skill"}
+"""They only read, too, but what others have written; and an address can carry words out."""
+
+
+def test_what_only_reads_asks_nobody_and_all_that_changes_something_asks(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "a.sh").touch()
+    tools = ToolsSettings(
+        tavily_api_key=SecretStr("k"), scripts=True, web_fetch=True, files_write=(tmp_path,)
+    )
+    offer = offered(tmp_path, tools, "openai")
+    registry = registry_of(*offer.tools)
+    policy = ApprovalPolicy()
+    effects = {each.definition.name: each.effect for each in offer.tools}
+    asks = {each.definition.name for each in offer.tools if policy.asks_for(each)}
+    assert {name for name in asks if effects[name] == "read_only"} == READS_BEYOND & {*effects}
+    assert {name for name, effect in effects.items() if effect == "side_effects"} - {
+        *ASKING
+    } <= asks
+    for name in {*effects} - asks:
+        assert not policy.needs_approval(call_of(name), registry), name
 
 
 def test_folders_that_may_be_read_may_not_be_changed(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import anyio.to_thread
 
 from service.agent.human_input.answer_reading import Answer, decisions_of, read_answer
+from service.agent.human_input.narrowed_yes import as_journaled, granted
 from service.agent.moving.mover import Mover
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import ConflictError, InvalidInputError, NotFoundError
@@ -106,10 +106,7 @@ class Answers:
         if request.about == "route":
             await self._tell_router(state, received)
             return ()
-        self._check_edited(request, received)
-        allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
-        other = [call for call in allowed if call not in request.tool_calls]
-        edited = await anyio.to_thread.run_sync(subjects, other, self._tools)
+        allowed, edited = await self._allowed(request, received)
         # After the look at what the edited calls are about: it may be exchanged between the two.
         ids = {call.id for call in allowed}
         changed = await anyio.to_thread.run_sync(self._changed, request, ids)
@@ -120,20 +117,58 @@ class Answers:
         about = {**request.scopes, **edited}
         about = {call.id: about[call.id] for call in allowed if call.id in about}
         received = received.model_copy(update={"subjects": about})
-        granting: tuple[StandingApproval, ...] = ()
-        if received.remember is not None:
-            tools = self._scopes(allowed, about)
-            received = received.model_copy(update={"scopes": tuple(tools)})
-            if received.remember == "always":
-                now = datetime.now(UTC)
-                granting = tuple(
-                    StandingApproval(state.owner, scope, tool, now, state.id)
-                    for scope, tool in tools.items()
-                )
+        given = self._given(state, received, allowed, about)
+        if given:
+            received = received.model_copy(update=as_journaled(given))
+        granting = given if received.remember == "always" else ()
         await self._journal.append(
             state.id, received, durable=True, if_last_seq=state.last_seq, granting=granting
         )
         return ()
+
+    async def rules(
+        self, run_loop_id: str, answer: Answer, owner: str
+    ) -> tuple[StandingApproval, ...]:
+        """What an answer would allow for longer; nothing is decided.
+
+        Raises: as `answer` does.
+        """
+        state = await self._journal.replay(run_loop_id, owner=owner)
+        request = state.awaiting
+        if request is None or answer.request_id not in (None, request.request_id):
+            raise ConflictError(
+                f"run loop {run_loop_id} does not ask that now",
+                advice="Look at the run loop: `input_required` is what it asks now.",
+            )
+        received = read_answer(request, answer)
+        allowed, edited = await self._allowed(request, received)
+        return self._given(state, received, allowed, {**request.scopes, **edited})
+
+    async def _allowed(
+        self, request: InputRequired, received: InputReceived
+    ) -> tuple[list[ToolCall], dict[str, str | None]]:
+        """The calls that are allowed, as they are to run; of the edited ones what they are about,
+        by their ids, where that is narrower than the tool."""
+        self._check_edited(request, received)
+        allowed = [call for call, decision in decisions_of(request, received) if decision.approved]
+        other = [call for call in allowed if call not in request.tool_calls]
+        about = await anyio.to_thread.run_sync(subjects, other, self._tools)
+        return allowed, {call.id: about.get(call.id, call.name) for call in other}
+
+    def _given(
+        self,
+        state: RunLoopState,
+        received: InputReceived,
+        allowed: Sequence[ToolCall],
+        about: Mapping[str, str | None],
+    ) -> tuple[StandingApproval, ...]:
+        """What a yes covers that is remembered; nothing where it is not."""
+        if received.remember is None:
+            return ()
+        scopes = self._scopes(allowed, about)
+        return granted(
+            state, received, [(call, scopes[call.id]) for call in allowed if call.id in scopes]
+        )
 
     async def _tell_router(self, state: RunLoopState, received: InputReceived) -> None:
         """A person has said where the messages belong that wait in a loop."""
@@ -205,9 +240,9 @@ class Answers:
     def _scopes(
         self, allowed: Sequence[ToolCall], about: Mapping[str, str | None]
     ) -> dict[str, str]:
-        """What the yes covers when it is remembered, with the tool that each is about."""
+        """By the id of a call what the yes to it covers when it is remembered."""
         scopes = {
-            scope: call.name
+            call.id: scope
             for call in allowed
             if self._policy.scope(call, self._tools) is not None
             and (scope := about.get(call.id, call.name)) is not None
@@ -250,7 +285,7 @@ class Answers:
             )
         try:
             is_same = as_kept(asked, read_answer(asked, answer)) == taken.model_copy(
-                update={"scopes": (), "subjects": {}, "message_id": None}
+                update={"scopes": (), "rules": (), "subjects": {}, "message_id": None}
             )
         except InvalidInputError:
             is_same = False

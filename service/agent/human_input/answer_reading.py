@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from service.agent.message_check import LONGEST_MESSAGE
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
+from service.domain.history.approval_rules import Narrowing
 from service.domain.history.human_input import CallDecision, InputReceived, InputRequired, Remember
 from service.tools.arguments import edited_arguments
 from service.tools.model_text import well_formed
@@ -30,6 +31,8 @@ class Answer:
     """JSON to run the one call that waits with, instead of the model's own."""
     remember: Remember | None = None
     """How long a yes holds: ``run_loop`` or ``always``; None: for this call alone."""
+    narrow: Narrowing | None = None
+    """By what one that is remembered is narrower than its scope."""
     request_id: str | None = None
     """Which request is answered; None: the one that is open."""
 
@@ -76,6 +79,7 @@ def _check_that_nothing_is_decided(request: InputRequired, answer: Answer) -> No
         "calls": bool(answer.decisions),
         "arguments": answer.arguments is not None,
         "remember": answer.remember is not None,
+        "narrow": answer.narrow is not None,
     }
     wrong = [name for name, is_given in given.items() if is_given]
     if wrong:
@@ -125,6 +129,14 @@ def _decided(request: InputRequired, answer: Answer) -> InputReceived:
         )
     if answer.remember is not None and len(denied) == len(calls):
         raise _unusable("a no is not remembered", "Leave out `remember`.")
+    if answer.narrow is not None and answer.remember is None:
+        raise _unusable(
+            "what is not remembered cannot be narrowed", "Leave out `narrow`, or add `remember`."
+        )
+    if answer.narrow is not None and answer.narrow.is_none:
+        raise _unusable(
+            "`narrow` does not say by what", 'Send {"arguments": true}, `until`, or both.'
+        )
     decisions = (_kept(calls[each.call_id], each) for each in given.values())
     return InputReceived(
         request_id=request.request_id,
@@ -132,6 +144,7 @@ def _decided(request: InputRequired, answer: Answer) -> InputReceived:
         text=_storable(answer.text),
         decisions=tuple(sorted(decisions, key=lambda each: each.call_id)),
         remember=answer.remember,
+        narrow=answer.narrow,
     )
 
 

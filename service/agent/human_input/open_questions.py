@@ -14,6 +14,7 @@ from reactivex import operators as ops
 
 from service.agent.human_input.answer_reading import Answer
 from service.domain.errors import ConflictError, RondoError
+from service.domain.history.approval_rules import Narrowing
 from service.domain.history.human_input import CallDecision, InputRequired, Remember
 from service.domain.history.state import RunLoopState
 from service.memory.memory import Memory
@@ -46,6 +47,7 @@ class Question:
         decisions: Sequence[CallDecision] = (),
         arguments: str | None = None,
         remember: Remember | None = None,
+        narrow: Narrowing | None = None,
     ) -> Future[None]:
         """Answer it, from any thread; what each part means: see `Agent.answer`.
 
@@ -59,6 +61,7 @@ class Question:
             decisions=tuple(decisions),
             arguments=arguments,
             remember=remember,
+            narrow=narrow,
             request_id=self.request.request_id,
         )
         return self._post(self.run_loop_id, answer, self.owner)

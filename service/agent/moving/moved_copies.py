@@ -172,7 +172,8 @@ def _copied(
             return body
         case InputReceived(request_id=request_id) if request_id in asked:
             # What a person allowed for as long as that loop lasts, they have not allowed here.
-            return body.model_copy(update={"remember": None, "scopes": ()})
+            update = {"remember": None, "scopes": (), "rules": (), "narrow": None}
+            return body.model_copy(update=update)
     return None
 
 

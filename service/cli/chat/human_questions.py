@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from service.cli.chat.argument_editor import ask_line, edit_arguments, pretty, read_object
 from service.cli.chat.chat_help import is_command
+from service.cli.chat.yes_limits import ask_for_limits
 from service.cli.daemon.daemon_client import Daemon
 from service.cli.daemon.daemon_errors import RefusedError
 from service.cli.daemon.daemon_requests import loop_path
@@ -20,6 +21,7 @@ from service.cli.terminal.output import aside, plain, short_id, visible
 from service.cli.views.difference_view import show_difference
 from service.domain.conversation.messages import ToolCall
 from service.domain.errors import InvalidInputError
+from service.domain.history.approval_rules import Narrowing, rule_in_words
 from service.domain.history.human_input import InputRequired
 from service.wire.run_loop_bodies import RunLoopDetails
 
@@ -28,6 +30,7 @@ NO = frozenset(("n", "no", "nein", "否", "不", "不要"))
 ALWAYS = frozenset(("a", "always", "总是"))
 LOOP = frozenset(("l", "loop"))
 EDIT = frozenset(("e", "edit", "改"))
+NARROW = frozenset(("w", "within", "限"))
 _LONGEST_SLIP = 6  # bytes that may be a key which was missed
 ONE_BY_ONE = frozenset(("o", "one"))
 
@@ -92,19 +95,12 @@ def _rule(call: ToolCall, rule: str | None) -> str:
 
     >>> _rule(ToolCall(id="c", name="pay"), "pay")
     '“always” would cover every call of pay'
-    >>> _rule(ToolCall(id="c", name="run_script"), f"run_script a.sh sha256:{'0f' * 32}")
-    '“always” would cover run_script a.sh, as it is now (sha256:0f0f0f0f…)'
     >>> _rule(ToolCall(id="c", name="pay"), None)
     'no yes to this is remembered: each call is asked for'
     """
     if rule is None:
         return "no yes to this is remembered: each call is asked for"
-    if rule == call.name:
-        return f"“always” would cover every call of {rule}"
-    words, digest, number = rule.partition(" sha256:")
-    return f"“always” would cover {words}" + (
-        f", as it is now (sha256:{number[:8]}…)" if digest else ""
-    )
+    return f"“always” would cover {rule_in_words(rule, call.name)}"
 
 
 def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
@@ -134,7 +130,10 @@ def answer(daemon: Daemon, run_loop_id: str, value: Json) -> Json:
             value = again
         else:
             if value.get("remember") == "always":
-                words = "It runs without asking from now on. `rondo approvals` shows what does."
+                what = "What your yes covers" if "narrow" in value else "It"
+                words = (
+                    f"{what} runs without asking from now on. `rondo approvals` shows what does."
+                )
                 aside().print(words, style="dim")
             return now
 
@@ -147,6 +146,7 @@ def written_answer(
     choices: Sequence[str],
     edit: str | None,
     remember: str | None,
+    narrow: Narrowing | None = None,
 ) -> Json:
     """An answer that was given as a command, to what a run loop asks now.
 
@@ -177,6 +177,8 @@ def written_answer(
             ) from error
     if remember is not None:
         value["remember"] = {"loop": "run_loop"}.get(remember, remember)
+    if narrow is not None and not narrow.is_none:
+        value["narrow"] = narrow.model_dump(mode="json")
     return value
 
 
@@ -193,7 +195,8 @@ def how_to_answer(run_loop_id: str, request: InputRequired) -> str:
 
 def _ask(request: InputRequired, *, in_chat: bool) -> Json:
     if request.kind == "approve" and len(request.tool_calls) == 1:
-        return _ask_for_one(request.tool_calls[0], in_chat=in_chat)
+        call = request.tool_calls[0]
+        return _ask_for_one(call, request.rules.get(call.id), in_chat=in_chat)
     if request.kind == "approve":
         return _ask_for_all(request.tool_calls, in_chat=in_chat)
     if request.kind == "select":
@@ -208,16 +211,23 @@ def _ask(request: InputRequired, *, in_chat: bool) -> Json:
 # --- a yes or a no
 
 
-def _ask_for_one(call: ToolCall, *, in_chat: bool) -> Json:
+def _ask_for_one(call: ToolCall, scope: str | None, *, in_chat: bool) -> Json:
     edited: Json = {}
-    prompt = "Run it? [y/n], [a]lways, for this [l]oop, [e]dit › "
+    narrow, prompt = NARROW, "Run it? [y/n], [a]lways, for this [l]oop, [w]ithin limits, [e]dit › "
+    if scope is None:
+        narrow, prompt = frozenset[str](), prompt.replace(" [w]ithin limits,", "")
     while True:
-        said = _key(prompt, EDIT, ALWAYS, LOOP, in_chat=in_chat)
+        said = _key(prompt, EDIT, ALWAYS, LOOP, narrow, in_chat=in_chat)
         if said in NO:
             return {"approved": False, "text": _reason()}
         if said in EDIT:
             call, edited = _edited(call)
             continue
+        if said in narrow:
+            limited = ask_for_limits(call, None if edited else scope, confirmed=confirmed)
+            if limited is None:
+                continue
+            return {"approved": True, **limited, **edited}
         return {"approved": True, **_remembered(said), **edited}
 
 

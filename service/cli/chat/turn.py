@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from service.cli.daemon.stream_items import SeenEvent, delivered_part
 from service.domain.history.outcome import MessageOutcome, OutcomeKind
 from service.domain.history.own_part import OwnPart
-from service.wire.send_bodies import DELIVERED, Accepted, Part
+from service.wire.send_bodies import DELIVERED, Accepted, Part, Remembered
 
 EXIT_CODES: dict[OutcomeKind, int] = {
     "answered": 0,
@@ -61,14 +61,7 @@ class Turn(MessageOutcome):
             "problem": self.problem.model_dump(mode="json") if self.problem else None,
             "interrupted_by": self.part.interrupted_by if self.part else None,
             "recalled": self.recalled,
-            "remembered": [
-                {
-                    "anchor": each.anchor.text,
-                    "content": each.content,
-                    "timestamp": each.anchor.timestamp.isoformat(),
-                }
-                for each in self.remembered
-            ],
+            "remembered": [Remembered.of(each).model_dump(mode="json") for each in self.remembered],
             "events": self.events,
             "parts": [each.model_dump() for each in self.parts.values()],
         }

@@ -297,7 +297,9 @@ class TurnView:
             self._told_anchors.add(anchor)
             day = each.anchor.timestamp.astimezone()
             width = self._aside.width
-            self._say(f"You said on {day:%A}, {day.day} {day:%B}:  {plain(anchor)}")
+            self._say(
+                f"You said on {day:%A}, {day.day} {day:%B}:  rondo memory expand {plain(anchor)}"
+            )
             self._say(f"“{one_line(each.content, max(width - 2, 20))}”")
 
     def _unseen_no_more(self, message_id: str, how: str, *, style: str = "dim") -> None:

@@ -204,6 +204,10 @@ def fork(run_loop: str, at: int | None, as_json: bool) -> None:
 @click.option(
     "--remember", type=click.Choice(("loop", "always")), help="With --yes: how long it holds."
 )
+@click.option(
+    "--only-these-arguments", "exact", is_flag=True, help="With --remember: to these alone."
+)
+@click.option("--until", metavar="TIME", help="With --remember: 18:00, 1h, “tomorrow at 9”.")
 @json_option
 def answer(
     run_loop: str,
@@ -212,20 +216,26 @@ def answer(
     choices: tuple[str, ...],
     edit: str | None,
     remember: str | None,
+    exact: bool,
+    until: str | None,
     as_json: bool,
 ) -> None:
     """Answer a run loop that waits for a person; `show` shows what it asks."""
     from service.cli.chat.human_questions import how_to_answer, show_request, written_answer
+    from service.cli.chat.yes_limits import read_until
     from service.cli.daemon.daemon_requests import loop_path
-    from service.cli.terminal.output import aside, print_json
+    from service.cli.terminal.output import aside, plain, print_json
     from service.cli.views.run_loop_ids import resolve
+    from service.domain.history.approval_rules import Narrowing
     from service.domain.run_loops import RunLoop
-    from service.wire.run_loop_bodies import RunLoopDetails
+    from service.wire.run_loop_bodies import RunLoopDetails, YesRules
 
     if approved is None and text is None and not choices:
         raise click.UsageError("Give --yes, --no, --text or --choose.")
     if approved is not True and (edit is not None or remember is not None):
         raise click.UsageError("--edit and --remember go with --yes.")
+    if remember is None and (exact or until is not None):
+        raise click.UsageError("--only-these-arguments and --until go with --remember.")
     with connect() as daemon:
         path = loop_path(resolve(daemon, run_loop))
         value = written_answer(
@@ -235,7 +245,11 @@ def answer(
             choices=choices,
             edit=edit,
             remember=remember,
+            narrow=Narrowing(arguments=exact, until=None if until is None else read_until(until)),
         )
+        if remember is not None and not as_json:
+            for each in read_as(YesRules, daemon.post(f"{path}/input/rules", value)).rules:
+                aside().print(f"Your yes covers {plain(each.rule)}.", style="dim")
         reply = daemon.post(f"{path}/input", value)
         now, asked = read_as(RunLoop, reply), None
         if not as_json and now.status == "waiting_for_human_input":

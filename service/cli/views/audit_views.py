@@ -62,7 +62,11 @@ def grant_in_words(grant: AuditGrant | None) -> str:
             when = "" if given_at is None else f", {given_at.astimezone():%Y-%m-%d %H:%M:%S}"
             return f"you were asked, and said yes{when}"
         case AuditGrant(kind="run_loop"):
-            return "you have allowed it in this run loop"
+            return f"you have allowed it in this run loop{_narrowed(grant)}"
         case AuditGrant(kind="always"):
-            return "you have allowed it for good"
+            return f"you have allowed it for good{_narrowed(grant)}"
     return "it needs nobody's yes"
+
+
+def _narrowed(grant: AuditGrant) -> str:
+    return "" if grant.narrowed is None else f": {plain(grant.rule or '')}"

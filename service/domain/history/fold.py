@@ -104,6 +104,9 @@ def evolve(state: RunLoopState, event: Event) -> RunLoopState:
     if event.seq is None or event.seq <= state.last_seq:
         return state
     state = changed(state, last_seq=event.seq, updated_at=event.at)
+    if state.allowed_narrowly:  # what is over stays over, also where the clock is set back
+        left = tuple(rule for rule in state.allowed_narrowly if not rule.is_over(event.at))
+        state = changed(state, allowed_narrowly=left)
     match event.body:
         case MessageReceived() as received:
             return _receive(state, received)

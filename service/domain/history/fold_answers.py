@@ -130,4 +130,7 @@ def _decided(state: RunLoopState, request: InputRequired, answer: InputReceived)
     allowed = state.allowed
     if answer.remember == "run_loop":
         allowed |= frozenset(answer.scopes)
-    return changed(state, pending=tuple(pending), allowed=allowed)
+    narrowly = state.allowed_narrowly
+    if answer.remember == "run_loop":
+        narrowly = tuple(dict.fromkeys((*narrowly, *answer.rules)))
+    return changed(state, pending=tuple(pending), allowed=allowed, allowed_narrowly=narrowly)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.conversation.messages import ToolCall
+from service.domain.history.approval_rules import NarrowedRule, Narrowing
 
 ELICITATION: Final = "elicitation"
 """In the metadata of a question: what a tool that asks in the middle of a call is given back."""
@@ -93,7 +94,12 @@ class InputReceived(_Said):
     """For ``approve``: where calls differ from the rest."""
     remember: Remember | None = None
     scopes: tuple[str, ...] = ()
-    """What a remembered yes covers, see `service.tools.approval`."""
+    """What a remembered yes covers, see `service.tools.approval`; nothing where it is narrowed: a
+    version that knows of no `rules` asks then."""
+    narrow: Narrowing | None = Field(default=None, exclude_if=lambda narrow: narrow is None)
+    """By what the person has narrowed a yes that is remembered."""
+    rules: tuple[NarrowedRule, ...] = Field(default=(), exclude_if=lambda rules: not rules)
+    """What it covers then."""
     subjects: dict[str, str | None] = {}
     """By the id of a call that was allowed, what the yes is about, as in `InputRequired.scopes`."""
     message_id: str | None = Field(default=None, exclude_if=lambda message_id: message_id is None)

@@ -122,6 +122,8 @@ def _without_question(
             "choices": tuple(FORGOTTEN for _ in body.choices),
             "decisions": decisions,
             "scopes": (),
+            "rules": (),
+            "narrow": None,
             "subjects": {},
             "remember": None,
         }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.conversation.messages import Message, ToolCall
 from service.domain.errors import Problem
 from service.domain.forgetting_terms import FORGOTTEN
+from service.domain.history.approval_rules import NarrowedRule
 from service.domain.history.events import ForkPoint, Recollection
 from service.domain.history.growing import Growing
 from service.domain.history.human_input import InputReceived, InputRequired
@@ -141,6 +142,8 @@ class RunLoopState:
     """The name of the configured model that the loop works with; None: the default one."""
     allowed: frozenset[str] = frozenset()
     """What a person has said yes to for as long as this loop lasts."""
+    allowed_narrowly: tuple[NarrowedRule, ...] = ()
+    """The same, narrowed down; without what was over when something happened."""
     recalled: tuple[Recalled, ...] = ()
     cut: bool = False
     """Whether the assistant's last words are an answer that a person stopped."""

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.domain.conversation.tool_definitions import ToolEffect
+from service.domain.history.approval_rules import Narrowing
 
 
 class _Done(BaseModel):
@@ -25,6 +26,8 @@ class Grant(_Done):
     kind: GrantKind
     request_id: str | None = Field(default=None, exclude_if=lambda request_id: request_id is None)
     """For ``asked``: the question that was answered with yes."""
+    narrowed: Narrowing | None = Field(default=None, exclude_if=lambda narrow: narrow is None)
+    """For ``run_loop`` and ``always``: by what that yes is narrower than what it is about."""
 
 
 class ToolStarted(_Done):

@@ -25,8 +25,8 @@ from service.tools.approval import subject
 from service.tools.protocol import InputNeeded, ScopesApproval
 
 _CHANGED = (
-    "Not run: what the person said yes to has changed since, such as the content of a script. Call"
-    " it again, and they are asked anew."
+    "Not run: what the person said yes to has changed since, such as the content of a script, or"
+    " their yes is over by now. Call it again, and they are asked anew."
 )
 
 
@@ -102,7 +102,7 @@ def _grant(
         return Grant(kind="asked", request_id=None if answer is None else answer.request_id)
     if deps.allowed(state, call) is None:
         return Grant(kind="not_needed")
-    return Grant(kind="run_loop" if about in state.allowed else "always")
+    return deps.granted(state, call, about)
 
 
 async def execute(

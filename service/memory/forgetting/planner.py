@@ -296,3 +296,4 @@ def _approvals_lost(history: History, doomed: Doomed) -> Iterator[str]:
             left = doomed.bodies.get(event.seq or 0, event.body)
             if isinstance(left, InputReceived):
                 yield from (scope for scope in event.body.scopes if scope not in left.scopes)
+                yield from (rule.scope for rule in event.body.rules if rule not in left.rules)

@@ -77,15 +77,24 @@ def _texts(body: events.EventBody) -> list[str]:
 def _scopes_tell(body: human_input.InputReceived, tells: Tells) -> bool:
     decided = (each.arguments or "" for each in body.decisions)
     subjects = (each or "" for each in body.subjects.values())
-    return any(map(tells, (*body.scopes, *subjects, *decided)))
+    rules = (f"{each.scope} {each.arguments or ''}" for each in body.rules)
+    return any(map(tells, (*body.scopes, *rules, *subjects, *decided)))
 
 
 def _without_scopes(body: human_input.InputReceived) -> human_input.InputReceived:
     """A person's answer, without what it repeats of what was asked."""
     decisions = tuple(each.model_copy(update={"arguments": None}) for each in body.decisions)
-    gone = {"decisions": decisions, "scopes": (), "subjects": {}}
-    remember = None if body.scopes else body.remember
-    return body.model_copy(update={**gone, "remember": remember})
+    remember = None if body.scopes or body.rules else body.remember
+    return body.model_copy(
+        update={
+            "decisions": decisions,
+            "scopes": (),
+            "rules": (),
+            "narrow": None,
+            "subjects": {},
+            "remember": remember,
+        }
+    )
 
 
 def _message(message: Message, tells: Tells) -> Message:
@@ -172,7 +181,8 @@ def part_of(body: events.EventBody) -> tuple[PartOfPlace, str]:
         case human_input.InputRequired():
             return "question", body.prompt
         case human_input.InputReceived():
-            return "approval", "; ".join(body.scopes)
+            rules = (f"{each.scope} {each.arguments or ''}".strip() for each in body.rules)
+            return "approval", "; ".join((*body.scopes, *rules))
         case events.CompactionFinished():
             return "summary", "\n".join(each.notes or each.text for each in body.replacement)
         case events.MemoryRecalled():
@@ -213,6 +223,7 @@ def remove(rewriter: Rewriter, plan: Plan, unreadable_messages: Iterable[str]) -
         approvals += rewriter.remove_approvals(
             owner=owner, scopes=change.approvals, run_loop_id=run_loop_id
         )
+    approvals += rewriter.approvals
     schedules = sum(each.schedules for each in gone) + rewriter.schedules
     if plan.selection.everything:
         schedules += rewriter.remove_schedules(owner=owner)

@@ -83,6 +83,12 @@ class Rewriter(Protocol):
         ...
 
     @property
+    def approvals(self) -> int:
+        """How many standing approvals have gone as nothing that stays of their run loop is called
+        with the arguments that they were narrowed to."""
+        ...
+
+    @property
     def schedules(self) -> int:
         """How many schedules have gone with words that were taken out of run loops that stay."""
         ...

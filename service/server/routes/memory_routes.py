@@ -121,6 +121,19 @@ async def expand(
     return ExpandedWindows(windows=windows)
 
 
+@router.get("/expand")
+async def expand_by_link(
+    daemon: TheDaemon,
+    owner: Owner,
+    anchor: Annotated[str, Query(description="In its short form.", max_length=1000)],
+    before: Annotated[int, Query(ge=0, le=1000)] = 3,
+    after: Annotated[int, Query(ge=0, le=1000)] = 3,
+) -> ExpandedContext | ExpandedWindows:
+    """The same of one anchor, at an address of its own: where a citation's `href` leads."""
+    request = ExpandRequest(anchor=anchor, before=before, after=after)
+    return await expand(request, daemon, owner)
+
+
 def _ref(anchor: str | AnchorObject) -> AnchorRef:
     if isinstance(anchor, str):
         return AnchorRef.parse(anchor)

@@ -4,7 +4,7 @@ that waits (``/input``), and moving a message to the run loop where it belongs (
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from fastapi import APIRouter, Query
 from pydantic import JsonValue
@@ -25,8 +25,13 @@ from service.wire.run_loop_bodies import (
     RerouteRequest,
     RunLoopDetails,
     RunLoopPage,
+    YesRule,
+    YesRules,
 )
 from service.wire.time_parameters import Moment
+
+if TYPE_CHECKING:
+    from service.agent.human_input.answer_reading import Answer
 
 router = APIRouter(prefix="/v1/run-loops", tags=["run loops"], route_class=JSONRoute)
 
@@ -171,12 +176,37 @@ async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner
     message belongs, and it belongs there.
     """
     agent = await daemon.agent()
-    goes_on = await agent.answer(
-        run_loop_id,
+    goes_on = await agent.engine.answers.answer(run_loop_id, _as_said(answer), owner)
+    return await agent.run_loop(goes_on, owner=owner)
+
+
+@router.post("/{run_loop_id:path}/input/rules")
+async def rules(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner: Owner) -> YesRules:
+    """What an answer would allow for longer, before it counts: nothing is decided by this."""
+    agent = await daemon.agent()
+    given = await agent.engine.answers.rules(run_loop_id, _as_said(answer), owner)
+    return YesRules(
+        rules=[
+            YesRule(
+                scope=each.scope,
+                tool=each.tool,
+                arguments=each.arguments,
+                until=each.until,
+                rule=each.in_words,
+            )
+            for each in given
+        ]
+    )
+
+
+def _as_said(answer: InputAnswer) -> Answer:
+    from service.agent.human_input.answer_reading import Answer  # loaded once there is an agent
+
+    return Answer(
         approved=answer.approved,
         text=answer.text,
-        choices=answer.choices,
-        decisions=[
+        choices=None if answer.choices is None else tuple(answer.choices),
+        decisions=tuple(
             CallDecision(
                 call_id=call_id,
                 approved=each.approved,
@@ -184,13 +214,12 @@ async def answer(run_loop_id: str, answer: InputAnswer, daemon: TheDaemon, owner
                 arguments=_written(each.arguments),
             )
             for call_id, each in answer.calls.items()
-        ],
+        ),
         arguments=_written(answer.arguments),
         remember=answer.remember,
+        narrow=None if answer.narrow is None else answer.narrow.narrowing,
         request_id=answer.request_id,
-        owner=owner,
     )
-    return await agent.run_loop(goes_on, owner=owner)
 
 
 def _written(arguments: dict[str, JsonValue] | None) -> str | None:

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import JsonValue, TypeAdapter
 
 from service.domain.errors import NotFoundError, Problem
-from service.domain.history.events import Event, Recollection
+from service.domain.history.events import Event
 from service.domain.history.outcome import MessageOutcome
 from service.domain.history.own_part import OwnPart, is_last
 from service.domain.routes import alternatives_of
@@ -217,15 +217,10 @@ async def _answer(
         alternatives=alternatives,
         input_required=outcome.request,
         warnings=outcome.warnings,
-        remembered=tuple(map(_remembered, outcome.remembered)),
+        remembered=tuple(map(Remembered.of, outcome.remembered)),
         parts=parts,
     )
     return Response(sent.model_dump_json(), headers=headers, media_type="application/json")
-
-
-def _remembered(piece: Recollection) -> Remembered:
-    anchor = piece.anchor
-    return Remembered(anchor=anchor.text, content=piece.content, timestamp=anchor.timestamp)
 
 
 async def _delivered_parts(

@@ -23,6 +23,7 @@ from service.wire.daemon_bodies import (
     AutoEnhanceSwitch,
     CalibrateRequest,
     EffectiveSettings,
+    NarrowApproval,
     Tools,
 )
 
@@ -67,19 +68,34 @@ async def approvals(daemon: TheDaemon, owner: Owner) -> Approvals:
 async def revoke(
     daemon: TheDaemon,
     owner: Owner,
-    scope: Annotated[str, Query(description="As it is listed, word for word.")],
+    scope: Annotated[str, Query(description="As it is listed, word for word; or an id.")],
 ) -> Approval:
-    """Take a yes back: from now on it is asked for again."""
+    """Take a yes back: from now on it is asked for again. Of several of a scope all go."""
     standing = (await daemon.agent()).memory.journal.standing_approvals
     return _approval(await standing.revoke(scope, owner=owner))
 
 
+@router.post("/approvals/narrow", tags=["approvals"])
+async def narrow(request: NarrowApproval, daemon: TheDaemon, owner: Owner) -> Approvals:
+    """Let a yes cover less. Gives what stands in its place: of one that is narrowed to the
+    arguments of several calls, one for each."""
+    from service.agent.human_input.narrowed_yes import narrow_standing  # as for `tools`
+
+    journal = (await daemon.agent()).memory.journal
+    narrower = await narrow_standing(journal, request.scope, request.narrow.narrowing, owner=owner)
+    return Approvals(approvals=[_approval(each) for each in narrower])
+
+
 def _approval(approval: StandingApproval) -> Approval:
     return Approval(
+        id=approval.id,
         scope=approval.scope,
         tool=approval.tool,
         granted_at=approval.granted_at,
         run_loop_id=approval.run_loop_id,
+        arguments=approval.arguments,
+        until=approval.until,
+        rule=approval.in_words,
     )
 
 

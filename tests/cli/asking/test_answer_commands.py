@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli.asking_daemon import answered
+from tests.support.cli.asking_daemon import answered, response
 from tests.support.cli.commands import Terminal
 from tests.support.cli.screen import Screen
 from tests.support.cli.scripted_daemon import sent
@@ -118,6 +118,9 @@ def test_a_command_answers(
         (["--edit", "{}"], 2, "Give --yes"),
         (["--no", "--edit", "{}"], 2, "go with --yes"),
         (["--no", "--remember", "always"], 2, "go with --yes"),
+        (["--yes", "--until", "18:00"], 2, "go with --remember"),
+        (["--yes", "--remember", "always", "--until", "2020-01-01 09:00"], 1, "has passed"),
+        (["--yes", "--remember", "always", "--until", "every day at 9"], 1, "again and again"),
         (["--yes", "--edit", "{oops"], 1, "not JSON"),
         (["--yes", "--edit", "[]"], 1, "no object"),
         (["--yes", "--edit", '{"name": 7}'], 1, "name: input should be a valid string"),
@@ -149,3 +152,23 @@ def test_a_yes_for_good_can_be_given_as_a_command(terminal: Terminal) -> None:
     (approval,) = json.loads(terminal.run("approvals", "list", "--json").stdout)
     assert approval["run_loop_id"] == loop
     assert terminal.run("approvals", "revoke", approval["scope"]).exit_code == 0
+
+
+def test_a_yes_is_given_within_limits_and_narrowed_later_by_commands(terminal: Terminal) -> None:
+    loop = sent(terminal, "back up")["run_loop_id"]
+    limits = ["--remember", "always", "--until", "24h"]
+    result = terminal.run("loops", "answer", loop, "--yes", *limits)
+    assert "Your yes covers run_script backup.sh, as it is now" in result.stderr
+    response(terminal, loop)
+    (approval,) = json.loads(terminal.run("approvals", "list", "--json").stdout)
+    narrowed = terminal.run("approvals", "narrow", approval["id"], "--arguments", "--until", "1h")
+    assert narrowed.exit_code == 0, narrowed.stderr
+    assert "with just these arguments" in narrowed.stdout
+    assert "with just these arguments" in terminal.run("approvals").stdout
+    (narrower,) = json.loads(terminal.run("approvals", "list", "--json").stdout)
+    assert narrower["until"] < approval["until"]
+    wider = terminal.run("approvals", "narrow", narrower["id"], "--until", "48h")
+    assert wider.exit_code == 1
+    assert "longer" in wider.stderr
+    assert terminal.run("approvals", "narrow", narrower["id"]).exit_code == 2
+    assert terminal.run("approvals", "revoke", narrower["id"]).exit_code == 0

@@ -174,6 +174,52 @@ def test_a_yes_for_good_holds_until_it_is_revoked(terminal: Terminal) -> None:
     assert "no standing approval" in again.stderr
 
 
+def test_a_yes_within_limits_is_shown_before_it_counts(terminal: Terminal) -> None:
+    screen = Screen(terminal, "send", "back up")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("w\n")
+    screen.wait_for("With just these arguments?")
+    screen.type("y\n")
+    screen.wait_for("Until when?")
+    screen.type("yesterday-ish\n")
+    screen.wait_for("Until when?")
+    screen.type("24h\n")
+    screen.wait_for("For this run loop alone?")
+    screen.type("n\n")
+    screen.wait_for("Your yes covers run_script backup.sh, as it is now")
+    screen.wait_for("in every run loop")
+    screen.wait_for("Is that right?")
+    screen.type("y\n")
+    screen.wait_for("saved --all")
+    assert screen.leave() == 0
+    (approval,) = json.loads(terminal.run("approvals", "list", "--json").stdout)
+    assert json.loads(approval["arguments"])["arguments"] == ["--all", "照片"]
+    assert approval["until"] is not None
+    assert sent(terminal, "back up elsewhere")["outcome"] == "answered"
+    assert sent(terminal, "both")["outcome"] == "waiting"
+    assert terminal.run("approvals", "revoke", approval["id"]).exit_code == 0
+
+
+def test_limits_that_are_not_right_decide_nothing(terminal: Terminal) -> None:
+    screen = Screen(terminal, "send", "back up")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("w\n")
+    screen.wait_for("With just these arguments?")
+    screen.type("n\n")
+    screen.wait_for("Until when?")
+    screen.type("1h\n")
+    screen.wait_for("For this run loop alone?")
+    screen.type("y\n")
+    screen.wait_for("Is that right?")
+    screen.type("n\n")
+    screen.wait_for("Run it? [y/n]")
+    screen.type("n\n")
+    screen.wait_for("Why not?")
+    screen.type("\n")
+    screen.wait_for("did not allow")
+    assert screen.leave() == 0
+
+
 def test_what_somebody_else_has_answered_meanwhile_counts(terminal: Terminal) -> None:
     screen = Screen(terminal, "send", "back up")
     screen.wait_for("Run it? [y/n]")

@@ -17,6 +17,7 @@ from anyio import to_thread
 
 from service.domain.audit import AuditEntry, AuditGrant, AuditOutcome, AuditPage
 from service.domain.errors import InvalidInputError
+from service.domain.history.approval_rules import rule_in_words
 from service.domain.history.events import IterationStarted
 from service.domain.history.state import OUTCOME_UNKNOWN, RunLoopState
 from service.domain.history.tool_events import Grant, ToolFinished, ToolStarted
@@ -117,7 +118,9 @@ class AuditQuery:
             about=began.about,
             effect=began.effect,
             idempotency_key=began.idempotency_key,
-            grant=None if began.grant is None else self._grant(run_loop_id, seq, began.grant),
+            grant=None
+            if began.grant is None
+            else self._grant(run_loop_id, seq, began, began.grant),
             outcome=self._outcome(run_loop_id, began, finished),
             finished_at=finished_at,
             result=None if finished is None else finished.content,
@@ -151,7 +154,7 @@ class AuditQuery:
             return "unknown"
         return "failed" if finished.is_error else "done"
 
-    def _grant(self, run_loop_id: str, seq: int, grant: Grant) -> AuditGrant:
+    def _grant(self, run_loop_id: str, seq: int, began: ToolStarted, grant: Grant) -> AuditGrant:
         given_at = None
         if grant.request_id is not None:
             rows = self._file.select(
@@ -160,7 +163,11 @@ class AuditQuery:
                 (run_loop_id, seq, _ANSWERED, _field("request_id", grant.request_id)),
             )
             given_at = moment_of(rows[0][0]) if rows else None
-        return AuditGrant(kind=grant.kind, request_id=grant.request_id, given_at=given_at)
+        rule = None
+        if grant.kind in ("run_loop", "always"):
+            rule = rule_in_words(began.about or began.name, began.name, grant.narrowed)
+        told = {"kind": grant.kind, "request_id": grant.request_id, "narrowed": grant.narrowed}
+        return AuditGrant.model_validate({**told, "given_at": given_at, "rule": rule})
 
     def _heard(self, run_loop_id: str, seq: int) -> tuple[str, ...]:
         """The messages that the model had heard last before an event."""

@@ -13,7 +13,7 @@ from service.domain.history.state import RunLoopState
 from service.memory.journal.change_feed import Change, ChangeKind, numbered
 from service.memory.journal.kept_words import kept
 from service.memory.journal.rewriting import Record, Removal
-from service.memory.journal.sqlite import receipt_table, schedule_rows
+from service.memory.journal.sqlite import approval_table, receipt_table, schedule_rows
 from service.memory.journal.sqlite.run_loop_table import project
 from service.storage.clock import millis_of
 
@@ -23,7 +23,6 @@ _OF_RUN_LOOP = {
     "messages": "DELETE FROM inbox WHERE run_loop_id = ?",
     # What was spent stays spent: a cap is not lifted by forgetting.
     "usage": "UPDATE usage SET run_loop_id = '' WHERE run_loop_id = ?",
-    "approvals": "DELETE FROM standing_approvals WHERE run_loop_id = ?",
 }
 
 
@@ -38,6 +37,8 @@ class RewritingRows:
         """Owner and id of those that went."""
         self.schedules = 0
         """How many schedules went as their words are not in what stayed of a run loop."""
+        self.approvals = 0
+        """How many standing approvals went for the same reason."""
 
     def remove_loop(self, run_loop_id: str, *, owner: str) -> Removal:
         """See `Rewriter.remove_loop`."""
@@ -45,6 +46,7 @@ class RewritingRows:
             name: self._db.execute(statement, (run_loop_id,)).rowcount
             for name, statement in _OF_RUN_LOOP.items()
         }
+        gone["approvals"] = approval_table.remove_of(self._db, run_loop_id=run_loop_id)
         gone["schedules"] = schedule_rows.remove_with_loop(self._db, run_loop_id)
         self._db.execute("DELETE FROM run_loops WHERE id = ?", (run_loop_id,))
         self.removed.append((owner, run_loop_id))
@@ -63,10 +65,12 @@ class RewritingRows:
         )
         project(self._db, after)
         iterations = after.run_loop().iterations
+        called = [call.arguments for each in iterations for call in each.tool_calls]
+        self.approvals += approval_table.remove_unsaid(self._db, after.id, called)
         self.schedules += schedule_rows.remove_unsaid(
             self._db,
             after.id,
-            called=[call.arguments for each in iterations for call in each.tool_calls],
+            called=called,
             said=[each.user_message or "" for each in iterations],
         )
         self.changed.append(after)
@@ -92,12 +96,12 @@ class RewritingRows:
         run_loop_id: str | None = None,
     ) -> int:
         """See `Rewriter.remove_approvals`."""
-        return self._db.execute(
-            "DELETE FROM standing_approvals WHERE owner = ?1"
-            " AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))"
-            " AND (?3 IS NULL OR run_loop_id = ?3)",
-            (owner, None if scopes is None else json.dumps(sorted(scopes)), run_loop_id),
-        ).rowcount
+        return approval_table.remove_of(
+            self._db,
+            owner=owner,
+            scopes=None if scopes is None else json.dumps(sorted(scopes)),
+            run_loop_id=run_loop_id,
+        )
 
     def remove_schedules(self, *, owner: str) -> int:
         """See `Rewriter.remove_schedules`."""

@@ -54,6 +54,7 @@ from service.memory.journal.sqlite.schedule_table import ScheduleTable
 from service.memory.journal.sqlite.usage_table import UsageTable
 from service.memory.journal.standing_approvals import StandingApproval
 from service.schedules.schedule import Settlement
+from service.storage.clock import moment_of
 from service.storage.concurrency import in_background, run_to_end
 from service.storage.sqlite_file import CHECKPOINT_BYTES, SqliteFile
 
@@ -248,6 +249,7 @@ class SqliteJournal(EventReads):
         return rows[0][0] if rows else None
 
     def _take_over(self, commits: list[Commit], batch: Sequence[Append]) -> list[Commit]:
+        self.standing_approvals.take_over([], self._approvals_over(commits))
         for commit, each in zip(commits, batch, strict=True):
             self._last_seq = commit.state.last_seq
             self._replace(commit.state)
@@ -294,9 +296,13 @@ class SqliteJournal(EventReads):
 
     def _write(self, commits: Sequence[Commit], batch: Sequence[Append], *, durable: bool) -> None:
         with self._file.transaction(durable=durable) as db:
+            approval_table.remove(db, self._approvals_over(commits))
             for commit, each in zip(commits, batch, strict=True):
                 write(db, commit, each, self._states.get(commit.run_loop_id))
             self.changes.write(db, commits)
+
+    def _approvals_over(self, commits: Sequence[Commit]) -> list[StandingApproval]:
+        return self.standing_approvals.over(moment_of(commits[0].at)) if commits else []
 
     async def trim_changes(self, *, before: int, limit: int = 1000) -> int:
         """See `Journal.trim_changes`."""
