@@ -281,8 +281,8 @@ def test_a_gain_is_what_the_score_loses_with_the_features_of_the_other(embed: Em
     assert alike == nothing == of_turns == pytest.approx(0.0, abs=1e-5)
     all_features, nothing, of_turns = network.join_gains(passed, 1, 0, every)
     assert nothing == pytest.approx(0.0, abs=1e-5)
-    assert all_features > 0
-    assert of_turns != 0
+    assert all_features + of_turns > 0, "what it says and what its turns say, together"
+    assert all_features != 0 != of_turns
 
 
 def test_of_a_language_that_was_not_learned_the_network_makes_nothing_of_vectors(
