@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from service.cli.commands.command_options import DateParameter, in_order, json_option
+from service.cli.commands.command_options import DateParameter, check_bounds, json_option
 from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import read_as
 
@@ -38,7 +38,7 @@ def audit(
     from service.cli.views.run_loop_ids import resolve
     from service.domain.audit import AuditPage
 
-    in_order(since, until)
+    check_bounds(since, until)
     asked = {"since": since, "until": until, "tool": tool, "before": before}
     given: dict[str, str | int] = {name: each for name, each in asked.items() if each is not None}
     with connect() as daemon:

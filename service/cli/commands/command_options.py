@@ -50,7 +50,7 @@ class DateParameter(click.ParamType[str]):
         return since.isoformat()
 
 
-def in_order(since: str | None, until: str | None) -> None:
+def check_bounds(since: str | None, until: str | None) -> None:
     """Refuse a stretch of time that ends before it begins: nothing could ever be in it.
 
     Raises:
