@@ -86,7 +86,7 @@ def list_secrets(as_json: bool) -> None:
     store = _store()
     names, unreadable = store.names(), store.unreadable()
     if as_json:
-        print_json({"secrets": names, "unreadable": unreadable})
+        print_json({"secrets": [*names], "unreadable": [*unreadable]})
         return
     for name in names:
         out().print(name)
