@@ -270,6 +270,8 @@ class _UsableSettings(Settings):
 
 def _take_out(read: dict[str, Any], loc: tuple[int | str, ...]) -> bool:
     """Leave out the setting, or the entry of a table, that a place is in; whether it was there."""
+    if loc[-1] == "[key]":  # what is wrong is the entry's name, not something within it
+        loc = loc[:-1]
     place, name = read, str(loc[0])
     for each in loc[1:]:
         if not isinstance(place.get(name), dict):

@@ -11,6 +11,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+_NAMES = {
+    "models": "a name has small letters, digits, dots, - and _, begins with a letter or a digit,"
+    " and is at most 64 characters long",
+    "tools.mcp": "a name has small letters, digits, - and single _, begins with a letter or a"
+    " digit, does not end in _, and is at most 16 characters long",
+}
+"""What entries of a table may be called, where each may choose the name."""
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", Path: "a folder"}
 
 
@@ -139,7 +146,7 @@ def _wrong_key(loc: tuple[int | str, ...], model: type[BaseModel]) -> str:
     name = ".".join(place)
     keys = get_args(get_args(named(model)[name].annotation)[0])
     if not all(isinstance(each, str) for each in keys):
-        return f"{name} has no entry {key}: a name is of small letters, digits, dots, - and _"
+        return f"{name} has no entry {key}: {_NAMES[name]}"
     near = get_close_matches(key, keys, n=1)
     which = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
     return f"{name} has no entry {key}; {which}"

@@ -76,5 +76,6 @@ class McpServerSettings(Section):
         return self
 
 
-McpServerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9](_?[-a-z0-9]){0,15}$")]
+SERVER_NAME = r"^[a-z0-9](_?[-a-z0-9]){0,15}$"
+McpServerName = Annotated[str, StringConstraints(pattern=SERVER_NAME)]
 """What an MCP server is called by: stands before the names of its tools."""

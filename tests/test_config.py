@@ -195,6 +195,22 @@ def test_usable_settings_leave_out_what_is_wrong_within_lists_and_tables(here: P
     assert usable.agent.executors == {"finish": "a:c"}
 
 
+@pytest.mark.parametrize(
+    ("table", "entry", "told"),
+    [
+        ("models", 'model = "m"', "at most 64 characters"),
+        ("tools.mcp", 'command = "x"', "single _, begins with a letter"),
+    ],
+)
+def test_an_entry_with_a_wrong_name_is_left_out_and_told_by_what_its_table_takes(
+    here: Path, table: str, entry: str, told: str
+) -> None:
+    (here / "rondo.toml").write_text(f"[{table}.Bad]\n{entry}\n[{table}.good]\n{entry}\n")
+    usable = usable_settings()
+    assert [*usable.models, *usable.tools.mcp] == ["good"]
+    assert told in config_error()
+
+
 def test_a_model_shares_the_key_of_llm_only_at_its_endpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,7 +19,14 @@ from service.cli.daemon.daemon_requests import read_token
 from service.cli.daemon.daemon_settings import daemon_settings, differing
 from service.cli.daemon.stream_items import read_as
 from service.cli.views.phrases import counted
-from service.config import Settings, config_file, load_settings, unknown_variables, variable_like
+from service.config import (
+    Settings,
+    SpendSettings,
+    config_file,
+    load_settings,
+    unknown_variables,
+    variable_like,
+)
 from service.domain.errors import ConfigurationError, StorageError
 from service.memory.stores import ReaderLag, damage_of, journal_copies, reader_lag
 from service.wire.daemon_bodies import ReadyPart, Tools
@@ -54,7 +61,8 @@ def check_tools(settings: Settings) -> Finding:
 
     try:
         own = load_tools(settings.tools.modules, entry_points=settings.tools.entry_points)
-        agent_from_settings(settings)
+        # What caps on spending lack is told where these are looked at.
+        agent_from_settings(settings.model_copy(update={"spend": SpendSettings()}))
     except ConfigurationError as error:
         return Finding("broken", f"{error.detail}: the daemon does not start so", error.advice)
     if own.unavailable:

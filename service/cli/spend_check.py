@@ -21,7 +21,7 @@ def check_spend(settings: Settings) -> Finding:
     lines = caps_in_words(report.spend, report.currency)
     if (period := used_up(report.spend)) is not None:
         until = f"{period.until.astimezone():%Y-%m-%d %H:%M}"
-        advice = f"It is free again on {until}; or raise spend.*, and start the daemon anew."
+        advice = f"It is free again on {until}; or raise spend.*, and restart the daemon."
         return Finding("note", "; ".join(lines), f"No model is asked. {advice}")
     return Finding("ok", "; ".join(lines) or _NO_CAPS)
 

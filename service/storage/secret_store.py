@@ -46,6 +46,21 @@ class SecretStore:
         """
         return sorted(self._read())
 
+    def unreadable(self) -> list[str]:
+        """Those of the names that cannot be read with the key that is there, in order.
+
+        Raises:
+            StorageError: the file of the secrets cannot be read.
+        """
+        return [name for name in self.names() if not self._can_be_read(name)]
+
+    def _can_be_read(self, name: str) -> bool:
+        try:
+            self.get(name)
+        except (NotFoundError, StorageError):
+            return False
+        return True
+
     def get(self, name: str) -> str:
         """A secret.
 
@@ -59,7 +74,7 @@ class SecretStore:
                 f"no secret {name!r} is kept", advice=f"Keep it: rondo tools secret set {name}"
             )
         try:
-            opened = json.loads(Fernet(self._key(make=False)).decrypt(sealed.encode()))
+            opened = json.loads(self._cipher().decrypt(sealed.encode()))
             if opened["name"] != name:  # one that was put under another name
                 raise InvalidToken
             return str(opened["value"])
@@ -74,7 +89,8 @@ class SecretStore:
 
         Raises:
             InvalidInputError: the name or the value cannot be used.
-            StorageError: it cannot be kept.
+            StorageError: it cannot be kept, or the key is damaged, or is gone from beside
+                secrets that only it can read.
         """
         if not re.fullmatch(NAME, name):
             raise InvalidInputError(
@@ -89,7 +105,9 @@ class SecretStore:
         with self._changing():
             kept = self._read()
             plain = json.dumps({"name": name, "value": value}).encode()
-            kept[name] = Fernet(self._key(make=True)).encrypt(plain).decode()
+            if not kept:
+                self._make_key()
+            kept[name] = self._cipher().encrypt(plain).decode()
             self._write(kept)
 
     def remove(self, name: str) -> bool:
@@ -136,16 +154,34 @@ class SecretStore:
         except OSError as error:
             raise _unusable(self._file, error) from error
 
-    def _key(self, *, make: bool) -> bytes:
+    def _make_key(self) -> None:
+        """A key, where there is none yet that could be used: nothing was encrypted with it."""
         try:
-            if make and not self._key_file.exists():
+            if not self._key_file.exists():
                 write_whole(self._key_file, Fernet.generate_key())
+        except OSError as error:
+            raise _unusable(self._key_file, error) from error
+
+    def _cipher(self) -> Fernet:
+        try:
             status = self._key_file.stat()
             if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
                 self._key_file.chmod(0o600)
-            return self._key_file.read_bytes()
+            return Fernet(self._key_file.read_bytes().strip())
+        except FileNotFoundError as error:
+            raise self._without_key("is not there") from error
         except OSError as error:
             raise _unusable(self._key_file, error) from error
+        except ValueError as error:
+            raise self._without_key("is damaged") from error
+
+    def _without_key(self, fault: str) -> StorageError:
+        return StorageError(
+            f"the key of the secrets, {self._key_file}, {fault}: what is kept cannot be read",
+            advice=f"Bring the key back from a backup; or move {self._folder} away, and keep your"
+            " secrets anew with `rondo tools secret set NAME`.",
+            title="The secrets cannot be used",
+        )
 
 
 def _unusable(path: Path, error: Exception) -> StorageError:

@@ -198,7 +198,7 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     assert {"recite", "plain", "doze"} <= {each["name"] for each in listing["tools"]}
     code, out, _ = run("show", "recite")
     assert "times  integer" in out
-    assert "only reads · runs without asking · 30 s at most" in out
+    assert "reads · runs without asking · 30 s at most" in out
     assert run("run", "plain", '{"city": "里斯本"}')[:2] == (0, "rain in 里斯本\n")
     code, out, err = run("run", "plain", "{}")
     assert code == 1

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from service.domain.audit import AuditEntry, AuditGrant, AuditPage
 from tests.support.cli.commands import Terminal, answering, write
 
@@ -69,6 +71,22 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     assert "whether it did its work is unknown" in out
     assert "by whose leave is not known" in out
     assert "rondo audit --before 5-7" in aside
+
+
+def test_the_next_page_is_asked_for_with_the_same_options(tmp_path: Path) -> None:
+    page = AuditPage(entries=(entry(),), next="5-7")
+    options = ("--since", "2026-03-01", "--tool", "a b", "--all", "--limit", "3")
+    _, aside, _ = shown(tmp_path, page, *options)
+    assert "rondo audit --since 2026-03-01T00:00:00" in aside
+    assert "--tool 'a b' --all --limit 3 --before 5-7" in aside
+
+
+@pytest.mark.parametrize("command", [("audit",), ("usage",), ("memory", "search", "x")])
+def test_bounds_in_the_wrong_order_are_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    bounds = ("--since", "2026-03-02", "--until", "2026-03-01")
+    refused = Terminal(tmp_path, 1).run(*command, *bounds)
+    assert refused.exit_code == 2
+    assert "is later than --until" in " ".join(refused.stderr.split())
 
 
 def test_nothing_is_said_in_words(tmp_path: Path) -> None:

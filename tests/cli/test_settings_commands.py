@@ -155,6 +155,8 @@ def test_caps_on_spending_are_told_and_so_is_what_they_lack(terminal: Terminal) 
     finding = looked_at(terminal, "spending", OPENAI_BASE_URL="http://127.0.0.1:1/v1", **caps)
     assert finding["verdict"] == "broken"
     assert "llm has no prices" in finding["words"]
+    tools = looked_at(terminal, "tools", OPENAI_BASE_URL="http://127.0.0.1:1/v1", **caps)
+    assert tools["verdict"] == "ok"  # it is told once
 
 
 def test_an_empty_data_folder_on_the_command_line_is_refused(terminal: Terminal) -> None:

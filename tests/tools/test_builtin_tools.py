@@ -47,6 +47,7 @@ def test_what_needs_a_setting_is_not_offered_and_the_reason_is_told(tmp_path: Pa
     assert "tools.web_fetch = true" in offer.withheld["web_fetch"]
     for name in ("run_script", *CHANGE_SKILLS):
         assert "tools.scripts = true" in offer.withheld[name]
+    assert not offer.asks_each_time & offer.withheld.keys()
     off = offered(tmp_path, ToolsSettings(skills=False))
     assert registry_of(*off.tools).names == (*ALWAYS, "read_file")
     assert "tools.skills = true" in off.withheld["read_skill"]

@@ -27,9 +27,34 @@ def test_without_its_key_a_copy_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "secrets" / "key").unlink()
     with pytest.raises(StorageError):
         SecretStore(tmp_path).get("linear")
-    SecretStore(tmp_path).set("other", "x")  # with a new key
-    with pytest.raises(StorageError, match="cannot be read with the key"):
-        SecretStore(tmp_path).get("linear")
+    with pytest.raises(StorageError, match="is not there") as refused:
+        SecretStore(tmp_path).set("other", "x")
+    assert "backup" in refused.value.advice
+    assert not (tmp_path / "secrets" / "key").exists()
+    assert SecretStore(tmp_path).unreadable() == ["linear"]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_damaged_key_is_told_whether_or_not_something_is_kept(tmp_path: Path, kept: int) -> None:
+    store = SecretStore(tmp_path)
+    store.set("linear", "very-secret")
+    (tmp_path / "secrets" / "key").write_text("garbage\n")
+    if not kept:
+        store.remove("linear")
+    with pytest.raises(StorageError, match="is damaged"):
+        store.set("other", "x")
+    assert store.unreadable() == ["linear"][:kept]
+
+
+def test_the_secrets_that_another_key_has_made_are_named(tmp_path: Path) -> None:
+    SecretStore(tmp_path / "elsewhere").set("mail", "x")
+    store = SecretStore(tmp_path)
+    store.set("linear", "very-secret")
+    (tmp_path / "secrets" / "key").write_bytes(
+        (tmp_path / "elsewhere" / "secrets" / "key").read_bytes()
+    )
+    store.set("other", "x")
+    assert store.unreadable() == ["linear"]
 
 
 def test_one_that_is_put_under_another_name_is_refused(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
-from service.cli.commands.command_options import DateParameter, json_option
+from service.cli.commands.command_options import DateParameter, check_bounds, json_option
 from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import read_as
+
+_LIMIT = 20
 
 
 @click.command()
@@ -16,7 +20,7 @@ from service.cli.daemon.stream_items import read_as
 @click.option("--loop", "run_loop", metavar="ID", help="Only calls in this run loop.")
 @click.option("--all", "read_only", is_flag=True, help="Also of tools that only read.")
 @click.option("--before", metavar="PLACE", help="Go on where the page before has ended.")
-@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 200), default=_LIMIT, show_default=True)
 @json_option
 def audit(
     since: str | None,
@@ -34,6 +38,7 @@ def audit(
     from service.cli.views.run_loop_ids import resolve
     from service.domain.audit import AuditPage
 
+    check_bounds(since, until)
     asked = {"since": since, "until": until, "tool": tool, "before": before}
     given: dict[str, str | int] = {name: each for name, each in asked.items() if each is not None}
     with connect() as daemon:
@@ -45,4 +50,8 @@ def audit(
     if as_json:
         print_json(response)
     else:
-        print_audit(read_as(AuditPage, response))
+        options = {"--since": since, "--until": until, "--tool": tool, "--loop": run_loop}
+        words = [word for name, value in options.items() if value for word in (name, value)]
+        words += ["--all"] if read_only else []
+        words += ["--limit", str(limit)] if limit != _LIMIT else []
+        print_audit(read_as(AuditPage, response), options=shlex.join(words))

@@ -50,6 +50,22 @@ class DateParameter(click.ParamType[str]):
         return since.isoformat()
 
 
+def check_bounds(since: str | None, until: str | None) -> None:
+    """Refuse a stretch of time that ends before it begins: nothing could ever be in it.
+
+    Raises:
+        click.UsageError: it does.
+    """
+    if since is None or until is None:
+        return
+    begin, end = datetime.fromisoformat(since), datetime.fromisoformat(until)
+    if begin > end:
+        raise click.UsageError(
+            f"--since ({begin:%Y-%m-%d %H:%M}) is later than --until ({end:%Y-%m-%d %H:%M})."
+            " Exchange them."
+        )
+
+
 class NameAndValue(click.ParamType["tuple[str, JsonValue]"]):
     """``name=value``; the value is JSON where it can be read so, else a text."""
 

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.commands.command_options import DateParameter, NameAndValue, json_option
+from service.cli.commands.command_options import (
+    DateParameter,
+    NameAndValue,
+    check_bounds,
+    json_option,
+)
 from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import body_of, read_as
 
@@ -58,6 +63,7 @@ def search(
     from service.domain.anchors import SearchResult
     from service.wire.memory_bodies import SearchRequest
 
+    check_bounds(since, until)
     with connect() as daemon:
         body = body_of(
             SearchRequest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,13 @@ def review(server: str, yes: bool, as_json: bool) -> None:
     from service.cli.daemon.daemon_client import connect
     from service.cli.daemon.stream_items import read_as
     from service.cli.terminal.output import aside, print_json
+    from service.cli.views.phrases import counted
     from service.cli.views.tool_change_views import print_changes
+    from service.tool_server_settings import SERVER_NAME
     from service.wire.daemon_bodies import AcceptedChanges, ToolServerChanges
 
+    if not re.fullmatch(SERVER_NAME, server):
+        raise click.UsageError(f"{server!r} is no name of a tool server; see rondo tools")
     with connect() as daemon:
         path = f"/v1/tools/servers/{server}"
         waiting = read_as(ToolServerChanges, daemon.get(f"{path}/changes"))
@@ -44,7 +49,9 @@ def review(server: str, yes: bool, as_json: bool) -> None:
             AcceptedChanges, daemon.post(f"{path}/accept", {"digest": waiting.digest})
         )
         if not as_json:
-            aside().print(f"Accepted: {accepted.accepted} of {server} are offered again.")
+            offered = f"{counted(accepted.accepted, 'tool')} of {server}"
+            are = "is" if accepted.accepted == 1 else "are"
+            aside().print(f"Accepted: {offered} {are} offered now.")
 
 
 @click.group()
@@ -73,15 +80,22 @@ def set_secret(name: str) -> None:
 @secret.command("list")
 @json_option
 def list_secrets(as_json: bool) -> None:
-    """List the names of what is kept."""
-    from service.cli.terminal.output import out, print_json
+    """List the names of what is kept, and which of it cannot be read."""
+    from service.cli.terminal.output import aside, out, print_json
 
-    names = _store().names()
+    store = _store()
+    names, unreadable = store.names(), store.unreadable()
     if as_json:
-        print_json({"secrets": list(names)})
+        print_json({"secrets": [*names], "unreadable": [*unreadable]})
         return
     for name in names:
         out().print(name)
+    for name in unreadable:
+        aside().print(
+            f"{name} cannot be read with the key that is there. Bring back the key of before, or"
+            f" keep it anew: rondo tools secret set {name}",
+            style="yellow",
+        )
 
 
 @secret.command("remove")

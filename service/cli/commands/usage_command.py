@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from service.cli.commands.command_options import DateParameter, json_option
+from service.cli.commands.command_options import DateParameter, check_bounds, json_option
 from service.cli.daemon.daemon_client import connect
 from service.cli.daemon.stream_items import read_as
 
@@ -29,6 +29,7 @@ def usage(since: str | None, until: str | None, by: str, limit: int, as_json: bo
     from service.cli.views.usage_tables import print_usage
     from service.domain.usage import UsageReport
 
+    check_bounds(since, until)
     bounds = {"since": since, "until": until}
     given = {name: value for name, value in bounds.items() if value is not None}
     with connect() as daemon:

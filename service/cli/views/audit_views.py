@@ -20,15 +20,23 @@ _OUTCOMES: dict[AuditOutcome, tuple[str, str]] = {
 }
 
 
-def print_audit(page: AuditPage) -> None:
-    """Calls, newest first: what ran and what came of it, by whose leave, and for which run loop."""
+def print_audit(page: AuditPage, *, options: str = "") -> None:
+    """Calls, newest first: what ran and what came of it, by whose leave, and for which run loop.
+
+    Args:
+        page: the calls.
+        options: what was given to choose them, as it is typed; asks for the next page, too.
+    """
     if not page.entries:
         aside().print("No tool has done anything that fits.", style="dim")
         return
     for each in page.entries:
         out().print(_entry(each), soft_wrap=True)
     if page.next is not None:
-        aside().print(f"There is more: rondo audit --before {page.next}", style="dim")
+        command = f"rondo audit {options}".rstrip()
+        aside().print(
+            f"There is more: {plain(command)} --before {page.next}", style="dim", soft_wrap=True
+        )
 
 
 def _entry(entry: AuditEntry) -> Text:

@@ -11,30 +11,29 @@ from service.domain.conversation.tool_definitions import ToolEffect
 from service.wire.daemon_bodies import OfferedTool, Tools
 
 _EFFECTS: dict[ToolEffect, str] = {
-    "read_only": "only reads",
-    "idempotent": "changes something; twice is as once",
-    "side_effects": "changes something",
+    "read_only": "reads",
+    "idempotent": "changes, repeatable",
+    "side_effects": "changes",
 }
 
 
 def print_tools(listing: Tools) -> None:
     """The tools with what they may do, and those that are not offered."""
-    from rich.table import Table
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
     for tool in listing.tools:
-        asks = "asks first" if tool.needs_approval else ""
-        table.add_row(
-            Text(plain(tool.name), style="bold"),
-            Text(_EFFECTS[tool.effect], style="dim"),
-            Text(asks, style="yellow"),
-            Text(_first_sentence(plain(tool.description))),
+        asks = (" · asks first", "yellow") if tool.needs_approval else ""
+        out().print(
+            Text.assemble((plain(tool.name), "bold"), (f"  {_EFFECTS[tool.effect]}", "dim"), asks)
         )
-    out().print(table)
+        out().print(Padding(Text(_first_sentence(plain(tool.description))), (0, 0, 0, 2)))
     for server in listing.servers:
         style = "dim" if server.is_there and not server.held else "yellow"
-        aside().print(f"\nThe tool server {server.name}: {plain(server.words)}", style=style)
+        told = f"The tool server {server.name}"
+        words = plain(server.words)
+        line = words if words.startswith(told) else f"{told}: {words}"
+        aside().print(f"\n{line}", style=style)
     servers = {server.name for server in listing.servers}
     for each in listing.not_offered:
         if each.name in servers:

@@ -192,7 +192,9 @@ class Reservations:
     def _error(self, measured: _Measured, what: _Unit) -> BudgetError:
         period = measured.period
         setting = f"spend.{_OF[period]}_{what}"
-        raised = f"raise {setting} (RONDO_{setting.replace('.', '__').upper()}) and start anew"
+        raised = (
+            f"raise {setting} (RONDO_{setting.replace('.', '__').upper()}) and restart the daemon"
+        )
         cap = getattr(measured.cap, what)
         if getattr(measured.most, what) > cap:
             advice = f"No {period} has room for it: {raised}, or lower llm.max_tokens"
@@ -202,7 +204,7 @@ class Reservations:
         used, cap, most = (self._in_words(what, each) for each in (used, cap, most))
         return BudgetError(
             f"{_THIS[period]} {used} of {cap} are used or reserved, and this call may use {most}",
-            title=f"The {_OF[period]} cap on spending does not let the model be asked",
+            title=f"The {_OF[period]} cap on spending leaves no room for a model call",
             advice=f"{advice}. Then resume the run loop, or send it a message.",
         )
 

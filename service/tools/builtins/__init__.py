@@ -96,7 +96,8 @@ def builtin_tools(
         tools=tuple(tools),
         withheld=withheld,
         remembers_no_yes=frozenset(WRITING_TOOLS) - withheld.keys(),
-        asks_each_time=frozenset(tool.definition.name for tool in unconfined) | CHANGE_SKILLS,
+        asks_each_time=frozenset(tool.definition.name for tool in unconfined)
+        | (CHANGE_SKILLS - withheld.keys()),
     )
 
 

@@ -162,6 +162,7 @@ class ServerConnection:
         telemetry.switch_off()
         self._tools.remember()
         wait = self._first_wait
+        warned: str | None = None
         while True:
             begun = anyio.current_time()
             reason = await self._attempt()
@@ -169,7 +170,10 @@ class ServerConnection:
                 wait = self._first_wait
             again = "It is asked again" if self._settings.url else "It is started again"
             self._say(f"{reason} {again} in {wait:g} seconds.")
-            _log.warning("%s", self._absence)
+            # The reason alone, as how long it waits grows: what stays so is warned of once.
+            level = logging.DEBUG if reason == warned else logging.WARNING
+            _log.log(level, "%s", self._absence)
+            warned = reason
             await anyio.sleep(wait)
             wait = min(2 * wait, self._longest_wait)
 

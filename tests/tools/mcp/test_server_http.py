@@ -65,6 +65,16 @@ async def test_one_that_goes_without_being_called_is_noticed(
         await until(lambda: connection.client is None)
 
 
+async def test_what_keeps_it_away_is_warned_of_once(
+    server: HttpClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Authorization": SecretStr("Bearer secret:nobody")}
+    async with refused(server.at(headers=headers), tmp_path) as connection:
+        await until(lambda: "in 0.4 seconds" in connection.absence)
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len([each for each in warned if "nobody" in each.getMessage()]) == 1
+
+
 async def test_what_it_knows_us_by_is_a_kept_secret_or_a_variable(
     server: HttpClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
