@@ -84,6 +84,7 @@ async def test_the_same_key_adds_one_and_another_schedule_is_refused(tmp_path: P
         ({"when": "next friday or so"}, "not understood: 'or so'", "in 20 minutes"),
         ({"zone": "Berlin"}, "no time zone is called 'Berlin'", "Europe/Berlin"),
         ({"what": "   "}, "is not said", "Add it"),
+        ({"what": ""}, "is not said", "Add it"),
         ({"kind": "task", "allow": ["lunch"]}, "there is no tool 'lunch'", "rondo tools"),
         ({"allow": ["launch"]}, "a reminder does nothing", "Leave"),
     ],
