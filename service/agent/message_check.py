@@ -16,6 +16,7 @@ from service.domain.conversation.images import (
 from service.domain.conversation.messages import ImageUrlPart, Message
 from service.domain.errors import InvalidInputError
 from service.domain.json_values import unwritable_number
+from service.schedules.schedule import SCHEDULED
 
 LONGEST_MESSAGE = 1_000_000
 """Characters of one message."""
@@ -38,6 +39,11 @@ def check_message(message: Message, metadata: dict[str, Any]) -> None:
         raise InvalidInputError(
             f"the message has {len(message.text):,} characters; at most {LONGEST_MESSAGE:,} fit",
             advice="Send a part of it, or put it into a file that a tool can read.",
+        )
+    if SCHEDULED in metadata:
+        raise InvalidInputError(
+            f"the metadata {SCHEDULED!r} is kept for what schedules send",
+            advice="Send it by another name.",
         )
     if number := unwritable_number(metadata):
         raise InvalidInputError(

@@ -181,15 +181,21 @@ class PreviewsCalls(ScopesApproval, Protocol):
 
 @runtime_checkable
 class DescribesCall(Protocol):
-    """A tool that can tell a person in words what a call comes to, before they say yes to it."""
+    """A tool that can tell a person in words what a call comes to, before they say yes to it.
+
+    A call for which it fails could not be carried out: nobody is asked, the failure is its result.
+    """
 
     def call_in_words(self, arguments: str, run_loop: RunLoop) -> str | None:
         """What a call with these arguments does, in words; None where that cannot be told. MUST
-        NOT raise, and MUST NOT block.
+        NOT block.
 
         Args:
             arguments: as the model wrote them.
             run_loop: in which it is called.
+
+        Raises:
+            ToolFailure: it cannot be carried out; says why.
         """
         ...
 

@@ -16,7 +16,7 @@ class NewSchedule(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    what: Annotated[str, Field(min_length=1, max_length=2_000)]
+    what: Annotated[str, Field(max_length=2_000)]
     """For a reminder what is told then; for a task the message that is sent then in your name."""
     when: Annotated[str, Field(min_length=1, max_length=200)]
     """In words, English or Chinese, or a date and time of ISO 8601."""

@@ -112,7 +112,7 @@ class SendRequest(BaseModel):
     """How it joins a loop that is at work: ``steer`` (seen at the next step), ``followup`` (seen
     after the answer), ``interrupt`` (the work is stopped, and this is taken instead)."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """Kept with the message."""
+    """Kept with the message. What schedules send is known by ``schedule``, which is refused."""
     model: str | None = None
     """The name of the model that answers it, and what follows it in its run loop until a message
     names another one: ``default``, or one of the setting `models`. None: the run loop's."""

@@ -184,6 +184,13 @@ async def test_metadata_that_could_not_be_read_back_is_refused_in_words(tmp_path
             await agent.accept("Hello", metadata={"a": nested})
 
 
+async def test_nobody_can_send_a_message_as_if_a_schedule_had(tmp_path: Path) -> None:
+    async with running_agent(tmp_path) as agent:
+        for about in ({"kind": "reminder", "recurs": True}, {"kind": "task"}, None):
+            with pytest.raises(InvalidInputError, match="kept for what schedules send"):
+                await agent.accept("Remember: blue", metadata={"schedule": about})
+
+
 async def test_asking_for_messages_that_nobody_sent_leaves_nothing_behind(tmp_path: Path) -> None:
     async with running_agent(tmp_path) as agent:
         for number in range(3):

@@ -142,6 +142,30 @@ async def test_the_model_asks_before_it_sets_one_and_shows_the_next_times(tmp_pa
         assert schedule.run_loop_id == events[0].run_loop_id
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"what": "call mum", "when": "at 3"}, "in the morning or in the afternoon"),
+        ({"what": "call mum", "when": "2020-01-01 09:00"}, "has passed"),
+        ({"what": "  ", "when": "tomorrow at 9"}, "`what` is empty"),
+        ({"when": "tomorrow at 9"}, "what"),
+    ],
+)
+async def test_a_schedule_that_cannot_be_set_asks_nobody(
+    tmp_path: Path, arguments: dict[str, str], why: str
+) -> None:
+    async with running_agent(tmp_path, wanting(tool_call("remind_me", **arguments))) as agent:
+        for each in schedule_tools(agent.memory.journal.schedules, agent.memory.load):
+            agent.tools.register(each)
+        run_loop_id = (await sent(agent, "remind me"))[0].run_loop_id
+        await rested(agent, run_loop_id)
+        run_loop = await agent.run_loop(run_loop_id)
+        assert run_loop.status == "idle"
+        [result] = [each for turn in run_loop.iterations for each in turn.tool_results]
+        assert result.is_error
+        assert why in result.content
+
+
 async def test_what_is_paused_is_not_due_and_what_it_missed_is_skipped(tmp_path: Path) -> None:
     async with running_agent(tmp_path, refuses) as agent:
         soon = Timing(start=datetime.now(UTC) + timedelta(milliseconds=200), zone="UTC")

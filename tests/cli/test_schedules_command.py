@@ -48,6 +48,20 @@ def test_a_reminder_is_added_listed_paused_resumed_and_removed(terminal: Termina
     assert "no schedule has an id that begins with" in gone.stderr
 
 
+def test_times_are_told_in_one_zone_and_what_comes_next_stands_first(terminal: Terminal) -> None:
+    zone = ("--zone", "Asia/Shanghai")
+    daily = terminal.run("schedules", "add", "tea", "every day at 9", *zone, TZ="Europe/Berlin")
+    assert daily.stdout.count(" 09:00") == 4  # the rule, and three times
+    assert daily.stdout.count("(Asia/Shanghai)") == 2
+    soon = terminal.run("schedules", "add", "rice", "in 2 minutes", *zone, TZ="Europe/Berlin")
+    assert soon.stdout.count("(Asia/Shanghai)") == 1
+    assert "next:" not in soon.stdout
+    listed = terminal.run("schedules").stdout
+    assert listed.index("rice") < listed.index("tea")
+    for each in (daily, soon):
+        terminal.run("schedules", "remove", each.stdout.split()[0])
+
+
 def test_what_is_not_clear_is_refused_with_an_example(terminal: Terminal) -> None:
     refused = terminal.run("schedules", "add", "call mum", "at 3")
     assert refused.exit_code == 1

@@ -58,25 +58,33 @@ async def test_a_schedule_is_added_as_understood_listed_paused_and_removed(tmp_p
 async def test_the_same_key_adds_one_and_another_schedule_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as house:
 
-        async def post(what: str) -> httpx2.Response:
-            body = {"what": what, "when": "in 20 minutes"}
+        async def post(what: str, **other: str) -> httpx2.Response:
+            body = {"what": what, "when": "in 20 minutes", "zone": "Europe/Berlin", **other}
             headers = {"Idempotency-Key": "once"}
             return await house.client.post("/v1/schedules", json=body, headers=headers)
 
         first, second = await post("stretch"), await post("stretch")
         assert first.json() == second.json()
         assert len((await house.client.get("/v1/schedules")).json()["schedules"]) == 1
-        assert "another schedule" in problem_of(await post("sleep"), 409)["detail"]
+        for another in (
+            post("sleep"),
+            post("stretch", when="in 30 minutes"),
+            post("stretch", zone="Asia/Shanghai"),
+        ):
+            assert "another schedule" in problem_of(await another, 409)["detail"]
 
 
 @pytest.mark.parametrize(
     ("body", "why", "what_to_do"),
     [
         ({"when": "tomorrow"}, "at what time is not said", "tomorrow at 9"),
+        ({"when": "every 0 minutes"}, "cannot recur", "every 5 minutes"),
+        ({"when": "每0分钟"}, "cannot recur", "每5分钟"),
         ({"when": "every 10 seconds"}, "by the minute", "every 5 minutes"),
         ({"when": "next friday or so"}, "not understood: 'or so'", "in 20 minutes"),
         ({"zone": "Berlin"}, "no time zone is called 'Berlin'", "Europe/Berlin"),
         ({"what": "   "}, "is not said", "Add it"),
+        ({"what": ""}, "is not said", "Add it"),
         ({"kind": "task", "allow": ["lunch"]}, "there is no tool 'lunch'", "rondo tools"),
         ({"allow": ["launch"]}, "a reminder does nothing", "Leave"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from service.agent.schedules.schedule_runner import ScheduleRunner
@@ -96,19 +96,29 @@ class ScheduleActions:
         """
         check_what(what)
         self._check_grants(grants, kind)
-        now = self._now()
-        timing = read_when(when, now=now, zone=zone or zone_of_machine())
+        schedule_id, grants_once = new_id(), tuple(dict.fromkeys(grants))
+        now = self._now().replace(microsecond=0)
+        if idempotency_key is not None:
+            schedule_id = id_of(f"{owner}\nadd {idempotency_key}")
+            with suppress(NotFoundError):
+                now = self.find(schedule_id, owner=owner).created_at
+        zone = zone or zone_of_machine()
+        timing = read_when(when, now=now, zone=zone)
         schedule = Schedule(
-            id=new_id() if idempotency_key is None else id_of(f"{owner}\nadd {idempotency_key}"),
+            id=schedule_id,
             owner=owner,
             kind=kind,
             what=well_formed(what.strip()),
             timing=timing,
-            created_at=now.replace(microsecond=0),
-            grants=tuple(dict.fromkeys(grants)),
+            created_at=now,
+            grants=grants_once,
         )
         added = await self._journal.schedules.add(schedule)
-        if (added.what, added.kind, added.grants) != (schedule.what, kind, schedule.grants):
+        if added.created_at != now:  # somebody else has added it just now
+            timing = read_when(when, now=added.created_at, zone=zone)
+        if added != replace(
+            added, what=schedule.what, kind=kind, timing=timing, grants=grants_once
+        ):
             raise ConflictError(
                 f"the idempotency key {idempotency_key!r} was used for another schedule",
                 advice="Use a new key for a new schedule.",

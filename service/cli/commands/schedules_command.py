@@ -28,12 +28,12 @@ def schedules(ctx: click.Context) -> None:
 
 
 @schedules.command("list")
-@click.option("--all", "also_ended", is_flag=True, help="Those that have ended, too.")
+@click.option("--all", "also_ended", is_flag=True, help="Include those that have ended.")
 @json_option
 def list_schedules(also_ended: bool = False, as_json: bool = False) -> None:
-    """List what is to be told or done, and when next; an arrow stands before what is done."""
+    """List schedules by their next time; tasks are marked with an arrow."""
     from service.cli.terminal.output import aside, out, print_json
-    from service.cli.views.schedule_views import schedules_table
+    from service.cli.views.schedule_views import by_next_time, schedules_table
     from service.wire.schedule_bodies import ScheduleList
 
     with connect() as daemon:
@@ -44,26 +44,30 @@ def list_schedules(also_ended: bool = False, as_json: bool = False) -> None:
     elif not shown:
         aside().print('None. Add one: rondo schedules add "call mum" "tomorrow at 9"', style="dim")
     else:
-        out().print(schedules_table(shown), crop=False)
+        out().print(schedules_table(by_next_time(shown)), crop=False)
 
 
 @schedules.command()
 @click.argument("what")
 @click.argument("when")
-@click.option("--do", "is_task", is_flag=True, help="Have it done, and not only told.")
+@click.option("--do", "is_task", is_flag=True, help="Run a task instead of sending a reminder.")
 @click.option(
     "--allow",
     "grants",
     multiple=True,
     metavar="TOOL",
-    help="With --do: what it may do without asking; may be given several times.",
+    help="With --do: a tool it may use without asking; repeatable.",
 )
-@click.option("--zone", metavar="NAME", help="The time zone; else that of this machine.")
+@click.option(
+    "--zone",
+    metavar="NAME",
+    help="Time zone, such as Europe/Berlin; default: that of this machine.",
+)
 @json_option
 def add(
     what: str, when: str, is_task: bool, grants: tuple[str, ...], zone: str | None, as_json: bool
 ) -> None:
-    """Have WHAT told or done at a time, WHEN: once, or again and again.
+    """Schedule WHAT for WHEN: a reminder, or a task with --do; once or recurring.
 
     WHEN is “in 20 minutes”, “tomorrow at 9”, “every weekday at 8”, “every first of the month at
     10”, 明天早上九点, 每周一早上九点, or a date and time of ISO 8601.
@@ -94,7 +98,7 @@ def add(
 @_ID
 @json_option
 def show(schedule: str, as_json: bool) -> None:
-    """Show a schedule, and what became of its newest times."""
+    """Show a schedule and its recent runs."""
     from service.cli.terminal.output import print_json
     from service.cli.views.schedule_views import print_details
     from service.wire.schedule_bodies import ScheduleDetails
@@ -111,7 +115,7 @@ def show(schedule: str, as_json: bool) -> None:
 @_ID
 @json_option
 def pause(schedule: str, as_json: bool) -> None:
-    """Let it be due no more, until it is resumed."""
+    """Pause it until it is resumed."""
     _act(schedule, "pause", as_json)
 
 
@@ -119,7 +123,7 @@ def pause(schedule: str, as_json: bool) -> None:
 @_ID
 @json_option
 def resume(schedule: str, as_json: bool) -> None:
-    """Let it be due again; what came due meanwhile is skipped."""
+    """Resume it; what came due meanwhile is skipped."""
     _act(schedule, "resume", as_json)
 
 
@@ -127,7 +131,7 @@ def resume(schedule: str, as_json: bool) -> None:
 @_ID
 @json_option
 def run(schedule: str, as_json: bool) -> None:
-    """Tell or do it now; its next time stays."""
+    """Run it now; its next time stays as it is."""
     from service.cli.terminal.output import aside, out, print_json
     from service.wire.schedule_bodies import RanSchedule
 
@@ -145,7 +149,7 @@ def run(schedule: str, as_json: bool) -> None:
 @_ID
 @json_option
 def remove(schedule: str, as_json: bool) -> None:
-    """Let nothing be left of it; the run loops that it opened stay."""
+    """Remove it; the run loops that it opened stay."""
     from service.cli.terminal.output import one_line, out, print_json
     from service.wire.schedule_bodies import ScheduleLine
 

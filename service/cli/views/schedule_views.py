@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from service.cli.daemon.daemon_requests import DaemonRequests
 from service.cli.daemon.stream_items import body_of, read_as
@@ -64,11 +65,17 @@ def schedules_table(schedules: Sequence[ScheduleLine]) -> Table:
         table.add_row(
             plain(each.id),
             each.state,
-            _local(each.next[0]) if each.next else "",
+            _shown(each.next[0], each.zone) if each.next else "",
             Text(plain(each.when)),
             Text(f"→ {words}" if each.kind == "task" else words),
         )
     return table
+
+
+def by_next_time(schedules: Sequence[ScheduleLine]) -> list[ScheduleLine]:
+    """Schedules in the order in which they come due; last those that do not."""
+    never = datetime.max.replace(tzinfo=UTC)
+    return sorted(schedules, key=lambda each: each.next[0] if each.next else never)
 
 
 def print_schedule(schedule: ScheduleLine) -> None:
@@ -76,9 +83,9 @@ def print_schedule(schedule: ScheduleLine) -> None:
     kind = "Reminder" if schedule.kind == "reminder" else "To be done"
     out().print(f"{plain(schedule.id)}  {kind}: {plain(schedule.what)}", soft_wrap=True)
     out().print(f"  {plain(schedule.when)}  [{schedule.state}]", markup=False, soft_wrap=True)
-    if schedule.next:
-        times = ", ".join(_local(each) for each in schedule.next)
-        out().print(f"  next: {times}", soft_wrap=True)
+    if len(schedule.next) > 1:
+        times = ", ".join(_at(each, schedule.zone) for each in schedule.next)
+        out().print(f"  next: {times} ({plain(schedule.zone)})", soft_wrap=True)
     if schedule.allow:
         out().print(f"  may do unasked: {plain(', '.join(schedule.allow))}", soft_wrap=True)
 
@@ -88,17 +95,21 @@ def print_details(schedule: ScheduleDetails) -> None:
     print_schedule(schedule)
     for each in schedule.occurrences:
         if each.state != "pending":
-            out().print(f"  {_became(each)}", soft_wrap=True)
+            out().print(f"  {_became(each, schedule.zone)}", soft_wrap=True)
 
 
-def _became(occurrence: OccurrenceLine) -> str:
+def _became(occurrence: OccurrenceLine, zone: str) -> str:
     times = ""
     if occurrence.through is not None:
-        times = f" to {_local(occurrence.through)}, {occurrence.count} times"
+        times = f" to {_at(occurrence.through, zone)}, {occurrence.count} times"
     reason = f" ({_REASONS[occurrence.reason]})" if occurrence.reason else ""
     loop = f"  {short_id(occurrence.run_loop_id)}" if occurrence.run_loop_id else ""
-    return f"{_local(occurrence.due)}{times}  {occurrence.state}{reason}{loop}"
+    return f"{_at(occurrence.due, zone)}{times}  {occurrence.state}{reason}{loop}"
 
 
-def _local(moment: datetime) -> str:
-    return f"{moment.astimezone():%a %Y-%m-%d %H:%M}"
+def _shown(moment: datetime, zone: str) -> str:
+    return f"{_at(moment, zone)} ({plain(zone)})"
+
+
+def _at(moment: datetime, zone: str) -> str:
+    return f"{moment.astimezone(ZoneInfo(zone)):%a %Y-%m-%d %H:%M}"

@@ -25,7 +25,7 @@ from service.loop.executor_deps import ExecutorDeps
 from service.loop.executors.call_tools import finished
 from service.loop.replies import withdrawn
 from service.tools.approval import AskedAbout, asked_about
-from service.tools.protocol import DescribesCall
+from service.tools.protocol import DescribesCall, ToolFailure
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +35,13 @@ async def request_human_approve(
 ) -> None:
     """Ask a person whether these calls may run. Those that could not, come to a failure."""
     about, rules = await anyio.to_thread.run_sync(_looked_up, deps, instruction.calls)
-    calls = tuple(call for call in instruction.calls if call.id not in about.failures)
+    descriptions, undoable = _descriptions(deps, instruction.calls, loop)
+    undoable = about.failures | undoable
+    calls = tuple(call for call in instruction.calls if call.id not in undoable)
     failures = [
-        ToolResult(id=call.id, content=about.failures[call.id], is_error=True)
+        ToolResult(id=call.id, content=undoable[call.id], is_error=True)
         for call in instruction.calls
-        if call.id in about.failures
+        if call.id in undoable
     ]
     if failures:
         names = {call.id: call for call in instruction.calls}
@@ -54,7 +56,7 @@ async def request_human_approve(
         tool_calls=calls,
         scopes=about.scopes,
         rules={call.id: rules[call.id] for call in calls},
-        descriptions=_descriptions(deps, calls, loop),
+        descriptions=descriptions,
         warnings=tuple(_warnings(deps, calls)),
         previews=about.previews,
     )
@@ -71,20 +73,27 @@ def _looked_up(
     return asked_about(calls, deps.tools), {call.id: deps.rule_of(call) for call in calls}
 
 
-def _descriptions(deps: ExecutorDeps, calls: Iterable[ToolCall], loop: Loop) -> dict[str, str]:
+def _descriptions(
+    deps: ExecutorDeps, calls: Iterable[ToolCall], loop: Loop
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What calls come to, by their ids, and why others cannot be carried out."""
     descriptions: dict[str, str] = {}
+    undoable: dict[str, str] = {}
     for call in calls:
         tool = deps.tools.get(call.name)
         if tool is None or not isinstance(tool, DescribesCall):
             continue
         try:
             words = tool.call_in_words(call.arguments, loop.state.run_loop())
+        except ToolFailure as failure:
+            undoable[call.id] = str(failure)
+            continue
         except Exception:
             log.exception("What a call of %s comes to cannot be told", call.name)
             continue
         if words:
             descriptions[call.id] = words
-    return descriptions
+    return descriptions, undoable
 
 
 def _warnings(deps: ExecutorDeps, calls: Iterable[ToolCall]) -> list[str]:

@@ -14,6 +14,7 @@ from service.schedules.phrases.phrase_parts import (
     Side,
     Take,
     calendar_day,
+    whole_number,
 )
 from service.schedules.recurrence import LAST, WEEKEND, WORKDAYS, Unit
 
@@ -30,7 +31,7 @@ _PARTS: dict[str, PartOfDay] = {
 }  # fmt: skip
 _NEAR = {"今": 0, "明": 1, "后": 2, "大后": 3}
 
-_N = r"(?:\d{1,4}|[零〇一二两三四五六七八九十]{1,3})"
+_N = r"(?:\d+|[零〇一二两三四五六七八九十]{1,3})"
 _UNIT = rf"(?P<unit>{'|'.join(_UNITS)})"
 _WEEK = r"(?:周|星期|礼拜)"
 _PART = rf"(?P<part>{'|'.join(_PARTS)})"
@@ -43,7 +44,7 @@ def _number(written: str) -> int:
     [8, 10, 12, 20, 35, 2]
     """
     if written.isdigit():
-        return int(written)
+        return whole_number(written)
     tens, ten, ones = written.rpartition("十")
     if not ten:
         return int("".join(str(_DIGITS[each]) for each in written))
@@ -174,7 +175,7 @@ def _every_part(match: re.Match[str], parts: Parts) -> None:
 
 def _seconds(match: re.Match[str], parts: Parts) -> None:
     raise InvalidInputError(
-        "nothing is done more often, or told more exactly, than by the minute",
+        "做事和提醒最多精确到分钟",
         advice="请用分钟来说，例如“每5分钟”或“2分钟后”。",
     )
 

@@ -14,6 +14,7 @@ from service.schedules.phrases.phrase_parts import (
     Side,
     Take,
     calendar_day,
+    whole_number,
 )
 from service.schedules.recurrence import LAST, WEEKEND, WORKDAYS, Unit
 
@@ -40,7 +41,7 @@ _ADVERBS: dict[str, Unit] = {
 }  # fmt: skip
 
 _WORD = "|".join(sorted(_VALUES.keys() - {"a", "an", "other"}, key=len, reverse=True))
-_COUNT = rf"(?P<count>\d{{1,4}}|an?|{_WORD})"
+_COUNT = rf"(?P<count>\d+|an?|{_WORD})"
 _UNIT = r"(?P<unit>minute|min|hour|hr|day|week|month|year)s?"
 _WEEKDAY = (
     r"(?P<weekday>mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|"
@@ -66,7 +67,7 @@ def _unit(written: str) -> Unit:
 
 
 def _number(written: str) -> int:
-    return int(written) if written.isdigit() else _VALUES[written]
+    return whole_number(written) if written.isdigit() else _VALUES[written]
 
 
 def _offset(match: re.Match[str], parts: Parts) -> None:
@@ -220,6 +221,25 @@ def _seconds(match: re.Match[str], parts: Parts) -> None:
     )
 
 
+def _of_what(match: re.Match[str], parts: Parts) -> None:
+    number = match["number"]
+    raise InvalidInputError(
+        f"every {number[:20]} of what is not said",
+        advice="Say “every 2 hours”, or “every 31st at 9” for a day of the month.",
+    )
+
+
+def _slashes(match: re.Match[str], parts: Parts) -> None:
+    raise InvalidInputError(
+        f"which number of {match[0]} is the month is not clear",
+        advice="Say it as “24 December at 9” or “2030-12-24 09:00”.",
+    )
+
+
+def _part_of_hours(match: re.Match[str], parts: Parts) -> None:
+    parts.offset = timedelta(minutes=round(60 * float(match["hours"])))
+
+
 def _rule(pattern: str, take: Take) -> Rule:
     return re.compile(rf"(?<![\w:-])(?:{pattern})(?![\w:-])"), take
 
@@ -227,7 +247,9 @@ def _rule(pattern: str, take: Take) -> Rule:
 _HOUR = rf"(?P<hour>\d{{1,2}}|{_WORD})"
 ENGLISH: tuple[Rule, ...] = (
     _rule(r"(?:in|every)\s+(?:\d+|an?|" + _WORD + r")?\s*(?:seconds?|secs?)", _seconds),
+    _rule(r"\d{1,2}/\d{1,2}(?:/\d{2,4})?", _slashes),
     _rule(r"in\s+half\s+an\s+hour", _half_hour),
+    _rule(r"in\s+(?P<hours>\d{1,3}\.\d{1,2})\s+(?:hours?|hrs?)", _part_of_hours),
     _rule(
         rf"in\s+(?:about\s+)?{_COUNT}\s+{_UNIT}"
         rf"(?:\s+and\s+(?P<more>a\s+half|\d{{1,2}}|{_WORD})(?:\s+min(?:ute)?s?)?)?",
@@ -252,11 +274,12 @@ ENGLISH: tuple[Rule, ...] = (
     _rule(rf"{_NTH}\s+{_WEEKDAY}{_OF_MONTH}", _nth_weekday),
     _rule(rf"{_NTH}(?:\s+day)?{_OF_MONTH}", _month_day),
     _rule(r"(?:every|each)\s+(?P<part>morning|afternoon|evening|night)", _every_part),
-    _rule(rf"(?:every|each)\s+(?P<count>other|\d{{1,4}}|{_WORD})?\s*{_UNIT}", _every),
+    _rule(rf"(?:every|each)\s+(?P<count>other|\d+|{_WORD})?\s*{_UNIT}", _every),
     _rule("|".join(_ADVERBS), _adverb),
     _rule(r"(?:every|each)\s+(?:weekday|workday|working\s+day)", _these_days(WORKDAYS)),
     _rule(r"(?:on\s+)?(?:weekdays|workdays|working\s+days)", _these_days(WORKDAYS)),
     _rule(r"(?:every|each)\s+weekend|(?:on\s+)?weekends", _these_days(WEEKEND)),
+    _rule(r"(?:every|each)\s+(?P<number>\d+)(?!\s*[\d:.])", _of_what),
     _rule(r"every|each", _repeats),
     _rule(r"(?P<nth>\d{1,2}(?:st|nd|rd|th))(?P<of>)", _month_day),
     _rule(r"next\s+week", _week("next")),

@@ -61,6 +61,9 @@ class Parts:
     """Where weekdays and times stood."""
 
 
+_LONGEST_NUMBER = 4
+"""In digits."""
+
 Take = Callable[[re.Match[str], Parts], object]
 Rule = tuple[re.Pattern[str], Take]
 
@@ -86,10 +89,32 @@ def take_apart(phrase: str, rules: Sequence[Rule], fillers: re.Pattern[str]) -> 
 
         rest = pattern.sub(taken, rest)
     left = " ".join(fillers.sub(" ", rest.replace("\x00", " ")).split())
+    if left.isdecimal():
+        number = left[:20]
+        raise InvalidInputError(
+            f"whether {number} is a time is not said",
+            advice=f"Say “at {number}”, “{number}am” or “{number}:00” ({number}点).",
+        )
     if left:
         raise InvalidInputError(f"of {phrase!r} this was not understood: {left!r}", advice=EXAMPLES)
     _each_day_at_one_time(parts)
     return parts
+
+
+def whole_number(digits: str) -> int:
+    """A number that was written in digits.
+
+    Raises:
+        InvalidInputError: it is larger than any that a time is told by.
+
+    >>> whole_number("20")
+    20
+    """
+    if len(digits) > _LONGEST_NUMBER:
+        raise InvalidInputError(
+            f"{digits[:20]} is too large a number", advice="Say a time within twenty years."
+        )
+    return int(digits)
 
 
 def calendar_day(year: int, month: int, day: int) -> date:

@@ -30,6 +30,7 @@ LONGEST_PHRASE = 200
 """In characters."""
 FURTHEST = timedelta(days=366 * 20)
 """How far off something can be."""
+_FURTHEST_MONTHS = 20 * 12
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _AFTERNOON: tuple[PartOfDay, ...] = ("pm", "noon", "afternoon", "evening", "night")
 _LATEST_UNCLEAR = 6
@@ -83,8 +84,12 @@ def _once(moment: datetime, zone: str, now: datetime) -> Timing:
             f"{shown:%Y-%m-%d %H:%M} ({zone}) has passed", advice="Say a time that is to come."
         )
     if moment - now > FURTHEST:
-        raise InvalidInputError("that is too far off", advice="Say a time within twenty years.")
+        raise _too_far_off()
     return Timing(start=moment, zone=zone)
+
+
+def _too_far_off() -> InvalidInputError:
+    return InvalidInputError("that is too far off", advice="Say a time within twenty years.")
 
 
 # --- again and again
@@ -94,6 +99,11 @@ def _again_and_again(parts: Parts, zone: str, now: datetime) -> Timing:
     if parts.offset or parts.day is not None or parts.day_offset is not None or parts.week:
         raise InvalidInputError(
             "it says both how often and a single day", advice="Say one of both. " + EXAMPLES
+        )
+    if parts.every < 1:
+        raise InvalidInputError(
+            f"every {parts.every} {parts.unit or 'week'}s: without time in between it cannot recur",
+            advice="Say “every 5 minutes”, “every day at 8” or 每5分钟.",
         )
     unit = parts.unit
     if unit in ("minute", "hour"):
@@ -163,6 +173,8 @@ def _at_one_time(parts: Parts, zone: str, now: datetime) -> Timing:
                 "it says both how long from now and when", advice="Say one of both. " + EXAMPLES
             )
         return _once((now + parts.offset).replace(microsecond=0), zone, now)
+    if (parts.month_offset or 0) > _FURTHEST_MONTHS:
+        raise _too_far_off()
     wall = shown_at(now, zone_of(zone))
     day = _day(parts, wall.date())
     times = _times(parts)

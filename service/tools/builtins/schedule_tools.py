@@ -80,16 +80,14 @@ class ScheduleTool:
         """See `DescribesCall`."""
         from service.tools.arguments import json_object
 
+        self.check(arguments)
         given = json_object(arguments)
         what, when = given.get("what"), given.get("when")
         if not (isinstance(what, str) and isinstance(when, str)):
             return None
         now = self.now()
-        try:
-            timing = timing_of(when, run_loop, now)
-        except ToolFailure as failure:
-            return str(failure)
-        return in_words(self.kind, what, timing, now)
+        _check_words(what)
+        return in_words(self.kind, what, timing_of(when, run_loop, now), now)
 
     async def run(self, arguments: str, context: ToolContext) -> str:
         """See `Tool`."""
@@ -113,8 +111,7 @@ def schedule_tools(
     async def add(kind: ScheduleKind, what: str, when: str, context: ToolContext) -> str:
         run_loop = await load(context.run_loop_id)
         moment = now()
-        if not what.strip():
-            raise ToolFailure("`what` is empty: say what it is about.")
+        _check_words(what)
         timing = timing_of(when, run_loop, moment)
         schedule = Schedule(
             # The same for every attempt of the same call.
@@ -164,6 +161,11 @@ def schedule_tools(
         return await add("task", what, when, context)
 
     return ScheduleTool("reminder", remind_me, now), ScheduleTool("task", schedule, now)
+
+
+def _check_words(what: str) -> None:
+    if not what.strip():
+        raise ToolFailure("`what` is empty: say what it is about.")
 
 
 def timing_of(when: str, run_loop: RunLoop | None, now: datetime) -> Timing:
