@@ -55,6 +55,24 @@ def test_a_skill_is_shown_with_its_scripts(terminal: Terminal) -> None:
     assert "There is no skill 'coffee'" in result.stderr
 
 
+def test_what_would_never_be_run_is_not_added_and_a_link_keeps_its_name(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("no script")
+    refused = terminal.run("scripts", "add", str(tmp_path / "notes.txt"))
+    assert refused.exit_code == 1
+    assert "would never be run" in refused.stderr
+    (tmp_path / "long.sh").write_text("#!/bin/sh\n" + "true\n" * 5_000)
+    (tmp_path / "short.sh").symlink_to(tmp_path / "long.sh")
+    added = terminal.run("scripts", "add", str(tmp_path / "short.sh"))
+    assert "short.sh is version 1 now." in added.stderr
+    assert "lines more" in added.stderr
+    assert added.stderr.count("true") < 500
+    again = terminal.run("scripts", "add", str(tmp_path / "short.sh"))
+    assert "--replace" in again.stderr
+    terminal.run("scripts", "remove", "short.sh")
+
+
 def test_what_is_added_edited_reverted_and_removed_is_a_version_each(
     terminal: Terminal, tmp_path: Path
 ) -> None:

@@ -79,7 +79,9 @@ def add(source: Path, replace: bool, as_json: bool) -> None:
     """Add a copy of SOURCE: the folder of a skill, with a SKILL.md; or a script."""
     from service.tools.skills.skill_changes import files_of
 
-    path = source.resolve()
+    path = source.absolute()  # a link keeps its own name
+    if path.name in ("", ".."):
+        path = source.resolve()
     changes = _changes()
     change = changes.added(
         path.name,
@@ -126,6 +128,8 @@ def edit(name: str, file: str, source: BinaryIO | None, as_json: bool) -> None:
     _make(changes, changes.written(name, path, text), as_json=as_json)
 
 
+_MOST_LINES_SHOWN = 400
+"""Of a difference, after a change that a person has made themselves."""
 _BEGINNING = """---
 name: {name}
 description: What it is for, and when to use it.
@@ -265,7 +269,7 @@ def _make(changes: SkillChanges, change: Change, *, as_json: bool) -> None:
         print_json(made.model_dump(mode="json"))
     else:
         if made.difference:
-            show_difference(made.difference)
+            show_difference(made.difference, most_lines=_MOST_LINES_SHOWN)
         print_change(made)
 
 

@@ -97,7 +97,12 @@ def _is_runnable(path: Path, home: Path) -> bool:
     if real.name.endswith(MANIFEST_SUFFIX):
         return False
     has_manifest = real.with_name(f"{real.name}{MANIFEST_SUFFIX}").is_file()
-    return bool(_suffix(real)) or has_manifest or os.access(real, os.X_OK)
+    return has_manifest or may_be_run(real.name, is_executable=os.access(real, os.X_OK))
+
+
+def may_be_run(name: str, *, is_executable: bool) -> bool:
+    """Whether a file is a script by its name or its rights, without a manifest."""
+    return bool(_suffix(Path(name))) or is_executable
 
 
 def _suffix(path: Path) -> str:

@@ -19,6 +19,7 @@ from service.tools.scripts.script_folder import (
     MOST_BYTES,
     MOST_ENTRIES,
     contents_of,
+    may_be_run,
 )
 from service.tools.skills.differences import FileState, State, difference
 from service.tools.skills.script_manifest import read_manifest
@@ -99,7 +100,18 @@ class SkillChanges:
         place = self._place(name, new=kind)
         before = self.repository.state(place)
         if before and not replace:
-            raise ConflictError(f"there is a {place.kind} {name} already", advice="Replace it?")
+            raise ConflictError(
+                f"there is a {place.kind} {name} already",
+                advice="Say that it is to be replaced (`rondo scripts add --replace`), or take"
+                " another name.",
+            )
+        if place.kind == "script" and not any(
+            may_be_run(path, is_executable=each.may_run) for path, each in files.items()
+        ):
+            raise InvalidInputError(
+                f"{name} would never be run: it is neither executable, nor a .py or .sh file",
+                advice="Make it executable (chmod +x), or add the folder of a skill that holds it.",
+            )
         for file in files:
             _check_path(place, file)
         _check(place, files)

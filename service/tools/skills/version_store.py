@@ -311,7 +311,9 @@ def _read(path: Path) -> Version:
         return Version.model_validate(json.loads(path.read_bytes()))
     except (ValueError, ValidationError) as error:
         raise StorageError(
-            f"{path} is damaged", advice="Delete it: the other versions are whole."
+            f"{path} is damaged",
+            title="A version cannot be read",
+            advice="Delete it: the other versions are whole.",
         ) from error
     except OSError as error:
         raise _unreadable(path, error) from error
