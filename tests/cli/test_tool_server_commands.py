@@ -98,3 +98,12 @@ def test_a_secret_that_cannot_be_read_is_said_to_be_so(tmp_path: Path) -> None:
     refused = terminal.run("tools", "secret", "set", "t", stdin="x\n")
     assert refused.exit_code == 1
     assert "is damaged" in " ".join(refused.stderr.split())
+
+
+def test_a_tool_of_a_server_is_not_run_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RONDO_TOOLS__MCP", json.dumps({"clock": {"command": "true"}}))
+    result = Terminal(tmp_path / "data", 1).run("tools", "run", "clock__now")
+    assert result.exit_code == 1
+    assert "is a tool of the MCP server clock" in result.stderr

@@ -124,6 +124,14 @@ def _listing() -> Tools:
 
 
 def _no_such_tool(name: str, listing: Tools) -> None:
+    from service.config import load_settings
+
+    server, separator, _ = name.partition("__")
+    if separator and server in load_settings().tools.mcp:
+        raise click.ClickException(
+            f"{name} is a tool of the MCP server {server}. The model calls those, through the"
+            " daemon; they cannot be run by hand."
+        )
     for each in listing.not_offered:
         if each.name == name:
             raise click.ClickException(f"{name} is not offered. {each.reason}")
