@@ -6,15 +6,24 @@ In doubt, they wait: whatever is not a clear no, and whatever fails, counts as a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from service.config import ApprovalMode as ApprovalMode
 from service.domain.conversation.messages import ToolCall
+from service.domain.run_loops import RunLoop
 from service.tools.arguments import json_object
 from service.tools.model_text import did_you_mean
-from service.tools.protocol import AsksPerson, PreviewsCalls, ScopesApproval, Tool, ToolFailure
+from service.tools.protocol import (
+    AsksPerson,
+    DescribesCall,
+    PreviewsCalls,
+    ScopesApproval,
+    Tool,
+    ToolFailure,
+    WarnsPerson,
+)
 from service.tools.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -66,17 +75,34 @@ class AskedAbout:
     """As `subjects` gives them."""
     previews: dict[str, str]
     """What calls would do, of tools that tell it."""
+    descriptions: dict[str, str]
+    """What calls come to in words, of tools that tell it."""
+    warnings: tuple[str, ...]
+    """What to know before, of their tools, each once."""
     failures: dict[str, str]
     """Why calls cannot be carried out, of such tools: there is nothing to say yes to."""
 
 
-def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout:
+def asked_about(
+    calls: Sequence[ToolCall],
+    registry: ToolRegistry,
+    run_loop: Callable[[], RunLoop] | None = None,
+) -> AskedAbout:
     """What a question about calls has to say of each.
 
     What is shown and what the yes covers come from the same look at the world. Blocks.
+
+    Args:
+        calls: what is asked about.
+        registry: where their tools are found.
+        run_loop: gives that in which they are; None: they are in none, and nothing is described.
     """
-    about = AskedAbout({}, {}, {})
+    tools = [registry.get(name) for name in dict.fromkeys(call.name for call in calls)]
+    warned = (each.warning for each in tools if each is not None and isinstance(each, WarnsPerson))
+    about = AskedAbout({}, {}, {}, tuple(filter(None, warned)), {})
     for call in calls:
+        if run_loop is not None:
+            _describe(call, registry, run_loop, about)
         previewing = _previewing(call, registry)
         if previewing is None:
             about.scopes.update(subjects((call,), registry))
@@ -93,6 +119,23 @@ def asked_about(calls: Iterable[ToolCall], registry: ToolRegistry) -> AskedAbout
         about.scopes[call.id] = f"{call.name} {preview.scope}"
         about.previews[call.id] = preview.text
     return about
+
+
+def _describe(
+    call: ToolCall, registry: ToolRegistry, run_loop: Callable[[], RunLoop], about: AskedAbout
+) -> None:
+    tool = registry.get(call.name)
+    if tool is None or not isinstance(tool, DescribesCall):
+        return
+    try:
+        words = tool.call_in_words(call.arguments, run_loop())
+    except ToolFailure as failure:
+        about.failures[call.id] = str(failure)
+    except Exception:  # noqa: BLE001 - the question is asked without them
+        _log.exception("What a call of %s comes to cannot be told", call.name)
+    else:
+        if words:
+            about.descriptions[call.id] = words
 
 
 @dataclass(frozen=True, slots=True)

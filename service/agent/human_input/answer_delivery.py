@@ -214,9 +214,19 @@ class Answers:
         return tuple(changed)
 
     async def _ask_again(self, state: RunLoopState, request: InputRequired) -> None:
-        now = await anyio.to_thread.run_sync(asked_about, request.tool_calls, self._tools)
+        now = await anyio.to_thread.run_sync(
+            asked_about, request.tool_calls, self._tools, state.run_loop
+        )
+        # What cannot be carried out any more stays in the question, which says so: the other calls
+        # are asked about beside it.
         again = request.model_copy(
-            update={"request_id": new_id(), "scopes": now.scopes, "previews": now.previews}
+            update={
+                "request_id": new_id(),
+                "scopes": now.scopes,
+                "previews": now.previews,
+                "descriptions": now.descriptions | now.failures,
+                "warnings": now.warnings,
+            }
         )
         await self._journal.append(state.id, again, durable=True, if_last_seq=state.last_seq)
 

@@ -92,6 +92,8 @@ def run(name: str, arguments: str, yes: bool) -> None:
     approved: frozenset[str] | None = None
     if not yes and agent.options.approval.needs_approval(call, agent.tools):
         about = asked_about((call,), agent.tools)
+        if call.id in about.failures:
+            raise click.ClickException(about.failures[call.id])
         preview = about.previews.get(call.id)
         if preview is not None:
             show_difference(preview)

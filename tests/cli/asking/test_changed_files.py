@@ -88,3 +88,15 @@ def test_a_tool_that_is_run_by_hand_shows_the_difference_first(
         )
         assert "+Friday" in ran.stderr
         assert notes.read_text("utf-8") == held
+
+
+def test_a_change_that_cannot_be_made_by_hand_asks_nobody(terminal: Terminal, notes: Path) -> None:
+    granted = json.dumps([str(notes.parent)])
+    edit = '{"path": "notes.txt", "old_text": "Thursday", "new_text": "Friday"}'
+    refused = terminal.run(
+        *("tools", "run", "edit_file", edit), stdin="y\n", RONDO_TOOLS__FILES_WRITE=granted
+    )
+    assert refused.exit_code == 1
+    assert "Run it?" not in refused.stderr + refused.stdout
+    assert "notes.txt" in refused.stderr
+    assert notes.read_text("utf-8") == "医生\nTuesday\n"
